@@ -286,12 +286,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{name:28} largest difference from eager {difference:.1e}")
     for name, storage in storages.items():
         (record,) = storage["instance"]
-        print(f"compiled, {name}: {len(record['onnx'].graph.node)} nodes, {record['rewrites']}")
+        print(f"compiled, {name}: {len(record.onnx.graph.node)} nodes, {record.rewrites}")
 
     print("\n== A part of the graph")
     print(f"{len(parts['instance'])} parts of products and factors run in ONNX Runtime:")
     made = Counter(
-        " ".join(node.op_type for node in each["onnx"].graph.node) for each in parts["instance"]
+        " ".join(node.op_type for node in each.onnx.graph.node) for each in parts["instance"]
     )
     for nodes, count in made.most_common():
         print(f"  {count} x {nodes}")

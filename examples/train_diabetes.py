@@ -129,11 +129,11 @@ def report(eager: Losses, compiled: Losses) -> bool:
     return agrees
 
 
-def print_graphs(instances: Sequence[dict[str, Any]]) -> None:
+def print_graphs(instances: Sequence[Any]) -> None:
     """The ONNX graphs of a forward and a backward."""
     for number, instance in enumerate(instances):
         print(f"\n-- model {number}, {instance['kind']}, running on {instance['providers']}")
-        print(pretty_onnx(instance["onnx"]))
+        print(pretty_onnx(instance.onnx))
 
 
 def main() -> int:

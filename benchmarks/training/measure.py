@@ -51,7 +51,7 @@ def measure_rewrites(
         for model, times in zip(models, taken, strict=True):
             settle()
             times.append(statistics.median([step(model, arguments, clock) for _ in range(4)][1:]))
-    graphs = [[record["onnx"] for record in each if record["onnx"]] for each in records]
+    graphs = [[record.onnx for record in each if record.onnx] for each in records]
     nodes = [sum(len(model.graph.node) for model in each) for each in graphs]
     medians = [statistics.median(times[1:]) * 1e3 for times in taken]
     return list(zip(nodes, medians, strict=True))

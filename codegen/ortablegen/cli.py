@@ -15,6 +15,7 @@ from ortablegen.aten.coverage import coverage, emit_coverage, load_measured, ope
 from ortablegen.aten.emit import count_escapes, emit_aten
 from ortablegen.aten.model import Specs
 from ortablegen.aten.read import read_folder
+from ortablegen.language.word_list import with_core_words
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.read import load_onnx_rules
 from ortablegen.onnx.traits import TRAITS
@@ -69,6 +70,9 @@ def generate(root: Path) -> Generated:
         "docs/operators.md": operators_page(rows, specs),
         "docs/optimizers.md": optimizers_page(optimizers),
     }
+    language = root / "docs" / "language.md"
+    if language.exists():
+        pages["docs/language.md"] = with_core_words(language.read_text())
     return Generated(files, pages, specs, rewrites)
 
 

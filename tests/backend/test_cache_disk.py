@@ -20,20 +20,20 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ortable.backend.aot import wiring
-from ortable.backend.aot.wiring import compile_with_autograd
+from ortable.backend.aot import entry as aot_entry
+from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.cache import codec, disk
-from ortable.backend.cache.graph_key import Uncacheable, _Writer
+from ortable.backend.cache.graph_key import Uncacheable, _GraphWriter
 from ortable.backend.cache.keys import disk_key
 from ortable.backend.cache.memory import conversions
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import (
     CompiledGraph,
-    InputKind,
     InputRole,
-    OutputKind,
+    InputRoleKind,
     OutputRole,
+    OutputRoleKind,
     ViewStep,
 )
 from ortable.dims.expression import RECIPES
@@ -73,7 +73,7 @@ def capture(fn, *args, **options):
 
     dynamic = any(isinstance(a, torch.Tensor) and a.dim() and a.shape[0] == 5 for a in args)
     # taken for what runs graphs in general: others need the traced graph, and skip torch's cache
-    with mock.patch.object(wiring, "run_with_onnxruntime", run):
+    with mock.patch.object(aot_entry, "run_with_onnxruntime", run):
         fast = torch.compile(fn, backend=backend, dynamic=dynamic or None, fullgraph=True)
         result = fast(*args)
     tensors = [result] if isinstance(result, torch.Tensor) else result
@@ -102,7 +102,7 @@ def test_floats_that_differ_after_15_digits_are_two_graphs(tmp_path):
         assert got.shape == (rows, 3)
         forget()
     numbers = [sympy.Float(factor) for factor in (0.6, 0.6000000000000001)]
-    assert len({_Writer().expression(number, None) for number in numbers}) == 2
+    assert len({_GraphWriter().expression(number, None) for number in numbers}) == 2
 
 
 # -- files and roles
@@ -203,7 +203,7 @@ def one_graph(**fields):
 
 
 def test_what_a_file_cannot_hold_is_skipped(tmp_path):
-    odd = OutputRole(0, OutputKind.CONSTANT, "output_0", value=object())
+    odd = OutputRole(0, OutputRoleKind.CONSTANT, "output_0", value=object())
     step = ViewStep(aten.add.Tensor, (1,), {})
     for role in (odd, dataclasses.replace(odd, value=None, steps=(step,))):
         with pytest.raises(Uncacheable, match="cannot hold"):
@@ -407,5 +407,5 @@ def test_roles_of_a_dimension_are_the_same_object():
 
     s, t = dims.symbol("s0"), dims.symbol("u1", None)
     for dim in (s, s * 2 + t, (s + 1) // 2, dims.maximum(s, t) % 3, -s, dims.opaque("f(s0)", [s])):
-        role = InputRole(0, InputKind.DIMENSION, "input_dim_0", 7, (dim, 1), dim)
+        role = InputRole(0, InputRoleKind.DIMENSION, "input_dim_0", 7, (dim, 1), dim)
         assert codec.decode_value(json.loads(json.dumps(codec.encode_value(role)))) == role

@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch import nn
 
-from ortable.backend.aot.wiring import compile_with_autograd
+from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.cache.graph_key import Uncacheable
 from ortable.backend.cache.keys import conversion_key, session_key
 from ortable.backend.cache.memory import Conversions, Sessions, shared_session
 from ortable.backend.execute.runner import run_with_onnxruntime
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.options import OrtOptions
 
 
@@ -259,7 +260,7 @@ def test_constants_count_by_content():
         return torch.fx.GraphModule(root, graph)
 
     keys = [
-        conversion_key(graph_of(values), OrtOptions(), frozenset())
+        conversion_key(AotGraph(graph_of(values)), OrtOptions(), frozenset())
         for values in ([1.0, 2.0], [1.0, 2.0], [2.0, 1.0], [[1.0, 2.0]], [1, 2])
     ]
     assert keys[0] == keys[1]
@@ -271,7 +272,7 @@ def test_what_has_no_content_has_no_key():
     graph.output((graph.call_function(lambda: 1),))
     module = torch.fx.GraphModule(nn.Module(), graph)
     with pytest.raises(Uncacheable, match="no content"):
-        conversion_key(module, OrtOptions(), frozenset())
+        conversion_key(AotGraph(module), OrtOptions(), frozenset())
 
 
 def test_static_arguments_and_default_dtype_count():
@@ -280,7 +281,8 @@ def test_static_arguments_and_default_dtype_count():
         x = graph.placeholder("x")
         x.meta["val"] = torch.ones(2)
         graph.output((x,))
-        return conversion_key(torch.fx.GraphModule(nn.Module(), graph), OrtOptions(), static)
+        module = torch.fx.GraphModule(nn.Module(), graph)
+        return conversion_key(AotGraph(module), OrtOptions(), static)
 
     plain = key()
     torch.set_default_dtype(torch.float64)

@@ -14,8 +14,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from ortable import OrtOptions
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.execute.runner import run_with_onnxruntime
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.compile import compile_graph
-from ortable.backend.sessions import devices, session
+from ortable.backend.sessions import device_run, providers, session
 from ortable.errors import OptionError, ProviderError
 
 CUDA = "CUDAExecutionProvider"
@@ -80,7 +81,7 @@ def gpu_build(monkeypatch):
             except RuntimeError:
                 entry = ""
             log.append(("run", kinds, entry))
-            cpu = [devices._ort_device("cpu")] * len(places)
+            cpu = [device_run._ort_device("cpu")] * len(places)
             self.real._sess.run_with_ortvaluevector(
                 run_options, names, values, wanted, fetched, cpu
             )
@@ -91,9 +92,14 @@ def gpu_build(monkeypatch):
     return log
 
 
+def converted(graph, options):
+    """What a graph becomes with the providers that serve it."""
+    return compile_graph(AotGraph(graph), providers.resolve_providers(graph, options))
+
+
 def test_the_cpu_is_chosen_for_tensors_of_the_cpu():
     graph = traced(lambda x: x + 1, ((2,), torch.float32, "cpu"))
-    assert devices.resolve(graph, OrtOptions()).providers == ("CPUExecutionProvider",)
+    assert providers.resolve_providers(graph, OrtOptions()).providers == ("CPUExecutionProvider",)
     storage = {}
     torch.compile(lambda x: x + 1, backend="ortable", options={"storage": storage})(torch.ones(2))
     assert storage["instance"][0]["providers"] == ["CPUExecutionProvider"]
@@ -102,7 +108,7 @@ def test_the_cpu_is_chosen_for_tensors_of_the_cpu():
 def test_cuda_tensors_without_a_cuda_build_name_package_and_device():
     graph = traced(lambda x: x + 1, on_cuda())
     with pytest.raises(ProviderError) as error:
-        compile_graph(graph, OrtOptions())
+        converted(graph, OrtOptions())
     text = str(error.value)
     assert "Argument 0 (x_1) is on cuda:0" in text
     assert "has only: " in text and "CPUExecutionProvider" in text
@@ -112,45 +118,48 @@ def test_cuda_tensors_without_a_cuda_build_name_package_and_device():
 def test_cuda_tensors_with_providers_of_the_cpu_are_refused():
     graph = traced(lambda x: x + 1, on_cuda())
     with pytest.raises(ProviderError, match=r"is on cuda:0.*Add 'CUDAExecutionProvider'"):
-        compile_graph(graph, OrtOptions(providers=["CPUExecutionProvider"]))
+        converted(graph, OrtOptions(providers=["CPUExecutionProvider"]))
 
 
 def test_a_graph_that_makes_its_tensors_on_cuda_is_one_of_cuda(gpu_build):
     graph = traced(lambda: torch.zeros(3, device="cuda:0") + 1)
-    assert devices.graph_device(graph) == "cuda:0"
-    assert compile_graph(graph, OrtOptions()).fetches[0].device == "cuda:0"
+    assert providers.graph_device(graph) == "cuda:0"
+    assert converted(graph, OrtOptions()).fetches[0].device == "cuda:0"
 
 
 def test_devices_that_no_provider_serves_are_refused():
     graph = traced(lambda x: x + 1, ((2,), torch.float32, "xpu"))
     with pytest.raises(ProviderError, match=r"is on xpu:0.*the CPU and of CUDA"):
-        compile_graph(graph, OrtOptions())
+        converted(graph, OrtOptions())
 
 
 def test_two_accelerators_in_one_graph_are_refused(gpu_build):
     graph = traced(lambda x, y: (x + 1, y + 1), on_cuda(), on_cuda(index=1))
     with pytest.raises(ProviderError, match=r"one accelerator.*cuda:0.*cuda:1"):
-        compile_graph(graph, OrtOptions())
+        converted(graph, OrtOptions())
 
 
 def test_device_index_and_user_s_options_reach_the_provider(gpu_build):
     graph = traced(lambda x: x + 1, on_cuda(index=1))
     asked = OrtOptions(providers=[(CUDA, {"gpu_mem_limit": "1000"}), "CPUExecutionProvider"])
-    chosen = devices.resolve(graph, asked).providers
+    chosen = providers.resolve_providers(graph, asked).providers
     assert chosen == (
         (CUDA, {"gpu_mem_limit": "1000", "device_id": "1"}),
         "CPUExecutionProvider",
     )
-    assert devices.resolve(graph, devices.resolve(graph, asked)).providers == chosen
+    assert (
+        providers.resolve_providers(graph, providers.resolve_providers(graph, asked)).providers
+        == chosen
+    )
     with pytest.raises(ProviderError, match=r"is on cuda:1.*device_id 0"):
-        devices.resolve(graph, OrtOptions(providers=[(CUDA, {"device_id": 0})]))
+        providers.resolve_providers(graph, OrtOptions(providers=[(CUDA, {"device_id": 0})]))
 
 
 def test_mixed_arguments_and_results_know_their_devices(gpu_build):
     def fn(x, scale):
         return x * scale, (x + 1).cpu()
 
-    compiled = compile_graph(traced(fn, on_cuda(), ((), torch.float32, "cpu")), OrtOptions())
+    compiled = converted(traced(fn, on_cuda(), ((), torch.float32, "cpu")), OrtOptions())
     assert compiled.device == "cuda:0"
     assert [role.device for role in compiled.inputs] == ["cuda:0", "cpu"]
     assert [fetch.device for fetch in compiled.fetches] == ["cuda:0", "cpu"]
@@ -158,8 +167,8 @@ def test_mixed_arguments_and_results_know_their_devices(gpu_build):
 
 def prepared(fn, *arguments, **options):
     graph = traced(fn, *arguments)
-    resolved = devices.resolve(graph, OrtOptions(**options))
-    return run_with_onnxruntime(compile_graph(graph, resolved), resolved)
+    resolved = providers.resolve_providers(graph, OrtOptions(**options))
+    return run_with_onnxruntime(compile_graph(AotGraph(graph), resolved), resolved)
 
 
 def test_a_cuda_session_runs_on_torch_s_stream_without_waiting(gpu_build, streams):
@@ -201,12 +210,12 @@ def test_the_default_stream_is_stood_for_by_one_of_torch_s_pool(gpu_build, strea
     log, current = streams
     current.append(0)
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream(33, log))
-    devices._own_stream.cache_clear()
+    device_run._own_stream.cache_clear()
     try:
         backend = prepared(lambda x: x + 1, on_cuda())
         prepared(lambda x: x + 2, on_cuda())
     finally:
-        devices._own_stream.cache_clear()
+        device_run._own_stream.cache_clear()
     sessions = [entry[1][0][1]["user_compute_stream"] for entry in gpu_build]
     assert sessions == ["33", "33"]
     backend([torch.randn(2, 3)])
@@ -241,8 +250,8 @@ def test_run_options_of_the_user_are_left_alone(gpu_build, streams):
 def test_a_stream_of_the_user_is_kept(gpu_build, streams, monkeypatch):
     log, _ = streams
     monkeypatch.setattr(torch.cuda, "ExternalStream", lambda pointer, device: Stream(pointer, log))
-    providers = [(CUDA, {"user_compute_stream": "5"})]
-    backend = prepared(lambda x: x + 1, on_cuda(), providers=providers)
+    asked = [(CUDA, {"user_compute_stream": "5"})]
+    backend = prepared(lambda x: x + 1, on_cuda(), providers=asked)
     assert gpu_build[0][1][0][1]["user_compute_stream"] == "5"
     backend([torch.randn(2, 3)])
     assert log == ["5 waits for 7", "7 waits for 5"]
@@ -251,14 +260,14 @@ def test_a_stream_of_the_user_is_kept(gpu_build, streams, monkeypatch):
 def test_a_vector_run_on_the_cpu_equals_the_session_s_own():
     """:class:`DeviceRun` with a real session and a real device."""
     graph = traced(lambda x, y: (x + y, x > y), *[((2, 3), torch.float32, "cpu")] * 2)
-    options = devices.resolve(graph, OrtOptions())
-    compiled = compile_graph(graph, options)
+    options = providers.resolve_providers(graph, OrtOptions())
+    compiled = compile_graph(AotGraph(graph), options)
     backend = run_with_onnxruntime(compiled, options)
     assert compiled.device == "cpu" and backend._execute is None
     x, y = torch.randn(2, 3), torch.randn(2, 3)
 
     def execute(session):
-        return devices.DeviceRun(session, Stream(7, []), ["cpu", "cpu"])._run
+        return device_run.DeviceRun(session, Stream(7, []), ["cpu", "cpu"])._run
 
     other = OrtBackend(compiled, backend.session, backend.run_options, execute=execute)
     for a, b in zip(backend([x, y]), other([x, y]), strict=True):
@@ -272,9 +281,7 @@ def test_casts_that_only_the_cpu_needs_are_not_made_for_cuda(gpu_build, dtype):
 
     def operators(device):
         places = [((2, 3), dtype, device), ((3, 4), dtype, device)]
-        return [
-            n.op_type for n in compile_graph(traced(fn, *places), OrtOptions()).model.graph.node
-        ]
+        return [n.op_type for n in converted(traced(fn, *places), OrtOptions()).model.graph.node]
 
     assert "Cast" not in operators("cuda:0")
     if dtype is torch.bfloat16:
@@ -284,7 +291,7 @@ def test_casts_that_only_the_cpu_needs_are_not_made_for_cuda(gpu_build, dtype):
 def test_casts_of_integers_are_made_for_cuda_too(gpu_build):
     """A node without a kernel on CUDA runs on the CPU, and there is no MatMul of int16 there."""
     models = [
-        compile_graph(traced(torch.mm, *[((2, 2), torch.int16, device)] * 2), OrtOptions()).model
+        converted(traced(torch.mm, *[((2, 2), torch.int16, device)] * 2), OrtOptions()).model
         for device in ("cpu", "cuda:0")
     ]
     listed = [[node.op_type for node in model.graph.node] for model in models]

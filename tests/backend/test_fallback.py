@@ -12,6 +12,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch._library.effects import EffectType
 
 from ortable import onnx_custom_backend
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.partition.fallback import unsupported_nodes
 
 
@@ -155,7 +156,7 @@ def test_tensors_that_onnx_runtime_cannot_take():
         calls[name] = graph.call_function(torch.ops.aten.relu.default, (given,))
         given.meta["val"] = calls[name].meta["val"] = value
     graph.output(list(calls.values()))
-    found = unsupported_nodes(torch.fx.GraphModule({}, graph), ())
+    found = unsupported_nodes(AotGraph(torch.fx.GraphModule({}, graph)), ())
     assert calls["dense"] not in found
     assert "layout torch.sparse_coo" in found[calls["sparse"]]
     assert "torch.qint8" in found[calls["quantized"]]

@@ -13,7 +13,7 @@ from onnx import TensorProto
 from torch._dynamo.exc import BackendCompilerFailed
 
 from ortable import ExportOptions, OrtOptions, onnx_custom_backend
-from ortable.backend.aot import wiring
+from ortable.backend.aot import entry
 from ortable.errors import OptionError
 
 
@@ -144,13 +144,13 @@ GIVEN = {
 @pytest.mark.parametrize("field", [each.name for each in dataclasses.fields(OrtOptions)])
 def test_every_option_is_a_keyword_too(field, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    seen, dispatched = [], wiring.dispatch
+    seen, dispatched = [], entry.compile_from_torch
 
     def noted(graph_module, args, options, runner, name):
         seen.append(options)
         return dispatched(graph_module, args, options, runner, name)
 
-    monkeypatch.setattr(wiring, "dispatch", noted)
+    monkeypatch.setattr(entry, "compile_from_torch", noted)
     given = {field: GIVEN[field]}
     for keywords, options in ((given, None), ({}, given)):
         torch._dynamo.reset()

@@ -153,14 +153,14 @@ def test_adapters_of_peft_are_merged_and_unmerged(backends):
     for record in storage["instance"]:
         constant = {role.shape for role in record["inputs"] if role.name in record["frozen"]}
         assert constant == {(64,), (3, 64), (3,)}, "weights of PEFT's layers are inputs"
-        assert sum(role.written for role in record["inputs"]) in (2, 4)
+        assert sum(role.untracked_writes for role in record["inputs"]) in (2, 4)
 
 
 def test_weights_of_peft_are_constants_on_demand_with_a_warning(backends):
     model, compiled, storage = adapted(freeze="on")
     with pytest.warns(RuntimeWarning, match=r"merge_adapter.*ortable.refresh"):
         merged_again_and_again(model, compiled)
-    assert not any(role.written for r in storage["instance"] for role in r["inputs"])
+    assert not any(role.untracked_writes for r in storage["instance"] for role in r["inputs"])
 
 
 def test_without_peft_a_layer_of_that_name_has_constants(backends, monkeypatch):

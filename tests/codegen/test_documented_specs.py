@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.read import read_text
 from ortablegen.onnx.read import load_onnx_rules
@@ -45,7 +46,9 @@ def test_a_rewrite_shown_in_the_documentation_compiles() -> None:
     assert entries
     for entry in entries:
         diagnostics = Diagnostics()
-        check_rewrites(read_rewrites_text(entry, "docs/language.md", diagnostics), diagnostics)
+        check_rewrites(
+            read_rewrites_text(entry, "docs/language.md", diagnostics, BY_TRAIT), diagnostics
+        )
         assert not diagnostics.errors, diagnostics.render()
 
 

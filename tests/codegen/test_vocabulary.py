@@ -1,4 +1,5 @@
-"""The vocabulary of the spec language: no word without a use, no word that torch uses otherwise."""
+"""The vocabulary of the spec language: no word without a use, none with two meanings, none that
+torch uses otherwise; core words are shared, others live with their family."""
 
 from __future__ import annotations
 
@@ -8,19 +9,22 @@ from pathlib import Path
 
 from ortablegen.aten.rule_words import DTYPE_WORDS, MAX_WORDS, SHAPE_WORDS
 from ortablegen.language import vocabulary
+from ortablegen.language.word_list import with_core_words
 from ortablegen.schemas.torch import argument_names
+
+from .words_in_use import is_shared, needed_by, uses
 
 ROOT = Path(__file__).parents[2]
 
 
-def _used() -> set[str]:
-    """Words in specs, and names that code reads; a function that calls itself does not use itself,
+WRITTEN_BY_CODEGEN = {"differs"}  # what `!=` becomes
+
+
+def _names_read(folder: Path) -> set[str]:
+    """Names that the code below a folder reads; a function that calls itself does not use itself,
     nor does an import use what it names."""
-    specs = [path.read_text() for path in (ROOT / "specs" / "aten").glob("*.yaml")]
-    found = set(re.findall(r"\w+", "\n".join(specs)))
-    for path in (ROOT / "runtime" / "ortable").rglob("*.py"):
-        found |= _read(ast.parse(path.read_text()), frozenset())
-    return found
+    paths = folder.rglob("*.py")
+    return set().union(*(_read(ast.parse(path.read_text()), frozenset()) for path in paths))
 
 
 def _read(node: ast.AST, inside: frozenset[str]) -> set[str]:
@@ -36,9 +40,25 @@ def _read(node: ast.AST, inside: frozenset[str]) -> set[str]:
     return found - inside
 
 
-def test_every_prelude_word_is_used() -> None:
-    used = _used()
-    assert [word for word in vocabulary.prelude() if word not in used] == []
+def test_every_function_of_the_prelude_and_of_lowerings_is_used() -> None:
+    runtime = ROOT / "runtime" / "ortable"
+    used = _names_read(runtime) | _names_read(ROOT / "generated" / "ortable_generated")
+    used |= set(re.findall(r"python: ortable\.[\w.]+\.(\w+)", _specs()))
+    assert [each for each in _public_functions() if each not in used] == []
+
+
+def _specs() -> str:
+    return "\n".join(path.read_text() for path in (ROOT / "specs" / "aten").glob("*.yaml"))
+
+
+def _public_functions() -> list[str]:
+    return [
+        node.name
+        for folder in ("prelude", "lowerings")
+        for path in (ROOT / "runtime" / "ortable" / folder).rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    ]
 
 
 def test_every_rewrite_word_is_used_and_none_hides_a_prelude_word() -> None:
@@ -80,3 +100,44 @@ def test_no_prelude_word_is_an_argument_name_of_torch() -> None:
 def test_rule_words_stay_few() -> None:
     assert len(SHAPE_WORDS) <= MAX_WORDS
     assert len(DTYPE_WORDS) <= MAX_WORDS
+
+
+def test_core_words_are_shared_and_others_live_with_their_family() -> None:
+    words = vocabulary.prelude()
+    called = uses("aten", "rewrites")
+    core = {name for name in words if is_shared(called[name])}
+    kept = needed_by(core, "prelude") | WRITTEN_BY_CODEGEN
+    prelude = {n for n, word in words.items() if word.module.startswith("ortable.prelude.")}
+    assert sorted(core - prelude) == [], "three entries in two files use them: ortable/prelude"
+    assert sorted(prelude - kept) == [], "too few entries use them: ortable/lowerings"
+
+
+def test_no_word_is_unused() -> None:
+    called = uses("aten", "rewrites")
+    unused = [
+        f"{each.file}:{each.line} {each.name}"
+        for each in vocabulary.listings()
+        if not called[each.name]
+        and each.name not in WRITTEN_BY_CODEGEN
+        and "/rewrite/" not in each.file
+    ]
+    assert unused == []
+
+
+def test_no_word_of_onnx_rules_is_unused() -> None:
+    folders = (ROOT / "runtime" / "ortable", ROOT / "generated" / "ortable_generated")
+    used = {name for folder in folders for name in _names_read(folder)}
+    assert [word for word in vocabulary.inference_words() if word not in used] == []
+
+
+def test_a_word_of_few_entries_or_of_one_file_is_no_core_word() -> None:
+    assert is_shared({("aten/a.yaml", 1), ("aten/a.yaml", 2), ("aten/b.yaml", 1)})
+    assert not is_shared({("aten/a.yaml", 1), ("aten/a.yaml", 2), ("aten/a.yaml", 3)})
+    assert not is_shared({("aten/a.yaml", 1), ("aten/b.yaml", 2)})
+
+
+def test_the_page_of_the_language_lists_the_core_words() -> None:
+    page = (ROOT / "docs" / "language.md").read_text()
+    assert with_core_words(page) == page
+    for name, word in vocabulary.prelude().items():
+        assert (f"\n- `{name}(" in page) == word.module.startswith("ortable.prelude.")

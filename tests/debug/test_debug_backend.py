@@ -3,6 +3,8 @@ printed, dumped, and compared with eager."""
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import onnx
 import pytest
@@ -384,3 +386,11 @@ def test_8_bit_floats_keep_their_bits(name):
     back = to_torch(to_numpy(x))
     assert back.dtype is kind
     assert torch.equal(back.view(torch.uint8), x.view(torch.uint8))
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(inspect.signature(onnx_debug_backend).parameters) - {"graph_module", "args"})
+)
+def test_every_keyword_is_checked(name):
+    with pytest.raises(OptionError, match="dict of option names" if name == "options" else name):
+        onnx_debug_backend(None, [], **{name: object()})

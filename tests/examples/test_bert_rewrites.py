@@ -17,6 +17,7 @@ import torch
 import ortable
 from ortable.debug.plot import to_dot
 from ortable.passes.rewrite.choose import load
+from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
@@ -246,7 +247,7 @@ def test_the_program_says_that_results_are_equal(example, capfd):
 
 def cases() -> list[tuple[Rewrite, RewriteCase]]:
     diagnostics = Diagnostics()
-    found = read_rewrites_text(RULES.read_text(), RULES.name, diagnostics)
+    found = read_rewrites_text(RULES.read_text(), RULES.name, diagnostics, BY_TRAIT)
     assert not diagnostics.errors, diagnostics.render()
     return [(rewrite, case) for rewrite in found for case in rewrite.cases]
 

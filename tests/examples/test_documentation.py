@@ -1,4 +1,4 @@
-"""The Python snippets of README.md and docs/getting-started.md run as they stand."""
+"""The Python snippets of README.md and of pages in docs run as they stand."""
 
 from __future__ import annotations
 
@@ -49,6 +49,13 @@ def test_getting_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         expected = model(x)
     got = torch.from_numpy(session.run(None, {"x": x.numpy()})[0])
     torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_graph_builder() -> None:
+    names = run_all("docs/graph-builder.md")
+    assert [node.op_type for node in names["model"].graph.node] == ["MatMul", "Relu"]  # type: ignore[attr-defined]
+    text = (ROOT / "docs" / "graph-builder.md").read_text(encoding="utf-8")
+    assert "# GraphBuilder(opset 18: 1 input, 1 output, 2 nodes, 1 initializer)" in text
 
 
 @pytest.mark.usefixtures("fresh_dynamo")

@@ -8,7 +8,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from ortable import get_decomposition_table, onnx_custom_backend, pretty_onnx
-from ortable.backend.roles import InputKind, OutputKind
+from ortable.backend.roles import InputRoleKind, OutputRoleKind
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -71,12 +71,12 @@ def test_forward_graph_is_gemm_relu_gemm():
 
 def test_roles_of_a_static_step():
     forward, backward = train_step(dynamic=False)
-    assert all(role.kind is InputKind.TENSOR for role in forward["inputs"])
+    assert all(role.kind is InputRoleKind.TENSOR for role in forward["inputs"])
     assert [role.name for role in forward["inputs"]] == [f"input{i}" for i in range(5)]
     kinds = {role.kind for role in forward["outputs"]}
     # the saved input is handed back as it is, the saved weight as a view of it
-    assert OutputKind.TENSOR in kinds and OutputKind.INPUT in kinds
-    none = [role for role in backward["outputs"] if role.kind is OutputKind.NONE]
+    assert OutputRoleKind.TENSOR in kinds and OutputRoleKind.INPUT in kinds
+    none = [role for role in backward["outputs"] if role.kind is OutputRoleKind.NONE]
     assert [role.name for role in none] == ["output_NONE_2"]
     names = {value.name for value in backward["onnx"].graph.output}
     assert not any("NONE" in name for name in names)
@@ -84,7 +84,7 @@ def test_roles_of_a_static_step():
 
 def test_dimensions_under_dynamic_shapes():
     forward, backward = train_step(dynamic=True)
-    dimension = [role for role in forward["inputs"] if role.kind is InputKind.DIMENSION]
+    dimension = [role for role in forward["inputs"] if role.kind is InputRoleKind.DIMENSION]
     assert [role.name for role in dimension] == ["input_dim_2"]
     assert "input_dim_2" in [value.name for value in forward["onnx"].graph.input]
     returned = [role.name for role in forward["outputs"] if "dim" in role.name]
@@ -93,7 +93,7 @@ def test_dimensions_under_dynamic_shapes():
     symbol = str(dimension[0].value)
     assert f"input: name='input3' type=dtype('float32') shape=['{symbol}', 10]" in text
     assert f"output: name='output_0' type=dtype('float32') shape=['{symbol}', 1]" in text
-    assert sum(role.kind is OutputKind.NONE for role in backward["outputs"]) == 2
+    assert sum(role.kind is OutputRoleKind.NONE for role in backward["outputs"]) == 2
 
 
 def test_own_wiring_keeps_weights_out_of_the_saved_values():
@@ -102,5 +102,5 @@ def test_own_wiring_keeps_weights_out_of_the_saved_values():
 
     forward, _ = train_step(dynamic=False, backend=backend)
     assert node_types(forward) == ["Gemm", "Relu", "Gemm"]
-    computed = [role for role in forward["outputs"] if role.kind is OutputKind.TENSOR]
+    computed = [role for role in forward["outputs"] if role.kind is OutputRoleKind.TENSOR]
     assert len(computed) == 2  # the prediction and the activation

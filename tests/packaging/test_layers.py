@@ -69,24 +69,24 @@ def is_package_front(module: str) -> bool:
 
 
 @cache
-def modules() -> dict[str, tuple[Path, Path]]:
-    """Every module of runtime and generated, by its dotted name."""
+def modules(*roots: str) -> dict[str, tuple[Path, Path]]:
+    """Every module below some roots, by its dotted name."""
     return {
         name: (path, root)
-        for path, root in sources("runtime", "generated")
+        for path, root in sources(*roots)
         if not is_package_front(name := module_name(path, root))
     }
 
 
 @cache
-def edges() -> dict[str, set[str]]:
+def edges(*roots: str) -> dict[str, set[str]]:
     """Which modules each module imports, for type checkers and inside functions too."""
     found: dict[str, set[str]] = {}
-    for name, (path, root) in modules().items():
+    for name, (path, root) in modules(*roots).items():
         targets = set()
         for each in imports(path, root):
             target = each.module
-            while target and target not in modules():
+            while target and target not in modules(*roots):
                 target = target.rpartition(".")[0]
             if target and target != name:
                 targets.add(target)
@@ -126,19 +126,21 @@ def test_circles_are_found() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
 
 
-def test_no_module_imports_itself_through_others() -> None:
-    """Of generated code a package is one node: its dispatch tables name its modules as text."""
-    assert not circles(edges())
+@pytest.mark.parametrize("roots", [("runtime", "generated"), ("codegen",)])
+def test_no_module_imports_itself_through_others(roots: tuple[str, ...]) -> None:
+    assert not circles(edges(*roots))
 
 
 def test_every_module_has_a_floor() -> None:
-    homeless = {name for module in modules() if (name := package(module)) not in FLOOR}
+    homeless = {
+        name for module in modules("runtime", "generated") if (name := package(module)) not in FLOOR
+    }
     assert not homeless, f"add to FLOORS, and to docs/architecture.md: {sorted(map(str, homeless))}"
 
 
 def test_imports_only_point_down() -> None:
     wrong = []
-    for importer, (path, root) in modules().items():
+    for importer, (path, root) in modules("runtime", "generated").items():
         here = package(importer)
         for found in imports(path, root):
             there = package(found.module)
@@ -153,7 +155,7 @@ def test_imports_only_point_down() -> None:
 
 def test_the_house_has_few_floors_and_few_rooms() -> None:
     above: dict[str, set[str]] = {}
-    for importer, targets in edges().items():
+    for importer, targets in edges("runtime", "generated").items():
         here = package(importer)
         if here is not None and here.startswith("ortable."):
             mine = above.setdefault(here, set())
@@ -174,7 +176,7 @@ def test_parts_of_a_package_stand_in_order(name: str) -> None:
     package, so that a circle between them and a part is one between modules."""
     order = {f"{name}.{part}": place for place, part in enumerate(PARTS[name])}
     wrong = []
-    for importer, targets in edges().items():
+    for importer, targets in edges("runtime", "generated").items():
         here = ".".join(importer.split(".")[:3])
         for target in targets:
             there = ".".join(target.split(".")[:3])
@@ -200,7 +202,7 @@ def test_no_package_reaches_into_another() -> None:
     """Neither ``from ortable.other import _name``, nor ``value._name`` of a class defined there."""
     trees = {
         name: ast.parse(path.read_text(encoding="utf-8"))
-        for name, (path, _) in modules().items()
+        for name, (path, _) in modules("runtime", "generated").items()
         if name.startswith("ortable.")
     }
     defined: dict[str, set[str]] = {}
@@ -261,6 +263,31 @@ def test_the_ground_floors_know_torch_by_its_protocols_only(name: str) -> None:
         and (name, found.module.split(".")[0]) not in LAZY
     ]
     assert not wrong
+
+
+# Of codegen, ground floor first; the front ends of one row know nothing of each other.
+CODEGEN = (
+    ("source",),
+    ("schemas",),
+    ("language",),
+    ("aten", "onnx", "rewrites"),
+    ("runtime_tables",),
+    ("cli",),
+    ("__main__",),
+)
+
+
+def test_codegen_goes_from_source_to_front_ends() -> None:
+    floor = {f"ortablegen.{name}": place for place, row in enumerate(CODEGEN) for name in row}
+    wrong = []
+    for importer, targets in edges("codegen").items():
+        here = ".".join(importer.split(".")[:2])
+        assert here in floor or here == "ortablegen", f"{importer} has no floor"
+        for target in targets:
+            there = ".".join(target.split(".")[:2])
+            if there in floor and there != here and floor[there] >= floor[here]:
+                wrong.append(f"{importer} imports {target}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_codegen_imports_of_ortable_only_what_needs_no_generated_code() -> None:

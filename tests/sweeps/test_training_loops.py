@@ -39,16 +39,16 @@ def loops():
 
 def is_ours(monkeypatch):
     """A list that gains an entry for each graph that ortable compiles."""
-    from ortable.backend.aot import wiring
+    from ortable.backend.aot import entry
 
     compiled = []
-    compile_one = wiring.compile_one
+    compile_one = entry.compile_aot_graph
 
     def noted(*args):
         compiled.append(args)
         return compile_one(*args)
 
-    monkeypatch.setattr(wiring, "compile_one", noted)
+    monkeypatch.setattr(entry, "compile_aot_graph", noted)
     return compiled
 
 

@@ -67,7 +67,8 @@ def check_op(entry: OpEntry, diagnostics: Diagnostics) -> None:
 
 
 def _check_vocabulary(diagnostics: Diagnostics) -> None:
-    """No prelude word is also an argument name of torch: an entry could not tell the two apart."""
+    """A word has one meaning, and none is also an argument name of torch: an entry could not tell
+    the two apart."""
     words = vocabulary.prelude()
     for name in sorted(argument_names() & set(words)):
         module = words[name].module.replace(".", "/")

@@ -4,6 +4,7 @@ constants, rule words."""
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -63,6 +64,49 @@ def prelude() -> dict[str, Word]:
             for function in _listed_functions(path):
                 words[function.name] = _word(function, _module_of(path))
     return words
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A word where its module lists it: the file in the repository, the line, the first sentence of
+    its docstring."""
+
+    name: str
+    file: str
+    line: int
+    summary: str
+
+
+@cache
+def listings() -> tuple[Listing, ...]:
+    """Every word of specs and of rewrites, as often as a module lists it; those of the prelude
+    first."""
+    found: list[Listing] = []
+    for folder in ("prelude", "lowerings", "passes/rewrite/words"):
+        for path in sorted((RUNTIME / folder).rglob("*.py")):
+            file = f"runtime/ortable/{path.relative_to(RUNTIME).as_posix()}"
+            found += [
+                Listing(each.name, file, each.lineno, _first_sentence(each))
+                for each in _listed_functions(path)
+            ]
+    return tuple(found)
+
+
+def twice_listed() -> list[tuple[Listing, Listing]]:
+    """Pairs of places that give one word two meanings; a word of rewrites hides none of specs."""
+    first: dict[str, Listing] = {}
+    pairs = []
+    for each in listings():
+        if each.name in first:
+            pairs.append((first[each.name], each))
+        else:
+            first[each.name] = each
+    return pairs
+
+
+def _first_sentence(function: ast.FunctionDef) -> str:
+    text = " ".join((ast.get_docstring(function) or "").split("\n\n")[0].split())
+    return re.split(r"(?<=\.)\s", text, maxsplit=1)[0].rstrip(".")
 
 
 @cache

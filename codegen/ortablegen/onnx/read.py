@@ -25,6 +25,7 @@ from .traits import TRAITS, has_graph
 _RULE_KEYS = ("shape", "shapes", "dtype", "value", "values")
 _KEYS = ("onnx", "domain", "traits", "rule", *_RULE_KEYS, "python", "why", "note")
 _PYTHON = "ortable.inference."
+TABLES = ("dispatch", "traits")  # modules beside those of the families
 
 
 def load_onnx_rules(spec_dir: Path, diagnostics: Diagnostics) -> OnnxModel:
@@ -36,7 +37,12 @@ def load_onnx_rules(spec_dir: Path, diagnostics: Diagnostics) -> OnnxModel:
         display = f"specs/onnx/{path.name}"
         rules = []
         previous = ""
-        for entry in load(path, display, diagnostics):
+        entries = load(path, display, diagnostics)
+        if path.stem in TABLES:
+            diagnostics.error(
+                entries.span, f"'{path.stem}' is a generated table, so no file can have its name"
+            )
+        for entry in entries:
             rule = _EntryReader(path.stem, diagnostics).read(entry)
             if rule is None:
                 continue

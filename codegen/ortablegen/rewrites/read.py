@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from ortable_generated.onnx import traits as generated
 from ortablegen.language.entries import EntryReader
 from ortablegen.language.parse import Code, parse_block
-from ortablegen.onnx.traits import TRAITS
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
 
@@ -37,16 +35,11 @@ _OFF = "off because "
 Traits: TypeAlias = "Mapping[str, frozenset[str]]"  # keys of the operators that have each
 
 
-def generated_traits() -> Traits:
-    """The traits of operators that the generated tables have."""
-    return {name: getattr(generated, name.upper(), frozenset()) for name in TRAITS}
-
-
 def read_rewrites(
-    folder: Path, root: Path, diagnostics: Diagnostics, traits: Traits | None = None
+    folder: Path, root: Path, diagnostics: Diagnostics, traits: Traits
 ) -> tuple[Rewrite, ...]:
-    """Read every ``*.yaml`` in ``folder``; file names in errors are relative to ``root``. The
-    ``traits`` of operators are those of the generated tables where no others are given."""
+    """Read every ``*.yaml`` in ``folder``; file names in errors are relative to ``root``.
+    ``traits`` are those of specs/onnx, or of the tables generated from it."""
     found: list[Rewrite] = []
     for path in sorted(folder.glob("*.yaml")):
         display = path.relative_to(root).as_posix()
@@ -54,16 +47,18 @@ def read_rewrites(
     return tuple(found)
 
 
-def read_rewrites_text(text: str, display: str, diagnostics: Diagnostics) -> tuple[Rewrite, ...]:
+def read_rewrites_text(
+    text: str, display: str, diagnostics: Diagnostics, traits: Traits
+) -> tuple[Rewrite, ...]:
     """Read one file of rewrites given as text."""
-    return _read(parse(text, display, diagnostics), display, diagnostics, None)
+    return _read(parse(text, display, diagnostics), display, diagnostics, traits)
 
 
 def _read(
-    entries: YSeq, display: str, diagnostics: Diagnostics, traits: Traits | None
+    entries: YSeq, display: str, diagnostics: Diagnostics, traits: Traits
 ) -> tuple[Rewrite, ...]:
     reader = _Reader(display, diagnostics)
-    reader.traits = generated_traits() if traits is None else traits
+    reader.traits = traits
     found = [reader.entry(node) for node in entries]
     return tuple(rewrite for rewrite in found if rewrite is not None)
 

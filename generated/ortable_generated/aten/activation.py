@@ -9,7 +9,7 @@ from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_tanh
 from ortable.lowerings.normalization import per_channel
 from ortable.lowerings.pointwise import leaky
-from ortable.prelude.complex_arithmetic import as_complex, c_exp, c_over, c_scaled, c_sum
+from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_exp, c_scaled
 from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, is_used, rank_of, square_root
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
@@ -49,8 +49,8 @@ def aten_elu(graph: Graph, res: Res, self: Result, alpha: Scalar = 1, scale: Sca
     x = opmath(graph, self)
     grown = graph.make_node('Sub', [graph.make_node('Exp', [graph.make_node('Mul', [x, const_like(graph, input_scale, x)])]), const_like(graph, 1, x)])
     negative = graph.make_node('Mul', [grown, const_like(graph, alpha * scale, x)])
-    found = graph.make_node('Where', [graph.make_node('Greater', [x, const_like(graph, 0, x)]), graph.make_node('Mul', [x, const_like(graph, scale, x)]), negative])
-    return cast(graph, found, dtype_of(graph, self))
+    result = graph.make_node('Where', [graph.make_node('Greater', [x, const_like(graph, 0, x)]), graph.make_node('Mul', [x, const_like(graph, scale, x)]), negative])
+    return cast(graph, result, dtype_of(graph, self))
 
 
 def aten_gelu(graph: Graph, res: Res, self: Result, *, approximate: Str = 'none') -> Result:
@@ -117,8 +117,8 @@ def aten_leaky_relu(graph: Graph, res: Res, self: Result, negative_slope: Scalar
 def aten_log_sigmoid(graph: Graph, res: Res, self: Result) -> Result:
     """aten::log_sigmoid(Tensor self) -> Tensor"""
     x = opmath(graph, self)
-    found = graph.make_node('Sub', [graph.make_node('Min', [x, const_like(graph, 0, x)]), log1p_of(graph, graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Abs', [x])])]))])
-    return cast(graph, found, dtype_of(graph, self))
+    result = graph.make_node('Sub', [graph.make_node('Min', [x, const_like(graph, 0, x)]), log1p_of(graph, graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Abs', [x])])]))])
+    return cast(graph, result, dtype_of(graph, self))
 
 
 def aten_log_sigmoid_forward(graph: Graph, res: Res, self: Result) -> Any:
@@ -200,8 +200,8 @@ def aten_softplus(graph: Graph, res: Res, self: Result, beta: Scalar = 1, thresh
     x = opmath(graph, self)
     steep = graph.make_node('Mul', [x, const_like(graph, beta, x)])
     curve = graph.make_node('Div', [softplus_of(graph, steep), const_like(graph, beta, x)])
-    found = graph.make_node('Where', [graph.make_node('Greater', [steep, const_like(graph, threshold, x)]), x, curve])
-    return cast(graph, found, dtype_of(graph, self))
+    result = graph.make_node('Where', [graph.make_node('Greater', [steep, const_like(graph, threshold, x)]), x, curve])
+    return cast(graph, result, dtype_of(graph, self))
 
 
 def aten_softshrink(graph: Graph, res: Res, self: Result, lambd: Scalar = 0.5) -> Result:
@@ -227,13 +227,13 @@ def complex_aten_sigmoid(graph: Graph, res: Res, self: Result) -> Result:
     """aten::sigmoid(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     one = as_complex(graph, 1, dtype_of(graph, self))
-    return c_over(graph, one, c_sum(graph, one, c_exp(graph, c_scaled(graph, self, -1))))
+    return c_div(graph, one, c_add(graph, one, c_exp(graph, c_scaled(graph, self, -1))))
 
 
 def complex_aten_silu(graph: Graph, res: Res, self: Result) -> Result:
     """aten::silu(Tensor self) -> Tensor"""
     one = as_complex(graph, 1, dtype_of(graph, self))
-    return c_over(graph, self, c_sum(graph, one, c_exp(graph, c_scaled(graph, self, -1))))
+    return c_div(graph, self, c_add(graph, one, c_exp(graph, c_scaled(graph, self, -1))))
 
 
 def complex_aten_tanh(graph: Graph, res: Res, self: Result) -> Result:

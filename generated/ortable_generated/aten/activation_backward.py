@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.inference import broadcast
 from ortable.lowerings.pointwise import natural_log
-from ortable.prelude.complex_arithmetic import as_complex, c_conj, c_sum, c_times
+from ortable.prelude.complex_arithmetic import as_complex, c_add, c_conj, c_mul
 from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import dtype_of, is_used, square_root
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
@@ -35,15 +35,15 @@ def aten_elu_backward(graph: Graph, res: Res, grad_output: Result, alpha: Scalar
         grad = opmath(graph, grad_output)
         negative = graph.make_node('Mul', [graph.make_node('Mul', [grad, const_like(graph, input_scale, x)]), graph.make_node('Add', [x, const_like(graph, alpha * scale, x)])])
         flat = graph.make_node('LessOrEqual', [x, const_like(graph, 0, x)])
-        found = graph.make_node('Where', [flat, negative, graph.make_node('Mul', [grad, const_like(graph, scale, x)])])
-        return cast(graph, found, dtype_of(graph, self_or_result))
+        result = graph.make_node('Where', [flat, negative, graph.make_node('Mul', [grad, const_like(graph, scale, x)])])
+        return cast(graph, result, dtype_of(graph, self_or_result))
     x = opmath(graph, self_or_result)
     grad = opmath(graph, grad_output)
     grown = graph.make_node('Exp', [graph.make_node('Mul', [x, const_like(graph, input_scale, x)])])
     negative = graph.make_node('Mul', [graph.make_node('Mul', [grad, const_like(graph, input_scale * alpha * scale, x)]), grown])
     flat = graph.make_node('LessOrEqual', [x, const_like(graph, 0, x)])
-    found = graph.make_node('Where', [flat, negative, graph.make_node('Mul', [grad, const_like(graph, scale, x)])])
-    return cast(graph, found, dtype_of(graph, self_or_result))
+    result = graph.make_node('Where', [flat, negative, graph.make_node('Mul', [grad, const_like(graph, scale, x)])])
+    return cast(graph, result, dtype_of(graph, self_or_result))
 
 
 def aten_gelu_backward(graph: Graph, res: Res, grad_output: Result, self: Result, *, approximate: Str = 'none') -> Result:
@@ -75,8 +75,8 @@ def aten_hardsigmoid_backward(graph: Graph, res: Res, grad_output: Result, self:
     """aten::hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor"""
     grad = opmath(graph, grad_output)
     inside = graph.make_node('And', [graph.make_node('Greater', [self, const_like(graph, -3, self)]), graph.make_node('Less', [self, const_like(graph, 3, self)])])
-    found = graph.make_node('Where', [inside, graph.make_node('Mul', [grad, const_like(graph, 1 / 6, grad)]), const_like(graph, 0, grad)])
-    return cast(graph, found, dtype_of(graph, self))
+    result = graph.make_node('Where', [inside, graph.make_node('Mul', [grad, const_like(graph, 1 / 6, grad)]), const_like(graph, 0, grad)])
+    return cast(graph, result, dtype_of(graph, self))
 
 
 def aten_hardswish_backward(graph: Graph, res: Res, grad_output: Result, self: Result) -> Result:
@@ -85,8 +85,8 @@ def aten_hardswish_backward(graph: Graph, res: Res, grad_output: Result, self: R
     grad = opmath(graph, grad_output)
     middle = graph.make_node('Mul', [grad, graph.make_node('Add', [graph.make_node('Div', [x, const_like(graph, 3, x)]), const_like(graph, 0.5, x)])])
     high = graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, 3, x)]), middle, grad])
-    found = graph.make_node('Where', [graph.make_node('LessOrEqual', [x, const_like(graph, -3, x)]), const_like(graph, 0, x), high])
-    return cast(graph, found, dtype_of(graph, self))
+    result = graph.make_node('Where', [graph.make_node('LessOrEqual', [x, const_like(graph, -3, x)]), const_like(graph, 0, x), high])
+    return cast(graph, result, dtype_of(graph, self))
 
 
 def aten_hardtanh_backward(graph: Graph, res: Res, grad_output: Result, self: Result, min_val: Scalar, max_val: Scalar) -> Result:
@@ -174,13 +174,13 @@ def aten_threshold_backward(graph: Graph, res: Res, grad_output: Result, self: R
 def complex_aten_sigmoid_backward(graph: Graph, res: Res, grad_output: Result, output: Result) -> Result:
     """aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
     one = as_complex(graph, 1, dtype_of(graph, output))
-    return c_times(graph, grad_output, c_conj(graph, c_times(graph, c_sum(graph, one, output, -1), output)))
+    return c_mul(graph, grad_output, c_conj(graph, c_mul(graph, c_add(graph, one, output, -1), output)))
 
 
 def complex_aten_tanh_backward(graph: Graph, res: Res, grad_output: Result, output: Result) -> Result:
     """aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
     one = as_complex(graph, 1, dtype_of(graph, output))
-    return c_times(graph, grad_output, c_conj(graph, c_sum(graph, one, c_times(graph, output, output), -1)))
+    return c_mul(graph, grad_output, c_conj(graph, c_add(graph, one, c_mul(graph, output, output), -1)))
 
 
 def rule_aten__prelu_kernel_backward(graph: Graph, grad_output: Result, self: Result, weight: Result) -> Rules:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import bfloat16, float32
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import without
-from ortable.prelude.sums import length_over, summed_over
+from ortable.prelude.sums import l2_norm, summed_over
 from ortable.prelude.values import cast
 from ortable_generated.aten.norm import aten_native_batch_norm_backward, rule_aten_native_batch_norm_backward
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 def aten__weight_norm_interface(graph: Graph, res: Res, v: Result, g: Result, dim: Int = 0) -> Any:
     """aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)"""
     axes = without([axis_of(graph, v, dim)], rank_of(graph, v))
-    wide = wide_dtype(dtype_of(graph, v))
-    direction = cast(graph, v, wide)
-    norms = length_over(graph, direction, axes, True)
-    factor = graph.make_node('Div', [cast(graph, g, wide), norms])
+    compute_dtype = opmath_dtype(dtype_of(graph, v))
+    direction = cast(graph, v, compute_dtype)
+    norms = l2_norm(graph, direction, axes, True)
+    factor = graph.make_node('Div', [cast(graph, g, compute_dtype), norms])
     return (cast(graph, graph.make_node('Mul', [direction, factor]), dtype_of(graph, v)), cast(graph, norms, dtype_of(graph, res[1])))
 
 
 def aten__weight_norm_interface_backward(graph: Graph, res: Res, grad_w: Result, saved_v: Result, saved_g: Result, saved_norms: Result, dim: Int) -> Any:
     """aten::_weight_norm_interface_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, int dim) -> (Tensor, Tensor)"""
     axes = without([axis_of(graph, saved_v, dim)], rank_of(graph, saved_v))
-    wide = wide_dtype(dtype_of(graph, saved_v))
-    grad, norms = (cast(graph, grad_w, wide), cast(graph, saved_norms, wide))
-    direction = cast(graph, saved_v, wide)
+    compute_dtype = opmath_dtype(dtype_of(graph, saved_v))
+    grad, norms = (cast(graph, grad_w, compute_dtype), cast(graph, saved_norms, compute_dtype))
+    direction = cast(graph, saved_v, compute_dtype)
     along = summed_over(graph, graph.make_node('Mul', [grad, direction]), axes, True)
     share = graph.make_node('Mul', [direction, graph.make_node('Div', [along, graph.make_node('Mul', [norms, norms])])])
-    grad_v = graph.make_node('Mul', [graph.make_node('Div', [cast(graph, saved_g, wide), norms]), graph.make_node('Sub', [grad, share])])
+    grad_v = graph.make_node('Mul', [graph.make_node('Div', [cast(graph, saved_g, compute_dtype), norms]), graph.make_node('Sub', [grad, share])])
     return (cast(graph, grad_v, dtype_of(graph, saved_v)), cast(graph, graph.make_node('Div', [along, norms]), dtype_of(graph, saved_g)))
 
 

@@ -9,7 +9,7 @@ from ortable.inference import broadcast
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_power
 from ortable.lowerings.pointwise import int_power, is_number
-from ortable.prelude.complex_arithmetic import as_complex, c_over, c_scaled, c_sum, c_times
+from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_mul, c_scaled
 from ortable.prelude.facts import dtype_of, is_bool, is_float
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, int_pow, is_sign_set, log1p_of
@@ -36,8 +36,8 @@ def aten_add_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alph
     if alpha == 1:
         return graph.make_node('Add', [self, other], res.outputs)
     right = opmath(graph, other)
-    found = graph.make_node('Add', [opmath(graph, self), graph.make_node('Mul', [right, const_like(graph, alpha, right)])])
-    return cast(graph, found, dtype_of(graph, res))
+    result = graph.make_node('Add', [opmath(graph, self), graph.make_node('Mul', [right, const_like(graph, alpha, right)])])
+    return cast(graph, result, dtype_of(graph, res))
 
 
 def aten_addcdiv(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
@@ -110,8 +110,8 @@ def aten_lerp_Tensor(graph: Graph, res: Res, self: Result, end: Result, weight: 
     w = opmath(graph, weight)
     way = graph.make_node('Sub', [y, x])
     late = graph.make_node('Sub', [y, graph.make_node('Mul', [way, graph.make_node('Sub', [const_like(graph, 1, w), w])])])
-    found = graph.make_node('Where', [graph.make_node('Less', [graph.make_node('Abs', [w]), const_like(graph, 0.5, w)]), graph.make_node('Add', [x, graph.make_node('Mul', [w, way])]), late])
-    return cast(graph, found, dtype_of(graph, res))
+    result = graph.make_node('Where', [graph.make_node('Less', [graph.make_node('Abs', [w]), const_like(graph, 0.5, w)]), graph.make_node('Add', [x, graph.make_node('Mul', [w, way])]), late])
+    return cast(graph, result, dtype_of(graph, res))
 
 
 def aten_logaddexp(graph: Graph, res: Res, self: Result, other: Result) -> Result:
@@ -121,8 +121,8 @@ def aten_logaddexp(graph: Graph, res: Res, self: Result, other: Result) -> Resul
     y = opmath(graph, other)
     high = graph.make_node('Max', [x, y])
     apart = graph.make_node('Neg', [graph.make_node('Abs', [graph.make_node('Sub', [x, y])])])
-    found = graph.make_node('Where', [graph.make_node('Equal', [x, y]), graph.make_node('Add', [high, const_like(graph, 0.6931471805599453, high)]), graph.make_node('Add', [high, log1p_of(graph, graph.make_node('Exp', [apart]))])])
-    return cast(graph, found, dtype_of(graph, res))
+    result = graph.make_node('Where', [graph.make_node('Equal', [x, y]), graph.make_node('Add', [high, const_like(graph, 0.6931471805599453, high)]), graph.make_node('Add', [high, log1p_of(graph, graph.make_node('Exp', [apart]))])])
+    return cast(graph, result, dtype_of(graph, res))
 
 
 def aten_mul_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
@@ -191,8 +191,8 @@ def aten_rsub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alp
     if alpha == 1:
         return graph.make_node('Sub', [other, self], res.outputs)
     left = opmath(graph, self)
-    found = graph.make_node('Sub', [opmath(graph, other), graph.make_node('Mul', [left, const_like(graph, alpha, left)])])
-    return cast(graph, found, dtype_of(graph, res))
+    result = graph.make_node('Sub', [opmath(graph, other), graph.make_node('Mul', [left, const_like(graph, alpha, left)])])
+    return cast(graph, result, dtype_of(graph, res))
 
 
 def aten_sub_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
@@ -206,8 +206,8 @@ def aten_sub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alph
     if alpha == 1:
         return graph.make_node('Sub', [self, other], res.outputs)
     right = opmath(graph, other)
-    found = graph.make_node('Sub', [opmath(graph, self), graph.make_node('Mul', [right, const_like(graph, alpha, right)])])
-    return cast(graph, found, dtype_of(graph, res))
+    result = graph.make_node('Sub', [opmath(graph, self), graph.make_node('Mul', [right, const_like(graph, alpha, right)])])
+    return cast(graph, result, dtype_of(graph, res))
 
 
 def aten_subtract_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
@@ -231,8 +231,8 @@ def aten_xlogy_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Re
     x = opmath(graph, self)
     y = opmath(graph, other)
     zero = const_like(graph, 0, x)
-    found = graph.make_node('Where', [graph.make_node('Equal', [x, zero]), zero, graph.make_node('Mul', [x, graph.make_node('Log', [y])])])
-    return cast(graph, graph.make_node('Where', [graph.make_node('IsNaN', [y]), y, found]), dtype_of(graph, res))
+    result = graph.make_node('Where', [graph.make_node('Equal', [x, zero]), zero, graph.make_node('Mul', [x, graph.make_node('Log', [y])])])
+    return cast(graph, graph.make_node('Where', [graph.make_node('IsNaN', [y]), y, result]), dtype_of(graph, res))
 
 
 def complex_aten_add_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
@@ -243,31 +243,31 @@ def complex_aten_add_Scalar(graph: Graph, res: Res, self: Result, other: Scalar,
 def complex_aten_add_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
-    return c_sum(graph, self, c_scaled(graph, other, alpha))
+    return c_add(graph, self, c_scaled(graph, other, alpha))
 
 
 def complex_aten_addcdiv(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_complex(graph, 'default', [self, tensor1, tensor2])
-    return c_sum(graph, self, c_scaled(graph, c_over(graph, tensor1, tensor2), value))
+    return c_add(graph, self, c_scaled(graph, c_div(graph, tensor1, tensor2), value))
 
 
 def complex_aten_addcmul(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_complex(graph, 'default', [self, tensor1, tensor2])
-    return c_sum(graph, self, c_scaled(graph, c_times(graph, tensor1, tensor2), value))
+    return c_add(graph, self, c_scaled(graph, c_mul(graph, tensor1, tensor2), value))
 
 
 def complex_aten_lerp_Scalar(graph: Graph, res: Res, self: Result, end: Result, weight: Scalar) -> Result:
     """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
     self, end = promote_complex(graph, 'default', [self, end])
-    return c_sum(graph, self, c_scaled(graph, c_sum(graph, end, self, -1), weight))
+    return c_add(graph, self, c_scaled(graph, c_add(graph, end, self, -1), weight))
 
 
 def complex_aten_lerp_Tensor(graph: Graph, res: Res, self: Result, end: Result, weight: Result) -> Result:
     """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
     self, end, weight = promote_complex(graph, 'default', [self, end, weight])
-    return c_sum(graph, self, c_times(graph, c_sum(graph, end, self, -1), weight))
+    return c_add(graph, self, c_mul(graph, c_add(graph, end, self, -1), weight))
 
 
 def complex_aten_mul_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
@@ -278,7 +278,7 @@ def complex_aten_mul_Scalar(graph: Graph, res: Res, self: Result, other: Scalar)
 def complex_aten_mul_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
-    return c_times(graph, self, other)
+    return c_mul(graph, self, other)
 
 
 def complex_aten_multiply_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
@@ -296,7 +296,7 @@ def complex_aten_pow_Tensor_Scalar(graph: Graph, res: Res, self: Result, exponen
     """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     if exponent == 2:
         base = as_complex(graph, self, dtype_of(graph, res))
-        return c_times(graph, base, base)
+        return c_mul(graph, base, base)
     dtype = dtype_of(graph, res)
     return c_power(graph, as_complex(graph, self, dtype), as_complex(graph, exponent, dtype))
 
@@ -315,7 +315,7 @@ def complex_aten_rsub_Scalar(graph: Graph, res: Res, self: Result, other: Scalar
 def complex_aten_rsub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
-    return c_sum(graph, other, c_scaled(graph, self, alpha), -1)
+    return c_add(graph, other, c_scaled(graph, self, alpha), -1)
 
 
 def complex_aten_sub_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
@@ -326,7 +326,7 @@ def complex_aten_sub_Scalar(graph: Graph, res: Res, self: Result, other: Scalar,
 def complex_aten_sub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
-    return c_sum(graph, self, c_scaled(graph, other, alpha), -1)
+    return c_add(graph, self, c_scaled(graph, other, alpha), -1)
 
 
 def complex_aten_subtract_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.lowerings.complex.parts import each_part
-from ortable.prelude.facts import shape_of, static, swapped
+from ortable.prelude.facts import shape_of, static, transpose_perm
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import permuted, reshape_to
 
@@ -19,8 +19,8 @@ def aten_channel_shuffle(graph: Graph, res: Res, self: Result, groups: SymInt) -
     shape = list(shape_of(graph, self))
     count = static(groups)
     blocks = reshape_to(graph, self, [shape[0], count, shape[1] // count] + shape[2:])
-    turned = permuted(graph, blocks, swapped(len(shape) + 1, 1, 2))
-    return reshape_to(graph, turned, shape)
+    transposed = permuted(graph, blocks, transpose_perm(len(shape) + 1, 1, 2))
+    return reshape_to(graph, transposed, shape)
 
 
 def aten_conv_tbc(graph: Graph, res: Res, self: Result, weight: Result, bias: Result, pad: Int = 0) -> Result:

@@ -4,9 +4,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import bfloat16, float32, float64
-from ortable.lowerings.convolution import convolution_backward, direct_convolution, direct_transposed, reaches, same_pads, wide_transposed
+from ortable.lowerings.convolution import convolution_backward, direct_convolution, direct_transposed, reaches, same_padding, wide_transposed
 from ortable.lowerings.convolution_gradient import direct_convolution_backward
-from ortable.prelude.facts import dtype_of, is_float, rank_of, shape_of, spread, static
+from ortable.prelude.facts import broadcast_ints, dtype_of, is_float, rank_of, shape_of, static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import cast, squeezed, unsqueezed
 
@@ -34,17 +34,17 @@ def aten_conv2d(graph: Graph, res: Res, input: Result, weight: Result, bias: Res
 def aten_conv2d_padding(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: Str = 'valid', dilation: SymInts = (1, 1), groups: SymInt = 1) -> Result:
     '''aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding="valid", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor'''
     n = rank_of(graph, weight) - 2
-    spacing = spread(static(dilation), n)
+    spacing = broadcast_ints(static(dilation), n)
     sizes = shape_of(graph, weight)[2:]
-    pads = same_pads(sizes, spacing) if padding == 'same' else [0] * 2 * n
+    pads = same_padding(sizes, spacing) if padding == 'same' else [0] * 2 * n
     extra = [] if rank_of(graph, input) == rank_of(graph, weight) else [0]
-    kind = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
+    compute_dtype = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
     if dtype_of(graph, input) == float64 or not is_float(graph, input):
         return direct_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
-    steps = spread(static(stride), n)
-    x = unsqueezed(graph, cast(graph, input, kind), extra)
-    found = graph.make_node('Conv', [x, cast(graph, weight, kind), cast(graph, bias, kind) if bias is not None else None], strides=steps, pads=pads, dilations=spacing, group=static(groups))
-    return cast(graph, squeezed(graph, found, extra), dtype_of(graph, input))
+    steps = broadcast_ints(static(stride), n)
+    x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
+    result = graph.make_node('Conv', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=steps, pads=pads, dilations=spacing, group=static(groups))
+    return cast(graph, squeezed(graph, result, extra), dtype_of(graph, input))
 
 
 def aten_conv3d(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: SymInts = (0, 0, 0), dilation: SymInts = (1, 1, 1), groups: SymInt = 1) -> Result:
@@ -75,11 +75,11 @@ def aten_conv_transpose3d_input(graph: Graph, res: Res, input: Result, weight: R
 def aten_convolution(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt) -> Result:
     """aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor"""
     n = rank_of(graph, weight) - 2
-    strides = spread(static(stride), n)
-    pads = spread(static(padding), n) * 2
-    dilations = spread(static(dilation), n)
+    strides = broadcast_ints(static(stride), n)
+    pads = broadcast_ints(static(padding), n) * 2
+    dilations = broadcast_ints(static(dilation), n)
     extra = [] if rank_of(graph, input) == rank_of(graph, weight) else [0]
-    kind = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
+    compute_dtype = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
     if (dtype_of(graph, input) == float64 or not is_float(graph, input)) and (not transposed):
         return direct_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
     if dtype_of(graph, input) == float64 or not is_float(graph, input):
@@ -87,12 +87,12 @@ def aten_convolution(graph: Graph, res: Res, input: Result, weight: Result, bias
     if transposed and reaches(output_padding, strides):
         return wide_transposed(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding, groups=groups)
     if transposed:
-        x = unsqueezed(graph, cast(graph, input, kind), extra)
-        wide = graph.make_node('ConvTranspose', [x, cast(graph, weight, kind), cast(graph, bias, kind) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups), output_padding=spread(static(output_padding), n))
+        x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
+        wide = graph.make_node('ConvTranspose', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups), output_padding=broadcast_ints(static(output_padding), n))
         return cast(graph, squeezed(graph, wide, extra), dtype_of(graph, input))
-    x = unsqueezed(graph, cast(graph, input, kind), extra)
-    found = graph.make_node('Conv', [x, cast(graph, weight, kind), cast(graph, bias, kind) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups))
-    return cast(graph, squeezed(graph, found, extra), dtype_of(graph, input))
+    x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
+    result = graph.make_node('Conv', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups))
+    return cast(graph, squeezed(graph, result, extra), dtype_of(graph, input))
 
 
 def aten_convolution_backward(graph: Graph, res: Res, grad_output: Result, input: Result, weight: Result, bias_sizes: SymInts | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, output_mask: Bools) -> Any:

@@ -153,27 +153,27 @@ def aten_zeros_like(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None
 
 def complex_aten_empty_like(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
-    kind = part_dtype(dtype_of(graph, res))
-    made = filled(graph, shape_of(graph, self), uninitialized(kind), kind)
-    return as_complex(graph, made, dtype_of(graph, res)) if kind != dtype_of(graph, res) else made
+    own_dtype = part_dtype(dtype_of(graph, res))
+    made = filled(graph, shape_of(graph, self), uninitialized(own_dtype), own_dtype)
+    return as_complex(graph, made, dtype_of(graph, res)) if own_dtype != dtype_of(graph, res) else made
 
 
 def complex_aten_empty_memory_format(graph: Graph, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
-    kind = part_dtype(dtype_of(graph, res))
-    return as_complex(graph, filled(graph, size, uninitialized(kind), kind), dtype_of(graph, res))
+    own_dtype = part_dtype(dtype_of(graph, res))
+    return as_complex(graph, filled(graph, size, uninitialized(own_dtype), own_dtype), dtype_of(graph, res))
 
 
 def complex_aten_empty_permuted(graph: Graph, res: Res, size: SymInts, physical_layout: Ints, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    kind = part_dtype(dtype_of(graph, res))
-    return as_complex(graph, filled(graph, size, uninitialized(kind), kind), dtype_of(graph, res))
+    own_dtype = part_dtype(dtype_of(graph, res))
+    return as_complex(graph, filled(graph, size, uninitialized(own_dtype), own_dtype), dtype_of(graph, res))
 
 
 def complex_aten_empty_strided(graph: Graph, res: Res, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    kind = part_dtype(dtype_of(graph, res))
-    return as_complex(graph, filled(graph, size, uninitialized(kind), kind), dtype_of(graph, res))
+    own_dtype = part_dtype(dtype_of(graph, res))
+    return as_complex(graph, filled(graph, size, uninitialized(own_dtype), own_dtype), dtype_of(graph, res))
 
 
 def complex_aten_eye(graph: Graph, res: Res, n: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -200,9 +200,9 @@ def complex_aten_full_like(graph: Graph, res: Res, self: Result, fill_value: Sca
 
 def complex_aten_new_empty(graph: Graph, res: Res, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    kind = part_dtype(dtype_of(graph, res))
-    made = filled(graph, size, uninitialized(kind), kind)
-    return as_complex(graph, made, dtype_of(graph, res)) if kind != dtype_of(graph, res) else made
+    own_dtype = part_dtype(dtype_of(graph, res))
+    made = filled(graph, size, uninitialized(own_dtype), own_dtype)
+    return as_complex(graph, made, dtype_of(graph, res)) if own_dtype != dtype_of(graph, res) else made
 
 
 def complex_aten_new_empty_strided(graph: Graph, res: Res, self: Result, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:

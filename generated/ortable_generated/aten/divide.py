@@ -7,7 +7,7 @@ from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast, promote_to_float
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.pointwise import floor_quotient, fmod_of, remainder_of, trunc_quotient
-from ortable.prelude.complex_arithmetic import as_complex, c_over
+from ortable.prelude.complex_arithmetic import as_complex, c_div
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import in_dtype, promote_values, promoted_dtype
@@ -117,21 +117,21 @@ def complex_aten_div_Scalar_mode(graph: Graph, res: Res, self: Result, other: Sc
     """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
     if rounding_mode is None:
         dtype = dtype_of(graph, res)
-        return c_over(graph, as_complex(graph, self, dtype), as_complex(graph, other, dtype))
+        return c_div(graph, as_complex(graph, self, dtype), as_complex(graph, other, dtype))
     raise UnsupportedCase('aten::div.Scalar_mode: torch rounds no complex quotient')
 
 
 def complex_aten_div_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'int_to_float', [self, other])
-    return c_over(graph, self, other)
+    return c_div(graph, self, other)
 
 
 def complex_aten_div_Tensor_mode(graph: Graph, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     if rounding_mode is None:
         dtype = dtype_of(graph, res)
-        return c_over(graph, as_complex(graph, self, dtype), as_complex(graph, other, dtype))
+        return c_div(graph, as_complex(graph, self, dtype), as_complex(graph, other, dtype))
     raise UnsupportedCase('aten::div.Tensor_mode: torch rounds no complex quotient')
 
 

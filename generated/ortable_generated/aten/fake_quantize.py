@@ -7,7 +7,7 @@ from ortable.dtypes import boolean, float32
 from ortable.lowerings.quantize import fake_quantized
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import along_axis
 from ortable.prelude.values import cast, const, reshape_to
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 def aten__fake_quantize_learnable_per_channel_affine(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Result:
     """aten::_fake_quantize_learnable_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max, float grad_factor=1.) -> Tensor"""
-    place, rank, kind = (axis_of(graph, self, axis), rank_of(graph, self), dtype_of(graph, zero_point))
-    zero = graph.make_node('Clip', [graph.make_node('Round', [zero_point]), const(graph, quant_min, kind), const(graph, quant_max, kind)])
+    place, rank, dtype = (axis_of(graph, self, axis), rank_of(graph, self), dtype_of(graph, zero_point))
+    zero = graph.make_node('Clip', [graph.make_node('Round', [zero_point]), const(graph, quant_min, dtype), const(graph, quant_max, dtype)])
     factor, shift = (along_axis(graph, scale, place, rank), along_axis(graph, zero, place, rank))
     return fake_quantized(graph, self, factor, shift, quant_min, quant_max)[0]
 
 
 def aten__fake_quantize_learnable_per_tensor_affine(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Result:
     """aten::_fake_quantize_learnable_per_tensor_affine(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max, float grad_factor=1.) -> Tensor"""
-    kind, shift = (dtype_of(graph, zero_point), reshape_to(graph, zero_point, []))
-    zero = graph.make_node('Clip', [graph.make_node('Round', [shift]), const(graph, quant_min, kind), const(graph, quant_max, kind)])
+    dtype, shift = (dtype_of(graph, zero_point), reshape_to(graph, zero_point, []))
+    zero = graph.make_node('Clip', [graph.make_node('Round', [shift]), const(graph, quant_min, dtype), const(graph, quant_max, dtype)])
     return fake_quantized(graph, self, reshape_to(graph, scale, []), zero, quant_min, quant_max)[0]
 
 
 def aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, fake_quant_enabled: Result, quant_min: Int, quant_max: Int) -> Any:
     """aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, Tensor fake_quant_enabled, int quant_min, int quant_max) -> (Tensor output, Tensor mask)"""
     factor, zero = (reshape_to(graph, scale, []), reshape_to(graph, zero_point, []))
-    found = fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)
+    result = fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)
     enabled = cast(graph, reshape_to(graph, fake_quant_enabled, []), boolean)
-    return (graph.make_node('Where', [enabled, found[0], self]), graph.make_node('Or', [found[1], graph.make_node('Not', [enabled])]))
+    return (graph.make_node('Where', [enabled, result[0], self]), graph.make_node('Or', [result[1], graph.make_node('Not', [enabled])]))
 
 
 def aten_fake_quantize_per_channel_affine(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Result:
@@ -63,15 +63,15 @@ def aten_fake_quantize_per_channel_affine_cachemask_backward(graph: Graph, res: 
 
 def aten_fake_quantize_per_tensor_affine(graph: Graph, res: Res, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Result:
     """aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor"""
-    wide = wide_dtype(dtype_of(graph, self))
-    factor, zero = (const(graph, scale, float32), const(graph, zero_point, wide))
+    compute_dtype = opmath_dtype(dtype_of(graph, self))
+    factor, zero = (const(graph, scale, float32), const(graph, zero_point, compute_dtype))
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)[0]
 
 
 def aten_fake_quantize_per_tensor_affine_cachemask(graph: Graph, res: Res, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Any:
     """aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> (Tensor output, Tensor mask)"""
-    wide = wide_dtype(dtype_of(graph, self))
-    factor, zero = (const(graph, scale, float32), const(graph, zero_point, wide))
+    compute_dtype = opmath_dtype(dtype_of(graph, self))
+    factor, zero = (const(graph, scale, float32), const(graph, zero_point, compute_dtype))
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)
 
 

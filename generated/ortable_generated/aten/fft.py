@@ -33,8 +33,8 @@ def aten_fft_rfftfreq(graph: Graph, res: Res, n: Int, d: Float = 1.0, *, dtype: 
 def complex_aten__fft_c2c(graph: Graph, res: Res, self: Result, dim: SymInts, normalization: Int, forward: Bool) -> Result:
     """aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"""
     axes = [axis_of(graph, self, each) for each in static(dim)]
-    found = fourier(graph, self, axes, forward)
-    return fourier_scaled(graph, found, [dim_of(graph, self, axis) for axis in axes], normalization)
+    result = fourier(graph, self, axes, forward)
+    return fourier_scaled(graph, result, [dim_of(graph, self, axis) for axis in axes], normalization)
 
 
 def complex_aten__fft_c2r(graph: Graph, res: Res, self: Result, dim: Ints, normalization: Int, last_dim_size: SymInt) -> Result:
@@ -42,16 +42,16 @@ def complex_aten__fft_c2r(graph: Graph, res: Res, self: Result, dim: Ints, norma
     axes = [axis_of(graph, self, each) for each in dim]
     rows = fourier(graph, self, axes[:-1], False)
     whole = whole_spectrum(graph, rows, axes[-1], last_dim_size)
-    found = re(graph, fourier(graph, whole, axes[-1:], False))
-    return fourier_scaled(graph, found, [dim_of(graph, res, axis) for axis in axes], normalization)
+    result = re(graph, fourier(graph, whole, axes[-1:], False))
+    return fourier_scaled(graph, result, [dim_of(graph, res, axis) for axis in axes], normalization)
 
 
 def complex_aten__fft_r2c(graph: Graph, res: Res, self: Result, dim: Ints, normalization: Int, onesided: Bool) -> Result:
     """aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"""
     axes = [axis_of(graph, self, each) for each in dim]
     last = half_spectrum(graph, re(graph, self), axes[-1]) if onesided else fourier(graph, self, axes[-1:], True)
-    found = fourier(graph, last, axes[:-1], True)
-    return fourier_scaled(graph, found, [dim_of(graph, self, axis) for axis in axes], normalization)
+    result = fourier(graph, last, axes[:-1], True)
+    return fourier_scaled(graph, result, [dim_of(graph, self, axis) for axis in axes], normalization)
 
 
 def complex_aten_fft_fft(graph: Graph, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:

@@ -7,7 +7,7 @@ from ortable.lowerings.grid import grid_sampler
 from ortable.lowerings.resize import grid_steps, on_axis
 from ortable.prelude.facts import dtype_of, product
 from ortable.prelude.metadata import dtype_or_none, given_shape
-from ortable.prelude.shapes import stretched
+from ortable.prelude.shapes import expanded
 from ortable.prelude.values import const, permuted, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 def aten_affine_grid_generator(graph: Graph, res: Res, theta: Result, size: SymInts, align_corners: Bool) -> Result:
     """aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor"""
     n = len(size) - 2
-    kind = dtype_of(graph, theta)
+    dtype = dtype_of(graph, theta)
     space = list(size[2:])
-    axes = [on_axis(graph, grid_steps(graph, space[n - 1 - i], align_corners, kind), n - 1 - i, n) for i in range(n)]
-    lines = [stretched(graph, unsqueezed(graph, axis, [n]), space + [1]) for axis in axes]
-    ones = stretched(graph, const(graph, 1, kind), space + [1])
+    axes = [on_axis(graph, grid_steps(graph, space[n - 1 - i], align_corners, dtype), n - 1 - i, n) for i in range(n)]
+    lines = [expanded(graph, unsqueezed(graph, axis, [n]), space + [1]) for axis in axes]
+    ones = expanded(graph, const(graph, 1, dtype), space + [1])
     points = reshape_to(graph, graph.make_node('Concat', [*lines, ones], axis=n), [product(space), n + 1])
-    found = graph.make_node('MatMul', [points, permuted(graph, theta, [0, 2, 1])])
-    return reshape_to(graph, found, [size[0]] + space + [n])
+    result = graph.make_node('MatMul', [points, permuted(graph, theta, [0, 2, 1])])
+    return reshape_to(graph, result, [size[0]] + space + [n])
 
 
 def aten_grid_sampler(graph: Graph, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:

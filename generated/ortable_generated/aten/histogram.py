@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.lowerings.histogram import counted, grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between, weight_dtype
+from ortable.lowerings.histogram import bincount, grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between, weight_dtype
 from ortable.prelude.facts import count_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.shapes import zeros_of
@@ -37,7 +37,7 @@ def aten_bincount(graph: Graph, res: Res, self: Result, weights: Result | None =
         return zeros_of(graph, [minlength], int64)
     places = cast(graph, self, int64)
     longest = graph.make_node('Add', [graph.make_node('ReduceMax', [places], keepdims=1), const(graph, 1, int64)])
-    return counted(graph, places, weights, graph.make_node('Max', [longest, as_vec(graph, minlength)]), dtype_of(graph, res))
+    return bincount(graph, places, weights, graph.make_node('Max', [longest, as_vec(graph, minlength)]), dtype_of(graph, res))
 
 
 def aten_histc(graph: Graph, res: Res, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> Result:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import bfloat16, float32, int64, uint8
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.indexing import index_put, index_tensor, nonzero_columns, one_hot_index
-from ortable.lowerings.shapes import alike, sizes_but
+from ortable.lowerings.shapes import broadcast_except, broadcast_to_common
 from ortable.prelude.complex_arithmetic import c_truth
 from ortable.prelude.facts import axis_of, count_of, dtype_of, is_int, rank_of, shape_of
 from ortable.prelude.indexing import gather_dtype, nonzero_rows
 from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none
-from ortable.prelude.shapes import as_flat, counting, stretched, zeros_of
+from ortable.prelude.shapes import as_flat, expanded, iota, zeros_of
 from ortable.prelude.values import as_vec, at_least_1d, cast, const, reshape_to, with_rank_of
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def aten_gather(graph: Graph, res: Res, self: Result, dim: Int, index: Result, *
         # torch takes an empty index of any rank
         return zeros_of(graph, shape_of(graph, index), dtype_of(graph, self))
     places = cast(graph, at_least_1d(graph, index), gather_dtype(graph, index))
-    found = graph.make_node('GatherElements', [at_least_1d(graph, self), places], axis=axis_of(graph, self, dim))
-    return with_rank_of(graph, found, index)
+    result = graph.make_node('GatherElements', [at_least_1d(graph, self), places], axis=axis_of(graph, self, dim))
+    return with_rank_of(graph, result, index)
 
 
 def aten_index_Tensor(graph: Graph, res: Res, self: Result, indices: Results) -> Result:
@@ -73,8 +73,8 @@ def aten_index_select(graph: Graph, res: Res, self: Result, dim: Int, index: Res
 def aten_masked_select(graph: Graph, res: Res, self: Result, mask: Result) -> Result:
     """aten::masked_select(Tensor self, Tensor mask) -> Tensor"""
     dtype = float32 if dtype_of(graph, self) == bfloat16 else dtype_of(graph, self)
-    values = at_least_1d(graph, alike(graph, cast(graph, self, dtype), mask))
-    return cast(graph, graph.make_node('Compress', [values, reshape_to(graph, alike(graph, mask, self), [-1])]), dtype_of(graph, self))
+    values = at_least_1d(graph, broadcast_to_common(graph, cast(graph, self, dtype), mask))
+    return cast(graph, graph.make_node('Compress', [values, reshape_to(graph, broadcast_to_common(graph, mask, self), [-1])]), dtype_of(graph, self))
 
 
 def aten_nonzero(graph: Graph, res: Res, self: Result) -> Result:
@@ -90,7 +90,7 @@ def aten_nonzero_numpy(graph: Graph, res: Res, self: Result) -> Any:
 def aten_one_hot(graph: Graph, res: Res, self: Result, num_classes: Int = -1) -> Result:
     """aten::one_hot(Tensor self, int num_classes=-1) -> Tensor"""
     if num_classes >= 0:
-        return graph.make_node('Cast', [graph.make_node('Equal', [graph.make_node('Unsqueeze', [self, as_vec(graph, -1)]), counting(graph, 0, num_classes, 1)])], res.outputs, to=int64)
+        return graph.make_node('Cast', [graph.make_node('Equal', [graph.make_node('Unsqueeze', [self, as_vec(graph, -1)]), iota(graph, 0, num_classes, 1)])], res.outputs, to=int64)
     # the classes are counted from 0 to the largest one
     count = graph.make_node('Add', [graph.make_node('ReduceMax', [self], keepdims=0), const(graph, 1, int64)])
     classes = graph.make_node('Range', [const(graph, 0, int64), count, const(graph, 1, int64)])
@@ -107,8 +107,8 @@ def aten_take_along_dim(graph: Graph, res: Res, self: Result, indices: Result, d
     if dim is None:
         return graph.make_node('GatherElements', [as_flat(graph, self), as_flat(graph, indices)], res.outputs, axis=0)
     axis = axis_of(graph, self, dim)
-    source = stretched(graph, self, sizes_but(graph, self, indices, axis))
-    return graph.make_node('GatherElements', [source, stretched(graph, indices, sizes_but(graph, indices, self, axis))], res.outputs, axis=axis)
+    source = expanded(graph, self, broadcast_except(graph, self, indices, axis))
+    return graph.make_node('GatherElements', [source, expanded(graph, indices, broadcast_except(graph, indices, self, axis))], res.outputs, axis=axis)
 
 
 def aten_where(graph: Graph, res: Res, condition: Result) -> Any:

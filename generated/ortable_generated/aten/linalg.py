@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import keep_leading, unify
-from ortable.lowerings.complex.arithmetic import c_einsum, c_matmul, c_reshaped, c_total, c_unsqueezed, promote_complex
+from ortable.lowerings.complex.arithmetic import c_einsum, c_matmul, c_reshaped, c_sum, c_unsqueezed, promote_complex
 from ortable.lowerings.products import einsum_equation, einsum_product, in_group, without_product
 from ortable.lowerings.quantize import is_dequantized, rows_of
-from ortable.prelude.complex_arithmetic import c_conj, c_permuted, c_scaled, c_sum, c_times
-from ortable.prelude.facts import differs, dim_of, dtype_of, fits_attribute, is_float, is_wide, product, rank_of, shape_of, swapped
+from ortable.prelude.complex_arithmetic import c_add, c_conj, c_mul, c_permuted, c_scaled
+from ortable.prelude.facts import differs, dim_of, dtype_of, fits_attribute, is_float, is_wide, product, rank_of, shape_of, transpose_perm
 from ortable.prelude.matrices import matrix_product, untransposed
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import scaled
@@ -171,9 +171,9 @@ def aten_linear(graph: Graph, res: Res, input: Result, weight: Result, bias: Res
         # ONNX Runtime makes an integer product of it, and a MatMul would round float activations
         return reshape_to(graph, graph.make_node('Gemm', [rows_of(graph, input), weight, bias], transB=1), shape_of(graph, res))
     if bias is None:
-        return matrix_product(graph, input, permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1)))
-    turned = permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1))
-    return graph.make_node('Add', [matrix_product(graph, input, turned), bias], res.outputs)
+        return matrix_product(graph, input, permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1)))
+    transposed = permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1))
+    return graph.make_node('Add', [matrix_product(graph, input, transposed), bias], res.outputs)
 
 
 def aten_matmul(graph: Graph, res: Res, self: Result, other: Result) -> Result:
@@ -207,39 +207,39 @@ def aten_vdot(graph: Graph, res: Res, self: Result, other: Result) -> Result:
 def complex_aten_addbmm(graph: Graph, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
-        return c_scaled(graph, c_total(graph, c_matmul(graph, batch1, batch2), [0]), alpha)
-    total = c_total(graph, c_matmul(graph, batch1, batch2), [0])
-    return c_sum(graph, c_scaled(graph, total, alpha), c_scaled(graph, self, beta))
+        return c_scaled(graph, c_sum(graph, c_matmul(graph, batch1, batch2), [0]), alpha)
+    total = c_sum(graph, c_matmul(graph, batch1, batch2), [0])
+    return c_add(graph, c_scaled(graph, total, alpha), c_scaled(graph, self, beta))
 
 
 def complex_aten_addmm(graph: Graph, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         return c_scaled(graph, c_matmul(graph, mat1, mat2), alpha)
-    return c_sum(graph, c_scaled(graph, c_matmul(graph, mat1, mat2), alpha), c_scaled(graph, self, beta))
+    return c_add(graph, c_scaled(graph, c_matmul(graph, mat1, mat2), alpha), c_scaled(graph, self, beta))
 
 
 def complex_aten_addmv(graph: Graph, res: Res, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         return c_scaled(graph, c_matmul(graph, mat, vec), alpha)
-    return c_sum(graph, c_scaled(graph, c_matmul(graph, mat, vec), alpha), c_scaled(graph, self, beta))
+    return c_add(graph, c_scaled(graph, c_matmul(graph, mat, vec), alpha), c_scaled(graph, self, beta))
 
 
 def complex_aten_addr(graph: Graph, res: Res, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     self, vec1, vec2 = promote_complex(graph, 'default', [self, vec1, vec2])
     if beta == 0:
-        return c_scaled(graph, c_times(graph, c_unsqueezed(graph, vec1, [1]), vec2), alpha)
-    pairs = c_times(graph, c_unsqueezed(graph, vec1, [1]), vec2)
-    return c_sum(graph, c_scaled(graph, pairs, alpha), c_scaled(graph, self, beta))
+        return c_scaled(graph, c_mul(graph, c_unsqueezed(graph, vec1, [1]), vec2), alpha)
+    pairs = c_mul(graph, c_unsqueezed(graph, vec1, [1]), vec2)
+    return c_add(graph, c_scaled(graph, pairs, alpha), c_scaled(graph, self, beta))
 
 
 def complex_aten_baddbmm(graph: Graph, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         return c_scaled(graph, c_matmul(graph, batch1, batch2), alpha)
-    return c_sum(graph, c_scaled(graph, c_matmul(graph, batch1, batch2), alpha), c_scaled(graph, self, beta))
+    return c_add(graph, c_scaled(graph, c_matmul(graph, batch1, batch2), alpha), c_scaled(graph, self, beta))
 
 
 def complex_aten_bmm(graph: Graph, res: Res, self: Result, mat2: Result) -> Result:
@@ -265,7 +265,7 @@ def complex_aten_ger(graph: Graph, res: Res, self: Result, vec2: Result) -> Resu
 def complex_aten_inner(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::inner(Tensor self, Tensor other) -> Tensor"""
     if rank_of(graph, self) == 0 or rank_of(graph, other) == 0:
-        return c_times(graph, self, other)
+        return c_mul(graph, self, other)
     first = shape_of(graph, self)[:-1]
     second = shape_of(graph, other)[:-1]
     rows = c_reshaped(graph, self, [product(first), dim_of(graph, self, -1)])
@@ -281,9 +281,9 @@ def complex_aten_linalg_matmul(graph: Graph, res: Res, self: Result, other: Resu
 def complex_aten_linear(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None) -> Result:
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     if bias is None:
-        return c_matmul(graph, input, c_permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1)))
-    turned = c_permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1))
-    return c_sum(graph, c_matmul(graph, input, turned), bias)
+        return c_matmul(graph, input, c_permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1)))
+    transposed = c_permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1))
+    return c_add(graph, c_matmul(graph, input, transposed), bias)
 
 
 def complex_aten_matmul(graph: Graph, res: Res, self: Result, other: Result) -> Result:
@@ -304,7 +304,7 @@ def complex_aten_mv(graph: Graph, res: Res, self: Result, vec: Result) -> Result
 def complex_aten_outer(graph: Graph, res: Res, self: Result, vec2: Result) -> Result:
     """aten::outer(Tensor self, Tensor vec2) -> Tensor"""
     self, vec2 = promote_complex(graph, 'default', [self, vec2])
-    return c_times(graph, c_unsqueezed(graph, self, [1]), vec2)
+    return c_mul(graph, c_unsqueezed(graph, self, [1]), vec2)
 
 
 def complex_aten_vdot(graph: Graph, res: Res, self: Result, other: Result) -> Result:

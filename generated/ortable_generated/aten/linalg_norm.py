@@ -12,7 +12,7 @@ from ortable.prelude.matrices import matrix_product
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import int_pow
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
-from ortable.prelude.shapes import as_flat, counting
+from ortable.prelude.shapes import as_flat, iota
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import at_least_1d, cast, consts, permuted, reshape_to, unsqueezed
 from ortable_generated.aten.shape import aten_diagonal, complex_aten_diagonal, rule_aten_diagonal
@@ -48,8 +48,8 @@ def aten__pdist_forward(graph: Graph, res: Res, self: Result, p: Float = 2.0) ->
     size = dim_of(graph, self, 0)
     apart = graph.make_node('Sub', [graph.make_node('Unsqueeze', [self, consts(graph, [1], int64)]), graph.make_node('Unsqueeze', [self, consts(graph, [0], int64)])])
     lengths = as_flat(graph, vector_norm(graph, apart, p, [2], False))
-    rows = graph.make_node('Unsqueeze', [counting(graph, 0, size, 1), consts(graph, [1], int64)])
-    return graph.make_node('Compress', [lengths, as_flat(graph, graph.make_node('Less', [rows, counting(graph, 0, size, 1)]))], res.outputs, axis=0)
+    rows = graph.make_node('Unsqueeze', [iota(graph, 0, size, 1), consts(graph, [1], int64)])
+    return graph.make_node('Compress', [lengths, as_flat(graph, graph.make_node('Less', [rows, iota(graph, 0, size, 1)]))], res.outputs, axis=0)
 
 
 def aten__trilinear(graph: Graph, res: Res, i1: Result, i2: Result, i3: Result, expand1: Ints, expand2: Ints, expand3: Ints, sumdim: Ints, unroll_dim: Int = 1) -> Result:
@@ -145,10 +145,10 @@ def aten_linalg_vander(graph: Graph, res: Res, x: Result, *, N: SymInt | None = 
     x, = promote_values(graph, 'bool_to_long', [x])
     count = dim_of(graph, x, -1) if N is None else N
     if is_float(graph, x):
-        powers = cast(graph, counting(graph, 0, count, 1), dtype_of(graph, x))
+        powers = cast(graph, iota(graph, 0, count, 1), dtype_of(graph, x))
         return graph.make_node('Pow', [graph.make_node('Unsqueeze', [at_least_1d(graph, x), consts(graph, [-1], int64)]), powers], res.outputs)
     columns = graph.make_node('Unsqueeze', [cast(graph, at_least_1d(graph, x), int64), consts(graph, [-1], int64)])
-    return int_pow(graph, columns, counting(graph, 0, count, 1))
+    return int_pow(graph, columns, iota(graph, 0, count, 1))
 
 
 def aten_nuclear_norm(graph: Graph, res: Res, self: Result, keepdim: Bool = False) -> Result:

@@ -8,9 +8,9 @@ from ortable.errors import UnsupportedCase
 from ortable.lowerings.linalg.solvers import cholesky_factor, determinant, kept_factors, log_determinant, lu_factors, lu_info, lu_permutation, lu_solved, solved, triangular_solved, unit_like, unit_matrix
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, is_used, product, rank_of, shape_of
-from ortable.prelude.matrices import flipped_matrix, leading_part, smaller_side, upper_part
+from ortable.prelude.matrices import leading_part, matrix_transpose, smaller_side, triu
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.shapes import as_flat, moved_axes, stretched, zeros_of
+from ortable.prelude.shapes import as_flat, expanded, moved_axes, zeros_of
 from ortable.prelude.values import const, permuted, reshape_to
 
 if TYPE_CHECKING:
@@ -54,14 +54,14 @@ def aten_cholesky(graph: Graph, res: Res, self: Result, upper: Bool = False) -> 
 
 def aten_cholesky_inverse(graph: Graph, res: Res, self: Result, upper: Bool = False) -> Result:
     """aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor"""
-    other = flipped_matrix(graph, self)
+    other = matrix_transpose(graph, self)
     half = triangular_solved(graph, other if upper else self, unit_like(graph, self), False)
     return triangular_solved(graph, self if upper else other, half, True)
 
 
 def aten_cholesky_solve(graph: Graph, res: Res, self: Result, input2: Result, upper: Bool = False) -> Result:
     """aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor"""
-    other = flipped_matrix(graph, input2)
+    other = matrix_transpose(graph, input2)
     half = triangular_solved(graph, other if upper else input2, self, False)
     return triangular_solved(graph, input2 if upper else other, half, True)
 
@@ -83,8 +83,8 @@ def aten_linalg_cholesky(graph: Graph, res: Res, self: Result, *, upper: Bool = 
 
 def aten_linalg_cholesky_ex(graph: Graph, res: Res, self: Result, *, upper: Bool = False, check_errors: Bool = False) -> Any:
     """aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)"""
-    found = cholesky_factor(graph, self, upper)
-    return (found[0], found[1])
+    result = cholesky_factor(graph, self, upper)
+    return (result[0], result[1])
 
 
 def aten_linalg_det(graph: Graph, res: Res, A: Result) -> Result:
@@ -110,9 +110,9 @@ def aten_linalg_lu(graph: Graph, res: Res, A: Result, *, pivot: Bool = True) -> 
     factors = lu_factors(graph, A)
     count = smaller_side(graph, A)
     order = lu_permutation(graph, factors[1], dim_of(graph, A, -2), dtype_of(graph, A))
-    below = upper_part(graph, leading_part(graph, factors[0], dim_of(graph, A, -2), count), False)
+    below = triu(graph, leading_part(graph, factors[0], dim_of(graph, A, -2), count), False)
     unit = unit_matrix(graph, dim_of(graph, A, -2), count, boolean)
-    above = upper_part(graph, leading_part(graph, factors[0], count, dim_of(graph, A, -1)))
+    above = triu(graph, leading_part(graph, factors[0], count, dim_of(graph, A, -1)))
     return (order, graph.make_node('Where', [unit, const(graph, 1, dtype_of(graph, A)), below]), above)
 
 
@@ -136,7 +136,7 @@ def aten_linalg_lu_solve(graph: Graph, res: Res, LU: Result, pivots: Result, B: 
     """aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor"""
     if left:
         return lu_solved(graph, LU, pivots, B, adjoint)
-    return flipped_matrix(graph, lu_solved(graph, LU, pivots, flipped_matrix(graph, B), not adjoint))
+    return matrix_transpose(graph, lu_solved(graph, LU, pivots, matrix_transpose(graph, B), not adjoint))
 
 
 def aten_linalg_slogdet(graph: Graph, res: Res, A: Result) -> Any:
@@ -159,9 +159,9 @@ def aten_linalg_solve_triangular(graph: Graph, res: Res, self: Result, B: Result
     """aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor"""
     if left:
         return triangular_solved(graph, self, B, upper, unitriangular)
-    turned = flipped_matrix(graph, B)
-    found = triangular_solved(graph, flipped_matrix(graph, self), turned, not upper, unitriangular)
-    return flipped_matrix(graph, found)
+    transposed = matrix_transpose(graph, B)
+    result = triangular_solved(graph, matrix_transpose(graph, self), transposed, not upper, unitriangular)
+    return matrix_transpose(graph, result)
 
 
 def aten_linalg_tensorinv(graph: Graph, res: Res, self: Result, ind: Int = 2) -> Result:
@@ -177,8 +177,8 @@ def aten_linalg_tensorsolve(graph: Graph, res: Res, self: Result, other: Result,
     moved = [] if dims is None else list(dims)
     rank = rank_of(graph, self)
     last = [place - len(moved) for place in range(len(moved))]
-    turned = permuted(graph, self, moved_axes(rank, moved, last))
-    square = reshape_to(graph, turned, [count_of(graph, other), count_of(graph, other)])
+    transposed = permuted(graph, self, moved_axes(rank, moved, last))
+    square = reshape_to(graph, transposed, [count_of(graph, other), count_of(graph, other)])
     flat = solved(graph, square, as_flat(graph, other), True, True)
     return reshape_to(graph, flat, shape_of(graph, res))
 
@@ -203,9 +203,9 @@ def aten_lu_unpack(graph: Graph, res: Res, LU_data: Result, LU_pivots: Result, u
     own = dtype_of(graph, LU_data)
     none = zeros_of(graph, [0], own)
     order = lu_permutation(graph, LU_pivots, rows, own) if unpack_pivots else none
-    below = upper_part(graph, leading_part(graph, LU_data, rows, count), False) if unpack_data else none
+    below = triu(graph, leading_part(graph, LU_data, rows, count), False) if unpack_data else none
     unit = unit_matrix(graph, rows, count, boolean)
-    above = upper_part(graph, leading_part(graph, LU_data, count, columns)) if unpack_data else none
+    above = triu(graph, leading_part(graph, LU_data, count, columns)) if unpack_data else none
     return (order, graph.make_node('Where', [unit, const(graph, 1, own), below]) if unpack_data else none, above)
 
 
@@ -216,9 +216,9 @@ def aten_slogdet(graph: Graph, res: Res, self: Result) -> Any:
 
 def aten_triangular_solve(graph: Graph, res: Res, self: Result, A: Result, upper: Bool = True, transpose: Bool = False, unitriangular: Bool = False) -> Any:
     """aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)"""
-    matrix = flipped_matrix(graph, A) if transpose else A
-    found = triangular_solved(graph, matrix, self, differs(upper, transpose), unitriangular)
-    return (found, stretched(graph, graph.make_node('Identity', [A]), shape_of(graph, res[1])))
+    matrix = matrix_transpose(graph, A) if transpose else A
+    result = triangular_solved(graph, matrix, self, differs(upper, transpose), unitriangular)
+    return (result, expanded(graph, graph.make_node('Identity', [A]), shape_of(graph, res[1])))
 
 
 def rule_aten__linalg_det(graph: Graph, A: Result) -> Rules:

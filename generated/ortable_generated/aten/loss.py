@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 def aten_binary_cross_entropy(graph: Graph, res: Res, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> Result:
     """aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor"""
-    kind = dtype_of(graph, self)
-    one = const(graph, 1, kind)
-    hit = graph.make_node('Max', [graph.make_node('Log', [self]), const(graph, -100, kind)])
-    miss = graph.make_node('Max', [graph.make_node('Log', [graph.make_node('Sub', [one, self])]), const(graph, -100, kind)])
+    dtype = dtype_of(graph, self)
+    one = const(graph, 1, dtype)
+    hit = graph.make_node('Max', [graph.make_node('Log', [self]), const(graph, -100, dtype)])
+    miss = graph.make_node('Max', [graph.make_node('Log', [graph.make_node('Sub', [one, self])]), const(graph, -100, dtype)])
     terms = graph.make_node('Sub', [graph.make_node('Mul', [graph.make_node('Sub', [target, one]), miss]), graph.make_node('Mul', [target, hit])])
     return loss_reduced(graph, graph.make_node('Mul', [terms, weight]) if weight is not None else terms, reduction)
 
 
 def aten_binary_cross_entropy_backward(graph: Graph, res: Res, grad_output: Result, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> Result:
     """aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor"""
-    kind = dtype_of(graph, self)
-    spread_out = graph.make_node('Max', [graph.make_node('Mul', [graph.make_node('Sub', [const(graph, 1, kind), self]), self]), const(graph, 1e-12, kind)])
+    dtype = dtype_of(graph, self)
+    spread_out = graph.make_node('Max', [graph.make_node('Mul', [graph.make_node('Sub', [const(graph, 1, dtype), self]), self]), const(graph, 1e-12, dtype)])
     slope = graph.make_node('Div', [graph.make_node('Mul', [grad_output, graph.make_node('Sub', [self, target])]), spread_out])
     heavy = graph.make_node('Mul', [slope, weight]) if weight is not None else slope
-    return graph.make_node('Div', [heavy, const(graph, count_of(graph, self), kind)], res.outputs) if reduction == 1 else heavy
+    return graph.make_node('Div', [heavy, const(graph, count_of(graph, self), dtype)], res.outputs) if reduction == 1 else heavy
 
 
 def aten_binary_cross_entropy_with_logits(graph: Graph, res: Res, self: Result, target: Result, weight: Result | None = None, pos_weight: Result | None = None, reduction: Int = 1) -> Result:
     """aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor"""
-    kind = dtype_of(graph, self)
-    one = const(graph, 1, kind)
-    logs = graph.make_node('Add', [graph.make_node('Max', [graph.make_node('Neg', [self]), const(graph, 0, kind)]), log1p_of(graph, graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Abs', [self])])]))])
+    dtype = dtype_of(graph, self)
+    one = const(graph, 1, dtype)
+    logs = graph.make_node('Add', [graph.make_node('Max', [graph.make_node('Neg', [self]), const(graph, 0, dtype)]), log1p_of(graph, graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Abs', [self])])]))])
     lift = graph.make_node('Add', [graph.make_node('Mul', [graph.make_node('Sub', [pos_weight, one]), target]), one]) if pos_weight is not None else None
     lost = graph.make_node('Add', [graph.make_node('Mul', [graph.make_node('Sub', [one, target]), self]), graph.make_node('Mul', [lift, logs]) if lift is not None else logs])
     return loss_reduced(graph, graph.make_node('Mul', [lost, weight]) if weight is not None else lost, reduction)
@@ -54,9 +54,9 @@ def aten_cross_entropy_loss(graph: Graph, res: Res, self: Result, target: Result
 
 def aten_hinge_embedding_loss(graph: Graph, res: Res, self: Result, target: Result, margin: Float = 1.0, reduction: Int = 1) -> Result:
     """aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor"""
-    kind = dtype_of(graph, self)
-    zero = const(graph, 0, kind)
-    away = graph.make_node('Max', [graph.make_node('Sub', [const(graph, margin, kind), self]), zero])
+    dtype = dtype_of(graph, self)
+    zero = const(graph, 0, dtype)
+    away = graph.make_node('Max', [graph.make_node('Sub', [const(graph, margin, dtype), self]), zero])
     far = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, 1, dtype_of(graph, target))]), zero, away])
     near = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, -1, dtype_of(graph, target))]), zero, self])
     return loss_reduced(graph, graph.make_node('Add', [far, near]), reduction)
@@ -65,21 +65,21 @@ def aten_hinge_embedding_loss(graph: Graph, res: Res, self: Result, target: Resu
 def aten_huber_loss(graph: Graph, res: Res, self: Result, target: Result, reduction: Int = 1, delta: Float = 1.0) -> Result:
     """aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor"""
     self, target = promote_values(graph, 'default', [self, target])
-    kind = dtype_of(graph, res)
+    dtype = dtype_of(graph, res)
     away = graph.make_node('Abs', [graph.make_node('Sub', [self, target])])
-    near = graph.make_node('Mul', [graph.make_node('Mul', [away, away]), const(graph, 0.5, kind)])
-    far = graph.make_node('Mul', [graph.make_node('Sub', [away, const(graph, 0.5 * delta, kind)]), const(graph, delta, kind)])
-    return loss_reduced(graph, graph.make_node('Where', [graph.make_node('LessOrEqual', [away, const(graph, delta, kind)]), near, far]), reduction)
+    near = graph.make_node('Mul', [graph.make_node('Mul', [away, away]), const(graph, 0.5, dtype)])
+    far = graph.make_node('Mul', [graph.make_node('Sub', [away, const(graph, 0.5 * delta, dtype)]), const(graph, delta, dtype)])
+    return loss_reduced(graph, graph.make_node('Where', [graph.make_node('LessOrEqual', [away, const(graph, delta, dtype)]), near, far]), reduction)
 
 
 def aten_kl_div(graph: Graph, res: Res, self: Result, target: Result, reduction: Int = 1, *, log_target: Bool = False) -> Result:
     """aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor"""
     self, target = promote_values(graph, 'default', [self, target])
-    kind = dtype_of(graph, res)
+    dtype = dtype_of(graph, res)
     if log_target:
         return loss_reduced(graph, graph.make_node('Mul', [graph.make_node('Exp', [target]), graph.make_node('Sub', [target, self])]), reduction)
     # 0 log 0 is 0
-    logs = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, 0, kind)]), const(graph, 0, kind), graph.make_node('Mul', [target, graph.make_node('Log', [target])])])
+    logs = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, 0, dtype)]), const(graph, 0, dtype), graph.make_node('Mul', [target, graph.make_node('Log', [target])])])
     return loss_reduced(graph, graph.make_node('Sub', [logs, graph.make_node('Mul', [target, self])]), reduction)
 
 
@@ -99,9 +99,9 @@ def aten_mse_loss(graph: Graph, res: Res, self: Result, target: Result, reductio
 def aten_mse_loss_backward(graph: Graph, res: Res, grad_output: Result, self: Result, target: Result, reduction: Int) -> Result:
     """aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor"""
     self, target, grad_output = promote_values(graph, 'default', [self, target, grad_output])
-    kind = dtype_of(graph, res)
-    slope = graph.make_node('Mul', [graph.make_node('Mul', [graph.make_node('Sub', [self, target]), const(graph, 2, kind)]), grad_output])
-    return graph.make_node('Div', [slope, const(graph, count_of(graph, self), kind)], res.outputs) if reduction == 1 else slope
+    dtype = dtype_of(graph, res)
+    slope = graph.make_node('Mul', [graph.make_node('Mul', [graph.make_node('Sub', [self, target]), const(graph, 2, dtype)]), grad_output])
+    return graph.make_node('Div', [slope, const(graph, count_of(graph, self), dtype)], res.outputs) if reduction == 1 else slope
 
 
 def aten_nll_loss(graph: Graph, res: Res, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100) -> Result:
@@ -137,13 +137,13 @@ def aten_nll_loss_nd(graph: Graph, res: Res, self: Result, target: Result, weigh
 def aten_smooth_l1_loss(graph: Graph, res: Res, self: Result, target: Result, reduction: Int = 1, beta: Float = 1.0) -> Result:
     """aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor"""
     self, target = promote_values(graph, 'default', [self, target])
-    kind = dtype_of(graph, res)
+    dtype = dtype_of(graph, res)
     if beta == 0:
         return loss_reduced(graph, graph.make_node('Abs', [graph.make_node('Sub', [self, target])]), reduction)
     away = graph.make_node('Abs', [graph.make_node('Sub', [self, target])])
-    near = graph.make_node('Div', [graph.make_node('Mul', [graph.make_node('Mul', [away, away]), const(graph, 0.5, kind)]), const(graph, beta, kind)])
-    far = graph.make_node('Sub', [away, const(graph, 0.5 * beta, kind)])
-    return loss_reduced(graph, graph.make_node('Where', [graph.make_node('Less', [away, const(graph, beta, kind)]), near, far]), reduction)
+    near = graph.make_node('Div', [graph.make_node('Mul', [graph.make_node('Mul', [away, away]), const(graph, 0.5, dtype)]), const(graph, beta, dtype)])
+    far = graph.make_node('Sub', [away, const(graph, 0.5 * beta, dtype)])
+    return loss_reduced(graph, graph.make_node('Where', [graph.make_node('Less', [away, const(graph, beta, dtype)]), near, far]), reduction)
 
 
 def aten_soft_margin_loss(graph: Graph, res: Res, self: Result, target: Result, reduction: Int = 1) -> Result:

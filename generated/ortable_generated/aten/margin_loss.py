@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 def aten_cosine_embedding_loss(graph: Graph, res: Res, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Result:
     """aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor"""
-    kind = dtype_of(graph, res)
+    dtype = dtype_of(graph, res)
     axis = 0 if rank_of(graph, target) == 0 else 1
-    x, y = cast_all(graph, [input1, input2], kind)
-    least = const(graph, 1e-12, kind)
+    x, y = cast_all(graph, [input1, input2], dtype)
+    least = const(graph, 1e-12, dtype)
     squares = [graph.make_node('Add', [summed_over(graph, graph.make_node('Mul', [each, each]), [axis], False), least]) for each in [x, y]]
-    found = graph.make_node('Div', [summed_over(graph, graph.make_node('Mul', [x, y]), [axis], False), graph.make_node('Sqrt', [graph.make_node('Mul', [squares[0], squares[1]])])])
-    none = const(graph, 0, kind)
-    apart = graph.make_node('Max', [graph.make_node('Sub', [found, const(graph, margin, kind)]), none])
-    near = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, 1, dtype_of(graph, target))]), graph.make_node('Sub', [const(graph, 1, kind), found]), none])
+    result = graph.make_node('Div', [summed_over(graph, graph.make_node('Mul', [x, y]), [axis], False), graph.make_node('Sqrt', [graph.make_node('Mul', [squares[0], squares[1]])])])
+    none = const(graph, 0, dtype)
+    apart = graph.make_node('Max', [graph.make_node('Sub', [result, const(graph, margin, dtype)]), none])
+    near = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, 1, dtype_of(graph, target))]), graph.make_node('Sub', [const(graph, 1, dtype), result]), none])
     far = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, -1, dtype_of(graph, target))]), apart, none])
     return loss_reduced(graph, graph.make_node('Add', [near, far]), reduction)
 
@@ -37,15 +37,15 @@ def aten_cosine_embedding_loss(graph: Graph, res: Res, input1: Result, input2: R
 def aten_margin_ranking_loss(graph: Graph, res: Res, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Result:
     """aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor"""
     input1, input2, target = promote_values(graph, 'default', [input1, input2, target])
-    kind = dtype_of(graph, res)
+    dtype = dtype_of(graph, res)
     signed = graph.make_node('Mul', [graph.make_node('Sub', [const(graph, 0, dtype_of(graph, target)), target]), graph.make_node('Sub', [input1, input2])])
-    moved = graph.make_node('Add', [cast(graph, signed, kind), const(graph, margin, kind)])
-    return loss_reduced(graph, graph.make_node('Max', [moved, const(graph, 0, kind)]), reduction)
+    moved = graph.make_node('Add', [cast(graph, signed, dtype), const(graph, margin, dtype)])
+    return loss_reduced(graph, graph.make_node('Max', [moved, const(graph, 0, dtype)]), reduction)
 
 
 def aten_multi_margin_loss(graph: Graph, res: Res, self: Result, target: Result, p: Scalar = 1, margin: Scalar = 1, weight: Result | None = None, reduction: Int = 1) -> Result:
     """aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor"""
-    kind = dtype_of(graph, self)
+    dtype = dtype_of(graph, self)
     rows = dim_of(graph, target, 0) if rank_of(graph, target) > 0 else 1
     count = dim_of(graph, self, -1) if rank_of(graph, self) > 0 else 1
     if reduction == 0 and rank_of(graph, self) < 2 and (rank_of(graph, target) == 0):
@@ -54,11 +54,11 @@ def aten_multi_margin_loss(graph: Graph, res: Res, self: Result, target: Result,
     class_ = reshape_to(graph, target, [rows])
     own = unsqueezed(graph, class_, [1])
     kept = graph.make_node('GatherElements', [x, own], axis=1)
-    gap = graph.make_node('Add', [graph.make_node('Sub', [const(graph, margin, kind), kept]), x])
-    mine = graph.make_node('Or', [at_class(graph, class_, count), graph.make_node('LessOrEqual', [gap, const(graph, 0, kind)])])
-    lost = graph.make_node('Where', [graph.make_node('Or', [mine, graph.make_node('IsNaN', [gap])]), const(graph, 0, kind), graph.make_node('Mul', [gap, gap]) if p == 2 else gap])
+    gap = graph.make_node('Add', [graph.make_node('Sub', [const(graph, margin, dtype), kept]), x])
+    mine = graph.make_node('Or', [at_class(graph, class_, count), graph.make_node('LessOrEqual', [gap, const(graph, 0, dtype)])])
+    lost = graph.make_node('Where', [graph.make_node('Or', [mine, graph.make_node('IsNaN', [gap])]), const(graph, 0, dtype), graph.make_node('Mul', [gap, gap]) if p == 2 else gap])
     heavy = graph.make_node('Mul', [lost, graph.make_node('Gather', [weight, own], axis=0)]) if weight is not None else lost
-    total = graph.make_node('Div', [summed_over(graph, heavy, [1], False), const(graph, count, kind)])
+    total = graph.make_node('Div', [summed_over(graph, heavy, [1], False), const(graph, count, dtype)])
     return loss_reduced(graph, total, reduction)
 
 
@@ -80,11 +80,11 @@ def aten_multilabel_margin_loss_forward(graph: Graph, res: Res, self: Result, ta
 def aten_poisson_nll_loss(graph: Graph, res: Res, input: Result, target: Result, log_input: Bool, full: Bool, eps: Float, reduction: Int) -> Result:
     """aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor"""
     input, target = promote_values(graph, 'default', [input, target])
-    kind = dtype_of(graph, res)
-    x = cast(graph, input, kind)
-    y = cast(graph, target, kind)
+    dtype = dtype_of(graph, res)
+    x = cast(graph, input, dtype)
+    y = cast(graph, target, dtype)
     rate = graph.make_node('Exp', [x]) if log_input else x
-    logs = x if log_input else graph.make_node('Log', [graph.make_node('Add', [x, const(graph, eps, kind)])])
+    logs = x if log_input else graph.make_node('Log', [graph.make_node('Add', [x, const(graph, eps, dtype)])])
     lost = graph.make_node('Sub', [rate, graph.make_node('Mul', [y, logs])])
     more = stirling(graph, y) if full else None
     return loss_reduced(graph, graph.make_node('Add', [lost, more]) if more is not None else lost, reduction)
@@ -92,15 +92,15 @@ def aten_poisson_nll_loss(graph: Graph, res: Res, input: Result, target: Result,
 
 def aten_triplet_margin_loss(graph: Graph, res: Res, anchor: Result, positive: Result, negative: Result, margin: Float = 1.0, p: Float = 2.0, eps: Float = 1e-06, swap: Bool = False, reduction: Int = 1) -> Result:
     """aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor"""
-    kind = dtype_of(graph, res)
+    dtype = dtype_of(graph, res)
     last = axes_of(graph, anchor, -1)
-    least = const(graph, eps, kind)
-    a, b, c = cast_all(graph, [anchor, positive, negative], kind)
+    least = const(graph, eps, dtype)
+    a, b, c = cast_all(graph, [anchor, positive, negative], dtype)
     near = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, b]), least]), p, last, False)
     far = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, c]), least]), p, last, False)
     other = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [b, c]), least]), p, last, False) if swap else far
     away = graph.make_node('Min', [far, other]) if swap else far
-    lost = graph.make_node('Max', [graph.make_node('Sub', [graph.make_node('Add', [near, const(graph, margin, kind)]), away]), const(graph, 0, kind)])
+    lost = graph.make_node('Max', [graph.make_node('Sub', [graph.make_node('Add', [near, const(graph, margin, dtype)]), away]), const(graph, 0, dtype)])
     return loss_reduced(graph, lost, reduction)
 
 

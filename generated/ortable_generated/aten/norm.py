@@ -9,9 +9,9 @@ from ortable.lowerings.normalization import batch_norm_backward, batch_norm_know
 from ortable.lowerings.reductions import mean_over
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, fits_attribute, is_used, rank_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
-from ortable.prelude.promotion import machine_epsilon, promoted_dtype, wide_dtype
+from ortable.prelude.promotion import machine_epsilon, opmath_dtype, promoted_dtype
 from ortable.prelude.shapes import without
-from ortable.prelude.sums import length_over
+from ortable.prelude.sums import l2_norm
 from ortable.prelude.values import as_vec, cast, const, consts
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def aten__batch_norm_no_update(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, momentum: Float, eps: Float) -> Any:
     """aten::_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"""
     if running_mean is not None and running_var is not None:
-        found = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
+        result = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
         none = consts(graph, [], dtype_of(graph, res[1]))
-        return (found, none, none, consts(graph, [], uint8))
+        return (result, none, none, consts(graph, [], uint8))
     raise UnsupportedCase('aten::_batch_norm_no_update: evaluation without running statistics')
 
 
@@ -36,24 +36,24 @@ def aten__batch_norm_with_update_functional(graph: Graph, res: Res, input: Resul
 
 def aten__fused_rms_norm(graph: Graph, res: Res, input: Result, normalized_shape: Ints, weight: Result | None, eps: Float | None) -> Any:
     """aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)"""
-    wide = wide_dtype(dtype_of(graph, input))
-    least = eps if eps is not None else machine_epsilon(wide)
+    compute_dtype = opmath_dtype(dtype_of(graph, input))
+    least = eps if eps is not None else machine_epsilon(compute_dtype)
     axes = list(range(rank_of(graph, input) - len(normalized_shape), rank_of(graph, input)))
-    x = cast(graph, input, wide)
+    x = cast(graph, input, compute_dtype)
     square = mean_over(graph, graph.make_node('Mul', [x, x]), axes, True)
-    inverse = graph.make_node('Reciprocal', [graph.make_node('Sqrt', [graph.make_node('Add', [square, const(graph, least, wide)])])])
+    inverse = graph.make_node('Reciprocal', [graph.make_node('Sqrt', [graph.make_node('Add', [square, const(graph, least, compute_dtype)])])])
     normal = graph.make_node('Mul', [x, inverse])
-    found = graph.make_node('Mul', [normal, cast(graph, weight, wide)]) if weight is not None else normal
-    return (cast(graph, found, dtype_of(graph, res)), cast(graph, inverse, dtype_of(graph, res[1])))
+    result = graph.make_node('Mul', [normal, cast(graph, weight, compute_dtype)]) if weight is not None else normal
+    return (cast(graph, result, dtype_of(graph, res)), cast(graph, inverse, dtype_of(graph, res[1])))
 
 
 def aten__native_batch_norm_legit_functional(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, training: Bool, momentum: Float, eps: Float) -> Any:
     """aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)"""
     if not training:
-        found = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
+        result = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
         mean, spread_ = (consts(graph, [], dtype_of(graph, res[1])), consts(graph, [], dtype_of(graph, res[2])))
         kept = (cast(graph, running_mean, dtype_of(graph, res[3])), cast(graph, running_var, dtype_of(graph, res[4])))
-        return (found, mean, spread_, kept[0], kept[1])
+        return (result, mean, spread_, kept[0], kept[1])
     return batch_norm_training(graph, res, input=input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var, momentum=momentum, eps=eps)
 
 
@@ -66,18 +66,18 @@ def aten__native_batch_norm_legit_no_stats(graph: Graph, res: Res, input: Result
 
 def aten__native_batch_norm_legit_no_training(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Any:
     """aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
-    found = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
+    result = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
     none = consts(graph, [], dtype_of(graph, res[1]))
-    return (found, none, none)
+    return (result, none, none)
 
 
 def aten__weight_norm(graph: Graph, res: Res, v: Result, g: Result, dim: Int = 0) -> Result:
     """aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor"""
-    wide = wide_dtype(dtype_of(graph, v))
+    compute_dtype = opmath_dtype(dtype_of(graph, v))
     axes = [] if dim == -1 else without([axis_of(graph, v, dim)], rank_of(graph, v))
-    direction = cast(graph, v, wide)
-    norms = length_over(graph, direction, axes, True)
-    return cast(graph, graph.make_node('Mul', [direction, graph.make_node('Div', [cast(graph, g, wide), norms])]), dtype_of(graph, v))
+    direction = cast(graph, v, compute_dtype)
+    norms = l2_norm(graph, direction, axes, True)
+    return cast(graph, graph.make_node('Mul', [direction, graph.make_node('Div', [cast(graph, g, compute_dtype), norms])]), dtype_of(graph, v))
 
 
 def aten_batch_norm(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Result:
@@ -114,25 +114,25 @@ def aten_instance_norm(graph: Graph, res: Res, input: Result, weight: Result | N
 
 def aten_layer_norm(graph: Graph, res: Res, input: Result, normalized_shape: SymInts, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enable: Bool = True) -> Result:
     """aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor"""
-    wide = wide_dtype(dtype_of(graph, input))
+    compute_dtype = opmath_dtype(dtype_of(graph, input))
     first = 0 - len(normalized_shape)
     if is_short_layer(normalized_shape) and fits_attribute(graph, eps, input):
-        gain = or_filled(graph, weight, normalized_shape, 1, wide)
-        shift = cast(graph, bias, wide) if bias is not None else None
-        found = graph.make_node('LayerNormalization', [cast(graph, input, wide), gain, shift], axis=first, epsilon=eps)
-        return cast(graph, found, dtype_of(graph, input))
+        gain = or_filled(graph, weight, normalized_shape, 1, compute_dtype)
+        shift = cast(graph, bias, compute_dtype) if bias is not None else None
+        result = graph.make_node('LayerNormalization', [cast(graph, input, compute_dtype), gain, shift], axis=first, epsilon=eps)
+        return cast(graph, result, dtype_of(graph, input))
     # ONNX Runtime's kernel adds up a row one by one, and its epsilon is float32
-    x = cast(graph, input, wide)
-    found = rows_normalized(graph, x, normalized_shape, weight, bias, eps)[0]
-    return cast(graph, found, dtype_of(graph, input))
+    x = cast(graph, input, compute_dtype)
+    result = rows_normalized(graph, x, normalized_shape, weight, bias, eps)[0]
+    return cast(graph, result, dtype_of(graph, input))
 
 
 def aten_native_batch_norm(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float) -> Any:
     """aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
     if running_mean is not None and running_var is not None and (not training):
-        found = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
+        result = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
         none = consts(graph, [], dtype_of(graph, res[1]))
-        return (found, none, none)
+        return (result, none, none)
     if running_mean is None and running_var is None:
         return batch_norm_of_batch(graph, res, input=input, weight=weight, bias=bias, eps=eps)
     raise UnsupportedCase('aten::native_batch_norm: training uses and updates statistics; functionalised, it is another operator')
@@ -145,33 +145,33 @@ def aten_native_batch_norm_backward(graph: Graph, res: Res, grad_out: Result, in
 
 def aten_native_group_norm(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, N: SymInt, C: SymInt, HxW: SymInt, group: Int, eps: Float) -> Any:
     """aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)"""
-    found, mean, inverse = group_normalized(graph, input, group, weight, bias, eps)
+    result, mean, inverse = group_normalized(graph, input, group, weight, bias, eps)
     flat = as_vec(graph, [N, group])
     middle = cast(graph, graph.make_node('Reshape', [mean, flat]), dtype_of(graph, res[1])) if is_used(res[1]) else None
     spread_out = cast(graph, graph.make_node('Reshape', [inverse, flat]), dtype_of(graph, res[2])) if is_used(res[2]) else None
-    return (found, middle, spread_out)
+    return (result, middle, spread_out)
 
 
 def aten_native_layer_norm(graph: Graph, res: Res, input: Result, normalized_shape: SymInts, weight: Result | None, bias: Result | None, eps: Float) -> Any:
     """aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"""
-    wide = wide_dtype(dtype_of(graph, input))
+    compute_dtype = opmath_dtype(dtype_of(graph, input))
     first = 0 - len(normalized_shape)
-    if wide == float64 and (is_used(res[1]) or is_used(res[2])):
+    if compute_dtype == float64 and (is_used(res[1]) or is_used(res[2])):
         # LayerNormalization gives its statistics in float32
-        found, mean, inverse = rows_normalized(graph, input, normalized_shape, weight, bias, eps)
-        return (found, mean, inverse)
+        result, mean, inverse = rows_normalized(graph, input, normalized_shape, weight, bias, eps)
+        return (result, mean, inverse)
     if not is_short_layer(normalized_shape) or not fits_attribute(graph, eps, input):
         # ONNX Runtime's kernel adds up a row one by one, and its epsilon is float32
-        x = cast(graph, input, wide)
-        found, mean, inverse = rows_normalized(graph, x, normalized_shape, weight, bias, eps)
+        x = cast(graph, input, compute_dtype)
+        result, mean, inverse = rows_normalized(graph, x, normalized_shape, weight, bias, eps)
         stats = dtype_of(graph, res[1])
-        return (cast(graph, found, dtype_of(graph, input)), cast(graph, mean, stats), cast(graph, inverse, stats))
-    gain = or_filled(graph, weight, normalized_shape, 1, wide)
-    shift = cast(graph, bias, wide) if bias is not None else None
-    x = cast(graph, input, wide)
-    found, mean, inverse = graph.make_node('LayerNormalization', [x, gain, shift], 3, axis=first, epsilon=eps)
+        return (cast(graph, result, dtype_of(graph, input)), cast(graph, mean, stats), cast(graph, inverse, stats))
+    gain = or_filled(graph, weight, normalized_shape, 1, compute_dtype)
+    shift = cast(graph, bias, compute_dtype) if bias is not None else None
+    x = cast(graph, input, compute_dtype)
+    result, mean, inverse = graph.make_node('LayerNormalization', [x, gain, shift], 3, axis=first, epsilon=eps)
     stats = dtype_of(graph, res[1])
-    return (cast(graph, found, dtype_of(graph, input)), cast(graph, mean, stats), cast(graph, inverse, stats))
+    return (cast(graph, result, dtype_of(graph, input)), cast(graph, mean, stats), cast(graph, inverse, stats))
 
 
 def aten_native_layer_norm_backward(graph: Graph, res: Res, grad_out: Result, input: Result, normalized_shape: SymInts, mean: Result, rstd: Result, weight: Result | None, bias: Result | None, output_mask: Bools) -> Any:
@@ -181,9 +181,9 @@ def aten_native_layer_norm_backward(graph: Graph, res: Res, grad_out: Result, in
 
 def aten_rms_norm(graph: Graph, res: Res, input: Result, normalized_shape: SymInts, weight: Result | None = None, eps: Float | None = None) -> Result:
     """aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
-    wide = wide_dtype(dtype_of(graph, input))
-    least = eps if eps is not None else machine_epsilon(wide)
-    normal = rms_normalized(graph, cast(graph, input, wide), normalized_shape, weight, least)
+    compute_dtype = opmath_dtype(dtype_of(graph, input))
+    least = eps if eps is not None else machine_epsilon(compute_dtype)
+    normal = rms_normalized(graph, cast(graph, input, compute_dtype), normalized_shape, weight, least)
     return cast(graph, normal, dtype_of(graph, res))
 
 

@@ -67,11 +67,11 @@ def aten_isclose(graph: Graph, res: Res, self: Result, other: Result, rtol: Floa
 def aten_lcm(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::lcm(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
-    wide = int64 if dtype_of(graph, res) == int64 else int32
+    compute_dtype = int64 if dtype_of(graph, res) == int64 else int32
     common = gcd_of(graph, self, other)
     none = graph.make_node('Equal', [common, const_like(graph, 0, common)])
-    reduced = cast(graph, graph.make_node('Div', [self, graph.make_node('Where', [none, const_like(graph, 1, common), common])]), wide)
-    least = cast(graph, graph.make_node('Abs', [graph.make_node('Mul', [reduced, cast(graph, other, wide)])]), dtype_of(graph, res))
+    reduced = cast(graph, graph.make_node('Div', [self, graph.make_node('Where', [none, const_like(graph, 1, common), common])]), compute_dtype)
+    least = cast(graph, graph.make_node('Abs', [graph.make_node('Mul', [reduced, cast(graph, other, compute_dtype)])]), dtype_of(graph, res))
     return graph.make_node('Where', [none, common, least], res.outputs)
 
 
@@ -79,8 +79,8 @@ def aten_ldexp_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Re
     """aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
     dtype = dtype_of(graph, res)
     if is_float(graph, other):
-        wide = dtype if rank_of(graph, other) == 0 else dtype_of(graph, other)
-        power = graph.make_node('Pow', [const(graph, 2, wide), cast(graph, other, wide)])
+        compute_dtype = dtype if rank_of(graph, other) == 0 else dtype_of(graph, other)
+        power = graph.make_node('Pow', [const(graph, 2, compute_dtype), cast(graph, other, compute_dtype)])
         return graph.make_node('Mul', [cast(graph, self, dtype), cast(graph, power, dtype)], res.outputs)
     # an exponent beyond the range of float64 may still bring a number back into it
     power = graph.make_node('Clip', [cast(graph, other, float64), const(graph, -2100, float64), const(graph, 2100, float64)])
@@ -97,8 +97,8 @@ def aten_logaddexp2(graph: Graph, res: Res, self: Result, other: Result) -> Resu
     high = graph.make_node('Max', [x, y])
     apart = graph.make_node('Neg', [graph.make_node('Abs', [graph.make_node('Sub', [x, y])])])
     over = log1p_of(graph, graph.make_node('Exp', [graph.make_node('Mul', [apart, const_like(graph, 0.6931471805599453, x)])]))
-    found = graph.make_node('Add', [high, graph.make_node('Div', [over, const_like(graph, 0.6931471805599453, x)])])
-    return cast(graph, graph.make_node('Where', [graph.make_node('Equal', [x, y]), graph.make_node('Add', [high, const_like(graph, 1, high)]), found]), dtype_of(graph, res))
+    result = graph.make_node('Add', [high, graph.make_node('Div', [over, const_like(graph, 0.6931471805599453, x)])])
+    return cast(graph, graph.make_node('Where', [graph.make_node('Equal', [x, y]), graph.make_node('Add', [high, const_like(graph, 1, high)]), result]), dtype_of(graph, res))
 
 
 def aten_nextafter(graph: Graph, res: Res, self: Result, other: Result) -> Result:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import int64
 from ortable.inference import reduce_shape
 from ortable.lowerings.quantile import nanquantile, quantile
-from ortable.lowerings.sorting import median_place, new_runs
-from ortable.prelude.facts import axis_of, count_of, dtype_of, is_float, lowest, rank_of, shape_of, swapped
-from ortable.prelude.indexing import run_ids, sorted_places, taken_along
+from ortable.lowerings.sorting import median_index, new_runs
+from ortable.prelude.facts import axis_of, count_of, dtype_min, dtype_of, is_float, rank_of, shape_of, transpose_perm
+from ortable.prelude.indexing import argsort, run_ids, take_along_dim
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
-from ortable.prelude.shapes import as_flat, stretched
+from ortable.prelude.shapes import as_flat, expanded
 from ortable.prelude.values import as_vec, at_least_1d, const, permuted, reshape_to, squeezed, with_rank_of
 
 if TYPE_CHECKING:
@@ -22,63 +22,63 @@ if TYPE_CHECKING:
 def aten_median(graph: Graph, res: Res, self: Result) -> Result:
     """aten::median(Tensor self) -> Tensor"""
     if count_of(graph, self) == 0:
-        return const(graph, float('nan') if is_float(graph, self) else lowest(dtype_of(graph, self)), dtype_of(graph, self))
+        return const(graph, float('nan') if is_float(graph, self) else dtype_min(dtype_of(graph, self)), dtype_of(graph, self))
     flat = as_flat(graph, self)
-    order = sorted_places(graph, flat, 0)
-    place = median_place(graph, flat, 0, False)
+    order = argsort(graph, flat, 0)
+    place = median_index(graph, flat, 0, False)
     return reshape_to(graph, graph.make_node('Gather', [flat, graph.make_node('Gather', [order, place])]), [])
 
 
 def aten_median_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
-    gone = [] if keepdim or rank_of(graph, self) == 0 else [axis]
+    dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     wide = at_least_1d(graph, self)
-    order = sorted_places(graph, wide, axis)
-    place = graph.make_node('GatherElements', [order, median_place(graph, wide, axis, False)], axis=axis)
-    value = taken_along(graph, wide, place, axis)
-    return (with_rank_of(graph, squeezed(graph, value, gone), self), with_rank_of(graph, squeezed(graph, place, gone), self))
+    order = argsort(graph, wide, axis)
+    place = graph.make_node('GatherElements', [order, median_index(graph, wide, axis, False)], axis=axis)
+    value = take_along_dim(graph, wide, place, axis)
+    return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, place, dropped), self))
 
 
 def aten_mode(graph: Graph, res: Res, self: Result, dim: Int = -1, keepdim: Bool = False) -> Any:
     """aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
-    turn = swapped(max(rank_of(graph, self), 1), axis, -1)
-    gone = [] if keepdim or rank_of(graph, self) == 0 else [axis]
+    turn = transpose_perm(max(rank_of(graph, self), 1), axis, -1)
+    dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     # the longest run of the sorted elements, of those the first, and of that the last element; each NaN is a run of its own (torch sorts them into no order)
     rows = permuted(graph, at_least_1d(graph, self), turn)
-    order = sorted_places(graph, rows, rank_of(graph, rows) - 1)
-    ids = run_ids(graph, new_runs(graph, taken_along(graph, rows, order, rank_of(graph, rows) - 1)))
+    order = argsort(graph, rows, rank_of(graph, rows) - 1)
+    ids = run_ids(graph, new_runs(graph, take_along_dim(graph, rows, order, rank_of(graph, rows) - 1)))
     last = rank_of(graph, rows) - 1
-    zeros = stretched(graph, const(graph, 0, int64), shape_of(graph, rows))
-    ones = stretched(graph, const(graph, 1, int64), shape_of(graph, rows))
+    zeros = expanded(graph, const(graph, 0, int64), shape_of(graph, rows))
+    ones = expanded(graph, const(graph, 1, int64), shape_of(graph, rows))
     lengths = graph.make_node('ScatterElements', [zeros, ids, ones], axis=last, reduction='add')
     first = graph.make_node('ArgMax', [graph.make_node('GatherElements', [lengths, ids], axis=last)], axis=last)
     end = graph.make_node('Sub', [graph.make_node('Add', [first, graph.make_node('ReduceMax', [lengths, as_vec(graph, last)])]), const(graph, 1, int64)])
     place = permuted(graph, graph.make_node('GatherElements', [order, end], axis=last), turn)
     value = graph.make_node('GatherElements', [at_least_1d(graph, self), place], axis=axis)
-    return (with_rank_of(graph, squeezed(graph, value, gone), self), with_rank_of(graph, squeezed(graph, place, gone), self))
+    return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, place, dropped), self))
 
 
 def aten_nanmedian(graph: Graph, res: Res, self: Result) -> Result:
     """aten::nanmedian(Tensor self) -> Tensor"""
     if count_of(graph, self) == 0:
-        return const(graph, float('nan') if is_float(graph, self) else lowest(dtype_of(graph, self)), dtype_of(graph, self))
+        return const(graph, float('nan') if is_float(graph, self) else dtype_min(dtype_of(graph, self)), dtype_of(graph, self))
     flat = as_flat(graph, self)
-    order = sorted_places(graph, flat, 0)
-    place = median_place(graph, flat, 0, True)
+    order = argsort(graph, flat, 0)
+    place = median_index(graph, flat, 0, True)
     return reshape_to(graph, graph.make_node('Gather', [flat, graph.make_node('Gather', [order, place])]), [])
 
 
 def aten_nanmedian_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
-    gone = [] if keepdim or rank_of(graph, self) == 0 else [axis]
+    dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     wide = at_least_1d(graph, self)
-    order = sorted_places(graph, wide, axis)
-    place = graph.make_node('GatherElements', [order, median_place(graph, wide, axis, True)], axis=axis)
-    value = taken_along(graph, wide, place, axis)
-    return (with_rank_of(graph, squeezed(graph, value, gone), self), with_rank_of(graph, squeezed(graph, place, gone), self))
+    order = argsort(graph, wide, axis)
+    place = graph.make_node('GatherElements', [order, median_index(graph, wide, axis, True)], axis=axis)
+    value = take_along_dim(graph, wide, place, axis)
+    return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, place, dropped), self))
 
 
 def aten_nanquantile(graph: Graph, res: Res, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:

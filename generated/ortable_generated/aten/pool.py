@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import int64
 from ortable.inference import keep_leading
 from ortable.lowerings.pooling import divisible, even_tables, pooled_adaptive, pooled_fractional, pooled_max, pooled_mean, quotients, regions, unpooled, window_max
-from ortable.prelude.facts import dtype_of, is_used, product, shape_of, spread
+from ortable.prelude.facts import broadcast_ints, dtype_of, is_used, product, shape_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import filled
 
@@ -43,7 +43,7 @@ def aten_adaptive_avg_pool3d(graph: Graph, res: Res, self: Result, output_size: 
 
 def aten_adaptive_max_pool1d(graph: Graph, res: Res, self: Result, output_size: Ints) -> Any:
     """aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)"""
-    sizes = spread(output_size, 1)
+    sizes = broadcast_ints(output_size, 1)
     have = shape_of(graph, self)[-1:]
     if product(sizes) == 0:
         shape = [*shape_of(graph, self)[:-1], *sizes]
@@ -58,7 +58,7 @@ def aten_adaptive_max_pool1d(graph: Graph, res: Res, self: Result, output_size: 
 
 def aten_adaptive_max_pool2d(graph: Graph, res: Res, self: Result, output_size: Ints) -> Any:
     """aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
-    sizes = spread(output_size, 2)
+    sizes = broadcast_ints(output_size, 2)
     have = shape_of(graph, self)[-2:]
     if product(sizes) == 0:
         shape = [*shape_of(graph, self)[:-2], *sizes]
@@ -73,7 +73,7 @@ def aten_adaptive_max_pool2d(graph: Graph, res: Res, self: Result, output_size: 
 
 def aten_adaptive_max_pool3d(graph: Graph, res: Res, self: Result, output_size: Ints) -> Any:
     """aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)"""
-    sizes = spread(output_size, 3)
+    sizes = broadcast_ints(output_size, 3)
     have = shape_of(graph, self)[-3:]
     if product(sizes) == 0:
         shape = [*shape_of(graph, self)[:-3], *sizes]
@@ -103,14 +103,14 @@ def aten_avg_pool3d(graph: Graph, res: Res, self: Result, kernel_size: Ints, str
 
 def aten_fractional_max_pool2d(graph: Graph, res: Res, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Any:
     """aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)"""
-    found = pooled_fractional(graph, self, spread(kernel_size, 2), spread(output_size, 2), random_samples)
-    return (found[0], found[1])
+    result = pooled_fractional(graph, self, broadcast_ints(kernel_size, 2), broadcast_ints(output_size, 2), random_samples)
+    return (result[0], result[1])
 
 
 def aten_fractional_max_pool3d(graph: Graph, res: Res, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Any:
     """aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)"""
-    found = pooled_fractional(graph, self, spread(kernel_size, 3), spread(output_size, 3), random_samples)
-    return (found[0], found[1])
+    result = pooled_fractional(graph, self, broadcast_ints(kernel_size, 3), broadcast_ints(output_size, 3), random_samples)
+    return (result[0], result[1])
 
 
 def aten_max_pool1d(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), dilation: Ints = (1,), ceil_mode: Bool = False) -> Result:
@@ -121,8 +121,8 @@ def aten_max_pool1d(graph: Graph, res: Res, self: Result, kernel_size: Ints, str
 def aten_max_pool1d_with_indices(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), dilation: Ints = (1,), ceil_mode: Bool = False) -> Any:
     """aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)"""
     both = is_used(res[1])
-    found = pooled_max(graph, self, 1, kernel_size, stride, padding, dilation, ceil_mode, both)
-    return (found[0], found[1] if both else None)
+    result = pooled_max(graph, self, 1, kernel_size, stride, padding, dilation, ceil_mode, both)
+    return (result[0], result[1] if both else None)
 
 
 def aten_max_pool2d(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), dilation: Ints = (1, 1), ceil_mode: Bool = False) -> Result:
@@ -133,8 +133,8 @@ def aten_max_pool2d(graph: Graph, res: Res, self: Result, kernel_size: Ints, str
 def aten_max_pool2d_with_indices(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), dilation: Ints = (1, 1), ceil_mode: Bool = False) -> Any:
     """aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""
     both = is_used(res[1])
-    found = pooled_max(graph, self, 2, kernel_size, stride, padding, dilation, ceil_mode, both)
-    return (found[0], found[1] if both else None)
+    result = pooled_max(graph, self, 2, kernel_size, stride, padding, dilation, ceil_mode, both)
+    return (result[0], result[1] if both else None)
 
 
 def aten_max_pool3d(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), ceil_mode: Bool = False) -> Result:
@@ -145,8 +145,8 @@ def aten_max_pool3d(graph: Graph, res: Res, self: Result, kernel_size: Ints, str
 def aten_max_pool3d_with_indices(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), ceil_mode: Bool = False) -> Any:
     """aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""
     both = is_used(res[1])
-    found = pooled_max(graph, self, 3, kernel_size, stride, padding, dilation, ceil_mode, both)
-    return (found[0], found[1] if both else None)
+    result = pooled_max(graph, self, 3, kernel_size, stride, padding, dilation, ceil_mode, both)
+    return (result[0], result[1] if both else None)
 
 
 def aten_max_unpool2d(graph: Graph, res: Res, self: Result, indices: Result, output_size: SymInts) -> Result:
@@ -168,27 +168,27 @@ def rule_aten__adaptive_avg_pool3d(graph: Graph, self: Result, output_size: SymI
 
 
 def rule_aten_adaptive_avg_pool1d(graph: Graph, self: Result, output_size: Ints) -> Rules:
-    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 1, spread(output_size, 1))),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 1, broadcast_ints(output_size, 1))),)
 
 
 def rule_aten_adaptive_avg_pool2d(graph: Graph, self: Result, output_size: SymInts) -> Rules:
-    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 2, spread(output_size, 2))),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 2, broadcast_ints(output_size, 2))),)
 
 
 def rule_aten_adaptive_avg_pool3d(graph: Graph, self: Result, output_size: SymInts) -> Rules:
-    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 3, spread(output_size, 3))),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 3, broadcast_ints(output_size, 3))),)
 
 
 def rule_aten_adaptive_max_pool1d(graph: Graph, self: Result, output_size: Ints) -> Rules:
-    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 1, spread(output_size, 1))), (int64, keep_leading(shape_or_none(graph, self), 0 - 1, spread(output_size, 1))),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 1, broadcast_ints(output_size, 1))), (int64, keep_leading(shape_or_none(graph, self), 0 - 1, broadcast_ints(output_size, 1))),)
 
 
 def rule_aten_adaptive_max_pool2d(graph: Graph, self: Result, output_size: Ints) -> Rules:
-    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 2, spread(output_size, 2))), (int64, keep_leading(shape_or_none(graph, self), 0 - 2, spread(output_size, 2))),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 2, broadcast_ints(output_size, 2))), (int64, keep_leading(shape_or_none(graph, self), 0 - 2, broadcast_ints(output_size, 2))),)
 
 
 def rule_aten_adaptive_max_pool3d(graph: Graph, self: Result, output_size: Ints) -> Rules:
-    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 3, spread(output_size, 3))), (int64, keep_leading(shape_or_none(graph, self), 0 - 3, spread(output_size, 3))),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 3, broadcast_ints(output_size, 3))), (int64, keep_leading(shape_or_none(graph, self), 0 - 3, broadcast_ints(output_size, 3))),)
 
 
 def rule_aten_avg_pool1d(graph: Graph, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), ceil_mode: Bool = False, count_include_pad: Bool = True) -> Rules:

@@ -7,7 +7,7 @@ from ortable.dtypes import float32, float64, int16, int32, int64, int8, uint16, 
 from ortable.lowerings.quantize import codes_of, has_codes, one_scale, within
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.promotion import common_dtype, wide_dtype
+from ortable.prelude.promotion import common_dtype, opmath_dtype
 from ortable.prelude.quantized import fits, zero_codes
 from ortable.prelude.shapes import along_axis
 from ortable.prelude.values import cast, cast_all, const, reshape_to
@@ -48,8 +48,8 @@ def quantized_decomposed_dequantize_per_channel(graph: Graph, res: Res, input: R
         return graph.make_node('DequantizeLinear', [input, factor, codes], res.outputs, axis=place)
     zero, factor = (along_axis(graph, zero_points, place, rank), along_axis(graph, scales, place, rank))
     shifted = graph.make_node('Sub', [*cast_all(graph, [input, zero], common_dtype(graph, [input, zero]))])
-    found = graph.make_node('Mul', [*cast_all(graph, [shifted, factor], common_dtype(graph, [shifted, factor]))])
-    return cast(graph, found, dtype_of(graph, res))
+    result = graph.make_node('Mul', [*cast_all(graph, [shifted, factor], common_dtype(graph, [shifted, factor]))])
+    return cast(graph, result, dtype_of(graph, res))
 
 
 def quantized_decomposed_dequantize_per_tensor(graph: Graph, res: Res, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
@@ -64,22 +64,22 @@ def quantized_decomposed_dequantize_per_tensor(graph: Graph, res: Res, input: Re
     if graph.opset >= 21 and dtype in (int16, uint16) and plain:
         return graph.make_node('DequantizeLinear', [input, const(graph, scale, float32), const(graph, zero_point, dtype)], res.outputs)
     # each step is rounded to the result's dtype
-    wide = wide_dtype(dtype_of(graph, res))
-    difference = graph.make_node('Sub', [cast(graph, cast(graph, input, dtype_of(graph, res)), wide), const(graph, zero_point, wide)])
-    shifted = cast(graph, cast(graph, difference, dtype_of(graph, res)), wide)
-    return cast(graph, graph.make_node('Mul', [shifted, const(graph, scale, wide)]), dtype_of(graph, res))
+    compute_dtype = opmath_dtype(dtype_of(graph, res))
+    difference = graph.make_node('Sub', [cast(graph, cast(graph, input, dtype_of(graph, res)), compute_dtype), const(graph, zero_point, compute_dtype)])
+    shifted = cast(graph, cast(graph, difference, dtype_of(graph, res)), compute_dtype)
+    return cast(graph, graph.make_node('Mul', [shifted, const(graph, scale, compute_dtype)]), dtype_of(graph, res))
 
 
 def quantized_decomposed_dequantize_per_tensor_tensor(graph: Graph, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
     """quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
-    kind = dtype_of(graph, input)
-    if kind in (int8, uint8) and dtype_of(graph, res) == float32 and fits(graph, zero_point, kind):
-        return graph.make_node('DequantizeLinear', [input, one_scale(graph, scale), zero_codes(graph, zero_point, kind, [])], res.outputs)
-    wide = wide_dtype(dtype_of(graph, res))
-    zero = cast(graph, reshape_to(graph, zero_point, []), wide)
-    difference = graph.make_node('Sub', [cast(graph, cast(graph, input, dtype_of(graph, res)), wide), zero])
-    shifted = cast(graph, cast(graph, difference, dtype_of(graph, res)), wide)
-    return cast(graph, graph.make_node('Mul', [shifted, cast(graph, reshape_to(graph, scale, []), wide)]), dtype_of(graph, res))
+    own_dtype = dtype_of(graph, input)
+    if own_dtype in (int8, uint8) and dtype_of(graph, res) == float32 and fits(graph, zero_point, own_dtype):
+        return graph.make_node('DequantizeLinear', [input, one_scale(graph, scale), zero_codes(graph, zero_point, own_dtype, [])], res.outputs)
+    compute_dtype = opmath_dtype(dtype_of(graph, res))
+    zero = cast(graph, reshape_to(graph, zero_point, []), compute_dtype)
+    difference = graph.make_node('Sub', [cast(graph, cast(graph, input, dtype_of(graph, res)), compute_dtype), zero])
+    shifted = cast(graph, cast(graph, difference, dtype_of(graph, res)), compute_dtype)
+    return cast(graph, graph.make_node('Mul', [shifted, cast(graph, reshape_to(graph, scale, []), compute_dtype)]), dtype_of(graph, res))
 
 
 def quantized_decomposed_dequantize_per_tensor_tensor2(graph: Graph, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
@@ -105,8 +105,8 @@ def quantized_decomposed_quantize_per_channel(graph: Graph, res: Res, input: Res
     if dtype in (int8, uint8) and dtype_of(graph, scales) == float32 and fits(graph, zero_points, dtype):
         # torch multiplies by 1 / scale, which can differ right at the border of two codes
         codes = zero_codes(graph, zero_points, dtype)
-        found = graph.make_node('QuantizeLinear', [cast(graph, input, float32), scales, codes], axis=place)
-        return within(graph, found, quant_min, quant_max)
+        result = graph.make_node('QuantizeLinear', [cast(graph, input, float32), scales, codes], axis=place)
+        return within(graph, result, quant_min, quant_max)
     wide = cast(graph, input, float32)
     inverse = along_axis(graph, graph.make_node('Div', [const(graph, 1, dtype_of(graph, scales)), scales]), place, rank)
     steps = graph.make_node('Round', [graph.make_node('Mul', [*cast_all(graph, [wide, inverse], common_dtype(graph, [wide, inverse]))])])

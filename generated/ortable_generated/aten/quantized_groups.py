@@ -8,7 +8,7 @@ from ortable.errors import UnsupportedCase
 from ortable.lowerings.quantize import as_nibbles, as_vector_of_one
 from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude.metadata import shape_or_none
-from ortable.prelude.promotion import common_dtype, machine_epsilon, wide_dtype
+from ortable.prelude.promotion import common_dtype, machine_epsilon, opmath_dtype
 from ortable.prelude.quantized import fits, zero_codes
 from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.values import cast, cast_all, const, consts, reshape_to, unsqueezed
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 def quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: Graph, res: Res, input: Result, dtype: Dtype) -> Any:
     """quantized_decomposed::_choose_qparams_per_token_asymmetric_impl(Tensor input, ScalarType dtype) -> (Tensor, Tensor)"""
-    kind = dtype_of(graph, input)
-    wide = wide_dtype(dtype_of(graph, input))
-    low = graph.make_node('Min', [reduced_extreme(graph, input, [rank_of(graph, input) - 1], True, False), const(graph, 0, kind)])
-    high = graph.make_node('Max', [reduced_extreme(graph, input, [rank_of(graph, input) - 1], True, True), const(graph, 0, kind)])
-    least = cast(graph, graph.make_node('Div', [cast(graph, graph.make_node('Sub', [high, low]), wide), const(graph, 255, wide)]), kind)
-    scale = cast(graph, graph.make_node('Max', [cast(graph, least, wide), const(graph, machine_epsilon(float32), wide)]), kind)
+    own_dtype = dtype_of(graph, input)
+    compute_dtype = opmath_dtype(dtype_of(graph, input))
+    low = graph.make_node('Min', [reduced_extreme(graph, input, [rank_of(graph, input) - 1], True, False), const(graph, 0, own_dtype)])
+    high = graph.make_node('Max', [reduced_extreme(graph, input, [rank_of(graph, input) - 1], True, True), const(graph, 0, own_dtype)])
+    least = cast(graph, graph.make_node('Div', [cast(graph, graph.make_node('Sub', [high, low]), compute_dtype), const(graph, 255, compute_dtype)]), own_dtype)
+    scale = cast(graph, graph.make_node('Max', [cast(graph, least, compute_dtype), const(graph, machine_epsilon(float32), compute_dtype)]), own_dtype)
     down, up = (graph.make_node('Div', [low, scale]), graph.make_node('Div', [high, scale]))
-    sides = [graph.make_node('Sub', [const(graph, -128, kind), down]), graph.make_node('Sub', [const(graph, 127, kind), up])]
-    error = graph.make_node('Add', [graph.make_node('Add', [const(graph, -128, kind), down]), graph.make_node('Add', [const(graph, 127, kind), up])])
-    found = graph.make_node('Clip', [graph.make_node('Where', [graph.make_node('Greater', [error, const(graph, 0, kind)]), *sides]), const(graph, -128, kind), const(graph, 127, kind)])
-    return (cast(graph, scale, float64), cast(graph, graph.make_node('Round', [found]), int64))
+    sides = [graph.make_node('Sub', [const(graph, -128, own_dtype), down]), graph.make_node('Sub', [const(graph, 127, own_dtype), up])]
+    error = graph.make_node('Add', [graph.make_node('Add', [const(graph, -128, own_dtype), down]), graph.make_node('Add', [const(graph, 127, own_dtype), up])])
+    result = graph.make_node('Clip', [graph.make_node('Where', [graph.make_node('Greater', [error, const(graph, 0, own_dtype)]), *sides]), const(graph, -128, own_dtype), const(graph, 127, own_dtype)])
+    return (cast(graph, scale, float64), cast(graph, graph.make_node('Round', [result]), int64))
 
 
 def quantized_decomposed_choose_qparams_per_token(graph: Graph, res: Res, input: Result, dtype: Dtype) -> Any:
@@ -46,13 +46,13 @@ def quantized_decomposed_choose_qparams_per_token_asymmetric(graph: Graph, res: 
 
 def quantized_decomposed_choose_qparams_symmetric_tensor(graph: Graph, res: Res, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Any:
     """quantized_decomposed::choose_qparams_symmetric.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)"""
-    wide = wide_dtype(dtype_of(graph, input))
+    compute_dtype = opmath_dtype(dtype_of(graph, input))
     axes = axes_of(graph, input, [])
     zero = const(graph, 0, dtype_of(graph, input))
     low = graph.make_node('Min', [reduced_extreme(graph, input, axes, False, False), zero])
     high = graph.make_node('Max', [reduced_extreme(graph, input, axes, False, True), zero])
     reach = graph.make_node('Max', [graph.make_node('Neg', [low]), high])
-    least = graph.make_node('Div', [cast(graph, reach, wide), const(graph, (quant_max - quant_min) / 2, wide)])
+    least = graph.make_node('Div', [cast(graph, reach, compute_dtype), const(graph, (quant_max - quant_min) / 2, compute_dtype)])
     rounded = cast(graph, cast(graph, least, dtype_of(graph, input)), float32)
     scale = graph.make_node('Max', [unsqueezed(graph, rounded, [0]), consts(graph, [eps], float32)])
     return (cast(graph, scale, float64), consts(graph, [128 if dtype == uint8 else 0], int64))
@@ -60,7 +60,7 @@ def quantized_decomposed_choose_qparams_symmetric_tensor(graph: Graph, res: Res,
 
 def quantized_decomposed_choose_qparams_tensor(graph: Graph, res: Res, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Any:
     """quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)"""
-    wide = wide_dtype(dtype_of(graph, input))
+    compute_dtype = opmath_dtype(dtype_of(graph, input))
     axes = axes_of(graph, input, [])
     codes = dtype == uint8 and quant_min == 0 and (quant_max == 255)
     if graph.target == 'onnxruntime' and codes and dtype_of(graph, input) == float32 and (eps <= 0.000245):
@@ -70,7 +70,7 @@ def quantized_decomposed_choose_qparams_tensor(graph: Graph, res: Res, input: Re
     zero = const(graph, 0, dtype_of(graph, input))
     low = graph.make_node('Min', [reduced_extreme(graph, input, axes, False, False), zero])
     high = graph.make_node('Max', [reduced_extreme(graph, input, axes, False, True), zero])
-    least = graph.make_node('Div', [cast(graph, graph.make_node('Sub', [high, low]), wide), const(graph, quant_max - quant_min, wide)])
+    least = graph.make_node('Div', [cast(graph, graph.make_node('Sub', [high, low]), compute_dtype), const(graph, quant_max - quant_min, compute_dtype)])
     scale = graph.make_node('Max', [cast(graph, cast(graph, least, dtype_of(graph, input)), float32), const(graph, eps, float32)])
     below = cast(graph, graph.make_node('Round', [graph.make_node('Div', [cast(graph, low, float32), scale])]), int64)
     bounds = [const(graph, quant_min, int64), const(graph, quant_max, int64)]
@@ -82,25 +82,25 @@ def quantized_decomposed_dequantize_per_channel_group(graph: Graph, res: Res, in
     """quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size, ScalarType output_dtype) -> Tensor"""
     whole = dim_of(graph, input, -1)
     size = whole if group_size > whole and dim_of(graph, scales, -1) == 1 else group_size
-    kind = dtype_of(graph, input)
-    plain = kind in (int8, uint8) and dtype_of(graph, scales) == float32 and (output_dtype == float32)
+    own_dtype = dtype_of(graph, input)
+    plain = own_dtype in (int8, uint8) and dtype_of(graph, scales) == float32 and (output_dtype == float32)
     nibbles = quant_min >= -8 and quant_max <= 7
-    if graph.opset >= 21 and plain and rank_of(graph, scales) == 2 and fits(graph, zero_points, kind):
+    if graph.opset >= 21 and plain and rank_of(graph, scales) == 2 and fits(graph, zero_points, own_dtype):
         codes = as_nibbles(graph, input, zero_points) if nibbles else input
         zero = zero_codes(graph, zero_points, dtype_of(graph, codes))
         return graph.make_node('DequantizeLinear', [codes, scales, zero], res.outputs, axis=1, block_size=static(size))
     groups, factor = (reshape_to(graph, input, [-1, size]), reshape_to(graph, scales, [-1, 1]))
     zero = const(graph, 0, int32) if zero_points is None else reshape_to(graph, zero_points, [-1, 1])
     shifted = graph.make_node('Sub', [*cast_all(graph, [groups, zero], common_dtype(graph, [groups, zero]))])
-    found = graph.make_node('Mul', [*cast_all(graph, [shifted, factor], common_dtype(graph, [shifted, factor]))])
-    return cast(graph, reshape_to(graph, found, shape_of(graph, input)), output_dtype)
+    result = graph.make_node('Mul', [*cast_all(graph, [shifted, factor], common_dtype(graph, [shifted, factor]))])
+    return cast(graph, reshape_to(graph, result, shape_of(graph, input)), output_dtype)
 
 
 def quantized_decomposed_dequantize_per_token(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, output_dtype: Dtype) -> Result:
     """quantized_decomposed::dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, ScalarType output_dtype) -> Tensor"""
     shifted = graph.make_node('Sub', [*cast_all(graph, [input, zero_points], common_dtype(graph, [input, zero_points]))])
-    found = graph.make_node('Mul', [*cast_all(graph, [shifted, scales], common_dtype(graph, [shifted, scales]))])
-    return cast(graph, found, output_dtype)
+    result = graph.make_node('Mul', [*cast_all(graph, [shifted, scales], common_dtype(graph, [shifted, scales]))])
+    return cast(graph, result, output_dtype)
 
 
 def quantized_decomposed_quantize_per_channel_group(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int) -> Result:

@@ -7,7 +7,7 @@ from ortable.dispatch import Draw
 from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
-from ortable.lowerings.sampling import drawn_dropout
+from ortable.lowerings.sampling import random_dropout
 from ortable.prelude.facts import dtype_of, shape_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import scaled
@@ -34,7 +34,7 @@ def aten_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool) -
     if p == 1:
         # nothing is drawn, and torch multiplies by 0, so NaN stays
         return graph.make_node('Mul', [input, const(graph, 0, dtype_of(graph, input))], res.outputs)
-    return drawn_dropout(graph, input, p)[0]
+    return random_dropout(graph, input, p)[0]
 
 
 def aten_feature_alpha_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool) -> Result:
@@ -56,17 +56,17 @@ def aten_native_dropout(graph: Graph, res: Res, input: Result, p: Float, train: 
         return (graph.make_node('Mul', [input, const(graph, 0, dtype_of(graph, input))]), filled(graph, shape_of(graph, input), False, boolean))
     if drawn is not None:
         # the quotient is rounded as torch rounds it
-        kind, wide = (dtype_of(graph, input), opmath(graph, input))
-        kept = cast(graph, graph.make_node('Div', [const(graph, 1, dtype_of(graph, wide)), const(graph, 1 - p, dtype_of(graph, wide))]), kind)
-        factor = graph.make_node('Where', [drawn, kept, const(graph, 0, kind)])
-        return (cast(graph, graph.make_node('Mul', [wide, opmath(graph, factor)]), kind), drawn)
-    return drawn_dropout(graph, input, p)
+        dtype, wide = (dtype_of(graph, input), opmath(graph, input))
+        kept = cast(graph, graph.make_node('Div', [const(graph, 1, dtype_of(graph, wide)), const(graph, 1 - p, dtype_of(graph, wide))]), dtype)
+        factor = graph.make_node('Where', [drawn, kept, const(graph, 0, dtype)])
+        return (cast(graph, graph.make_node('Mul', [wide, opmath(graph, factor)]), dtype), drawn)
+    return random_dropout(graph, input, p)
 
 
 def aten_native_dropout_backward(graph: Graph, res: Res, grad_output: Result, mask: Result, scale: Float) -> Result:
     """aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor"""
-    kind = dtype_of(graph, res)
-    return scaled(graph, graph.make_node('Mul', [cast(graph, grad_output, kind), cast(graph, mask, kind)]), scale)
+    dtype = dtype_of(graph, res)
+    return scaled(graph, graph.make_node('Mul', [cast(graph, grad_output, dtype), cast(graph, mask, dtype)]), scale)
 
 
 def draw_aten_native_dropout(res: Any, input: Result, p: Float, train: Bool | None) -> Draw | None:

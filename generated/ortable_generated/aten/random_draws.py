@@ -7,11 +7,11 @@ from ortable.dispatch import Draw
 from ortable.dtypes import float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.lowerings.sampling import drawn_bernoulli, drawn_choices, drawn_exponential, drawn_integers, drawn_normal, drawn_uniform
+from ortable.lowerings.sampling import random_bernoulli, random_choices, random_exponential, random_integers, random_normal, random_uniform
 from ortable.prelude.facts import dtype_of, shape_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import expanded_like
-from ortable.prelude.promotion import scalar_dtype, wide_dtype
+from ortable.prelude.promotion import opmath_dtype, scalar_dtype
 from ortable.prelude.values import as_vec, cast, const, filled
 
 if TYPE_CHECKING:
@@ -32,17 +32,17 @@ def aten__standard_gamma(graph: Graph, res: Res, self: Result, generator: Any = 
 
 def aten_bernoulli(graph: Graph, res: Res, self: Result, *, generator: Any = None) -> Result:
     """aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor"""
-    return drawn_bernoulli(graph, self, dtype_of(graph, self))
+    return random_bernoulli(graph, self, dtype_of(graph, self))
 
 
 def aten_bernoulli_Tensor(graph: Graph, res: Res, self: Result, p: Result, *, generator: Any = None) -> Result:
     """aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor"""
-    return drawn_bernoulli(graph, expanded_like(graph, p, self), dtype_of(graph, self))
+    return random_bernoulli(graph, expanded_like(graph, p, self), dtype_of(graph, self))
 
 
 def aten_bernoulli_p(graph: Graph, res: Res, self: Result, p: Float, *, generator: Any = None) -> Result:
     """aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
-    return drawn_bernoulli(graph, filled(graph, shape_of(graph, self), p, float32), dtype_of(graph, self))
+    return random_bernoulli(graph, filled(graph, shape_of(graph, self), p, float32), dtype_of(graph, self))
 
 
 def aten_binomial(graph: Graph, res: Res, count: Result, prob: Result, generator: Any = None) -> Result:
@@ -52,68 +52,68 @@ def aten_binomial(graph: Graph, res: Res, count: Result, prob: Result, generator
 
 def aten_cauchy(graph: Graph, res: Res, self: Result, median: Float = 0.0, sigma: Float = 1.0, *, generator: Any = None) -> Result:
     """aten::cauchy(Tensor self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor"""
-    kind = wide_dtype(dtype_of(graph, self))
-    turn = graph.make_node('Sub', [drawn_uniform(graph, shape_of(graph, self), kind), const(graph, 0.5, kind)])
-    angle = graph.make_node('Mul', [turn, const(graph, 3.141592653589793, kind)])
-    scaled_draws = graph.make_node('Mul', [graph.make_node('Div', [graph.make_node('Sin', [angle]), graph.make_node('Cos', [angle])]), const(graph, sigma, kind)])
-    return cast(graph, graph.make_node('Add', [scaled_draws, const(graph, median, kind)]), dtype_of(graph, self))
+    compute_dtype = opmath_dtype(dtype_of(graph, self))
+    turn = graph.make_node('Sub', [random_uniform(graph, shape_of(graph, self), compute_dtype), const(graph, 0.5, compute_dtype)])
+    angle = graph.make_node('Mul', [turn, const(graph, 3.141592653589793, compute_dtype)])
+    scaled_draws = graph.make_node('Mul', [graph.make_node('Div', [graph.make_node('Sin', [angle]), graph.make_node('Cos', [angle])]), const(graph, sigma, compute_dtype)])
+    return cast(graph, graph.make_node('Add', [scaled_draws, const(graph, median, compute_dtype)]), dtype_of(graph, self))
 
 
 def aten_exponential(graph: Graph, res: Res, self: Result, lambd: Float = 1.0, *, generator: Any = None) -> Result:
     """aten::exponential(Tensor self, float lambd=1., *, Generator? generator=None) -> Tensor"""
-    draws = drawn_exponential(graph, shape_of(graph, self), dtype_of(graph, self))
+    draws = random_exponential(graph, shape_of(graph, self), dtype_of(graph, self))
     return graph.make_node('Div', [draws, const(graph, lambd, dtype_of(graph, self))], res.outputs)
 
 
 def aten_geometric(graph: Graph, res: Res, self: Result, p: Float, *, generator: Any = None) -> Result:
     """aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
     rate = graph.make_node('Neg', [graph.make_node('Log', [const(graph, 1.0 - p, float64)])])
-    trials = graph.make_node('Ceil', [graph.make_node('Div', [drawn_exponential(graph, shape_of(graph, self), float64), rate])])
+    trials = graph.make_node('Ceil', [graph.make_node('Div', [random_exponential(graph, shape_of(graph, self), float64), rate])])
     return cast(graph, graph.make_node('Max', [trials, const(graph, 1, float64)]), dtype_of(graph, self))
 
 
 def aten_log_normal(graph: Graph, res: Res, self: Result, mean: Float = 1.0, std: Float = 2.0, *, generator: Any = None) -> Result:
     """aten::log_normal(Tensor self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor"""
-    kind = wide_dtype(dtype_of(graph, self))
-    return cast(graph, graph.make_node('Exp', [drawn_normal(graph, shape_of(graph, self), mean, std, kind)]), dtype_of(graph, self))
+    compute_dtype = opmath_dtype(dtype_of(graph, self))
+    return cast(graph, graph.make_node('Exp', [random_normal(graph, shape_of(graph, self), mean, std, compute_dtype)]), dtype_of(graph, self))
 
 
 def aten_multinomial(graph: Graph, res: Res, self: Result, num_samples: SymInt, replacement: Bool = False, *, generator: Any = None) -> Result:
     """aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor"""
     if replacement:
-        return drawn_choices(graph, self, num_samples)
+        return random_choices(graph, self, num_samples)
     # the largest of weights over exponential numbers, which is a draw without replacement
-    draws = drawn_exponential(graph, shape_of(graph, self), float64)
+    draws = random_exponential(graph, shape_of(graph, self), float64)
     _, places = graph.make_node('TopK', [graph.make_node('Div', [cast(graph, self, float64), draws]), as_vec(graph, num_samples)], 2)
     return places
 
 
 def aten_normal_Tensor_Tensor(graph: Graph, res: Res, mean: Result, std: Result, *, generator: Any = None, drawn: Result | None = None) -> Result:
     """aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor"""
-    new = drawn if drawn is not None else drawn_normal(graph, shape_of(graph, res), 0.0, 1.0, dtype_of(graph, mean))
+    new = drawn if drawn is not None else random_normal(graph, shape_of(graph, res), 0.0, 1.0, dtype_of(graph, mean))
     return graph.make_node('Add', [graph.make_node('Mul', [new, cast(graph, std, dtype_of(graph, mean))]), mean], res.outputs)
 
 
 def aten_normal_Tensor_float(graph: Graph, res: Res, mean: Result, std: Float = 1.0, *, generator: Any = None, drawn: Result | None = None) -> Result:
     """aten::normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor"""
-    new = drawn if drawn is not None else drawn_normal(graph, shape_of(graph, mean), 0.0, std, dtype_of(graph, mean))
+    new = drawn if drawn is not None else random_normal(graph, shape_of(graph, mean), 0.0, std, dtype_of(graph, mean))
     return graph.make_node('Add', [new, mean], res.outputs)
 
 
 def aten_normal_float_Tensor(graph: Graph, res: Res, mean: Float, std: Result, *, generator: Any = None, drawn: Result | None = None) -> Result:
     """aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor"""
-    new = drawn if drawn is not None else drawn_normal(graph, shape_of(graph, std), 0.0, 1.0, dtype_of(graph, std))
+    new = drawn if drawn is not None else random_normal(graph, shape_of(graph, std), 0.0, 1.0, dtype_of(graph, std))
     return graph.make_node('Add', [graph.make_node('Mul', [new, std]), const(graph, mean, dtype_of(graph, std))], res.outputs)
 
 
 def aten_normal_float_float(graph: Graph, res: Res, mean: Float, std: Float, size: SymInts, *, generator: Any = None, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return drawn_normal(graph, size, mean, std, dtype_of(graph, res))
+    return random_normal(graph, size, mean, std, dtype_of(graph, res))
 
 
 def aten_normal_functional(graph: Graph, res: Res, self: Result, mean: Float = 0.0, std: Float = 1.0, *, generator: Any = None) -> Result:
     """aten::normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor"""
-    return drawn_normal(graph, shape_of(graph, self), mean, std, dtype_of(graph, self))
+    return random_normal(graph, shape_of(graph, self), mean, std, dtype_of(graph, self))
 
 
 def aten_poisson(graph: Graph, res: Res, self: Result, generator: Any = None) -> Result:
@@ -123,7 +123,7 @@ def aten_poisson(graph: Graph, res: Res, self: Result, generator: Any = None) ->
 
 def aten_rand(graph: Graph, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return drawn_uniform(graph, size, dtype_of(graph, res))
+    return random_uniform(graph, size, dtype_of(graph, res))
 
 
 def aten_rand_generator(graph: Graph, res: Res, size: SymInts, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -133,7 +133,7 @@ def aten_rand_generator(graph: Graph, res: Res, size: SymInts, *, generator: Any
 
 def aten_rand_like(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
-    return drawn_uniform(graph, shape_of(graph, self), dtype_of(graph, res))
+    return random_uniform(graph, shape_of(graph, self), dtype_of(graph, res))
 
 
 def aten_rand_like_generator(graph: Graph, res: Res, self: Result, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
@@ -163,7 +163,7 @@ def aten_randint_like_generator(graph: Graph, res: Res, self: Result, high: SymI
 
 def aten_randint_like_low_dtype(graph: Graph, res: Res, self: Result, low: SymInt, high: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
-    return drawn_integers(graph, shape_of(graph, self), low, high, dtype_of(graph, res))
+    return random_integers(graph, shape_of(graph, self), low, high, dtype_of(graph, res))
 
 
 def aten_randint_like_low_generator_dtype(graph: Graph, res: Res, self: Result, low: SymInt, high: SymInt, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
@@ -173,7 +173,7 @@ def aten_randint_like_low_generator_dtype(graph: Graph, res: Res, self: Result, 
 
 def aten_randint_low(graph: Graph, res: Res, low: SymInt, high: SymInt, size: SymInts, *, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return drawn_integers(graph, size, low, high, dtype_of(graph, res))
+    return random_integers(graph, size, low, high, dtype_of(graph, res))
 
 
 def aten_randint_low_generator(graph: Graph, res: Res, low: SymInt, high: SymInt, size: SymInts, *, generator: Any, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -183,7 +183,7 @@ def aten_randint_low_generator(graph: Graph, res: Res, low: SymInt, high: SymInt
 
 def aten_randn(graph: Graph, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return drawn_normal(graph, size, 0.0, 1.0, dtype_of(graph, res))
+    return random_normal(graph, size, 0.0, 1.0, dtype_of(graph, res))
 
 
 def aten_randn_generator(graph: Graph, res: Res, size: SymInts, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -193,7 +193,7 @@ def aten_randn_generator(graph: Graph, res: Res, size: SymInts, *, generator: An
 
 def aten_randn_like(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
-    return drawn_normal(graph, shape_of(graph, self), 0.0, 1.0, dtype_of(graph, res))
+    return random_normal(graph, shape_of(graph, self), 0.0, 1.0, dtype_of(graph, res))
 
 
 def aten_randn_like_generator(graph: Graph, res: Res, self: Result, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
@@ -203,12 +203,12 @@ def aten_randn_like_generator(graph: Graph, res: Res, self: Result, *, generator
 
 def aten_random_to(graph: Graph, res: Res, self: Result, to: Int, *, generator: Any = None) -> Result:
     """aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor"""
-    return drawn_integers(graph, shape_of(graph, self), 0, to, dtype_of(graph, self))
+    return random_integers(graph, shape_of(graph, self), 0, to, dtype_of(graph, self))
 
 
 def aten_randperm(graph: Graph, res: Res, n: SymInt, *, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::randperm(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    keys = drawn_uniform(graph, [n], float64)
+    keys = random_uniform(graph, [n], float64)
     _, places = graph.make_node('TopK', [keys, as_vec(graph, n)], 2)
     return cast(graph, places, dtype_of(graph, res))
 
@@ -221,7 +221,7 @@ def aten_randperm_generator(graph: Graph, res: Res, n: SymInt, *, generator: Any
 def aten_uniform(graph: Graph, res: Res, self: Result, from_: Float = 0.0, to: Float = 1.0, *, generator: Any = None) -> Result:
     """aten::uniform(Tensor self, float from=0., float to=1., *, Generator? generator=None) -> Tensor"""
     low, span = (const(graph, from_, dtype_of(graph, self)), const(graph, to - from_, dtype_of(graph, self)))
-    return graph.make_node('Add', [graph.make_node('Mul', [drawn_uniform(graph, shape_of(graph, self), dtype_of(graph, self)), span]), low], res.outputs)
+    return graph.make_node('Add', [graph.make_node('Mul', [random_uniform(graph, shape_of(graph, self), dtype_of(graph, self)), span]), low], res.outputs)
 
 
 def draw_aten_bernoulli_p(res: Any, self: Result, p: Float, *, generator: Any = None) -> Draw | None:

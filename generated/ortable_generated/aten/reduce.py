@@ -103,12 +103,12 @@ def aten_max(graph: Graph, res: Res, self: Result) -> Result:
 def aten_max_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
-    gone = [] if keepdim or rank_of(graph, self) == 0 else [axis]
+    dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     whole = at_least_1d(graph, self)
     place = extreme_index(graph, whole, axis, True, True) if is_used(res[1]) else None
-    found = graph.make_node('GatherElements', [whole, place], axis=axis) if place is not None else None
-    value = with_rank_of(graph, squeezed(graph, found, gone), self) if found is not None else reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, True)
-    return (value, with_rank_of(graph, squeezed(graph, place, gone), self) if place is not None else None)
+    result = graph.make_node('GatherElements', [whole, place], axis=axis) if place is not None else None
+    value = with_rank_of(graph, squeezed(graph, result, dropped), self) if result is not None else reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, True)
+    return (value, with_rank_of(graph, squeezed(graph, place, dropped), self) if place is not None else None)
 
 
 def aten_max_other(graph: Graph, res: Res, self: Result, other: Result) -> Result:
@@ -124,12 +124,12 @@ def aten_min(graph: Graph, res: Res, self: Result) -> Result:
 def aten_min_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
-    gone = [] if keepdim or rank_of(graph, self) == 0 else [axis]
+    dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     whole = at_least_1d(graph, self)
     place = extreme_index(graph, whole, axis, True, False) if is_used(res[1]) else None
-    found = graph.make_node('GatherElements', [whole, place], axis=axis) if place is not None else None
-    value = with_rank_of(graph, squeezed(graph, found, gone), self) if found is not None else reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, False)
-    return (value, with_rank_of(graph, squeezed(graph, place, gone), self) if place is not None else None)
+    result = graph.make_node('GatherElements', [whole, place], axis=axis) if place is not None else None
+    value = with_rank_of(graph, squeezed(graph, result, dropped), self) if result is not None else reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, False)
+    return (value, with_rank_of(graph, squeezed(graph, place, dropped), self) if place is not None else None)
 
 
 def aten_min_other(graph: Graph, res: Res, self: Result, other: Result) -> Result:

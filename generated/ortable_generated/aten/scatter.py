@@ -8,12 +8,12 @@ from ortable.inference import broadcast
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.histogram import frequencies
 from ortable.lowerings.padding import full_pads
-from ortable.lowerings.scatter import clamped_bound, put_diagonal, scattered, stretch_end, wide_index
+from ortable.lowerings.scatter import clamped_bound, expanded_index, put_diagonal, scatter_reduce, stretch_end
 from ortable.lowerings.shapes import common_sizes, wrapped_index
 from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_bool, rank_of, shape_of
-from ortable.prelude.indexing import marked_places, put_along, put_elements
+from ortable.prelude.indexing import marked_indices, scatter_elements, scatter_slices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
-from ortable.prelude.shapes import along_axis, as_flat, counting, moved_axes, sliced, stretched, zeros_of
+from ortable.prelude.shapes import along_axis, as_flat, expanded, iota, moved_axes, sliced, zeros_of
 from ortable.prelude.values import as_scalar, as_vec, at_least_1d, cast, const, permuted, reshape_to, unsqueezed, with_rank_of
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def aten_diag_embed(graph: Graph, res: Res, self: Result, offset: Int = 0, dim1:
     pads = full_pads(rank, rank - 1, max(offset, 0), max(-offset, 0))
     zero = const(graph, 0, dtype_of(graph, self))
     values = graph.make_node('Pad', [self, as_vec(graph, pads), zero]) if differs(offset, 0) else self
-    rows = graph.make_node('Unsqueeze', [counting(graph, 0, size, 1), as_vec(graph, 1)])
-    here = graph.make_node('Equal', [counting(graph, 0, size, 1), graph.make_node('Add', [rows, const(graph, offset, int64)])])
+    rows = graph.make_node('Unsqueeze', [iota(graph, 0, size, 1), as_vec(graph, 1)])
+    here = graph.make_node('Equal', [iota(graph, 0, size, 1), graph.make_node('Add', [rows, const(graph, offset, int64)])])
     wide = graph.make_node('Unsqueeze', [values, as_vec(graph, -2)])
     return permuted(graph, graph.make_node('Where', [here, wide, zero]), ends)
 
@@ -57,17 +57,17 @@ def aten_embedding_dense_backward(graph: Graph, res: Res, grad_output: Result, i
         times = unsqueezed(graph, frequencies(graph, places, num_weights, dtype_of(graph, grad_output)), [1])
         skipped = unsqueezed(graph, graph.make_node('Equal', [places, as_scalar(graph, padding_idx)]), [1])
         zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
-        return put_along(graph, zeros, 0, places, graph.make_node('Where', [skipped, zero, graph.make_node('Div', [rows, times])]), 'add')
+        return scatter_slices(graph, zeros, 0, places, graph.make_node('Where', [skipped, zero, graph.make_node('Div', [rows, times])]), 'add')
     if padding_idx >= 0:
         # rows that were read at padding_idx give no gradient, NaN included
         skipped = graph.make_node('Unsqueeze', [graph.make_node('Equal', [cast(graph, indices, int64), as_vec(graph, padding_idx)]), as_vec(graph, -1)])
         kept = graph.make_node('Where', [skipped, const(graph, 0, dtype_of(graph, grad_output)), grad_output])
         rows = reshape_to(graph, kept, [count_of(graph, indices), width])
         zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
-        return put_along(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')
+        return scatter_slices(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')
     rows = reshape_to(graph, grad_output, [count_of(graph, indices), width])
     zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
-    return put_along(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')
+    return scatter_slices(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')
 
 
 def aten_index_add(graph: Graph, res: Res, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> Result:
@@ -76,49 +76,49 @@ def aten_index_add(graph: Graph, res: Res, self: Result, dim: Int, index: Result
         return self
     if alpha == 1 or is_bool(graph, self):
         place = cast(graph, at_least_1d(graph, index), int64)
-        found = put_along(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, at_least_1d(graph, source), 'add')
-        return with_rank_of(graph, found, self)
+        result = scatter_slices(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, at_least_1d(graph, source), 'add')
+        return with_rank_of(graph, result, self)
     place = cast(graph, at_least_1d(graph, index), int64)
     added = graph.make_node('Mul', [at_least_1d(graph, source), const(graph, alpha, dtype_of(graph, source))])
-    found = put_along(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, added, 'add')
-    return with_rank_of(graph, found, self)
+    result = scatter_slices(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, added, 'add')
+    return with_rank_of(graph, result, self)
 
 
 def aten_index_copy(graph: Graph, res: Res, self: Result, dim: Int, index: Result, source: Result) -> Result:
     """aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
     place = cast(graph, at_least_1d(graph, index), int64)
-    found = put_along(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, at_least_1d(graph, source), 'none')
-    return with_rank_of(graph, found, self)
+    result = scatter_slices(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, at_least_1d(graph, source), 'none')
+    return with_rank_of(graph, result, self)
 
 
 def aten_index_fill_int_Scalar(graph: Graph, res: Res, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
     """aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
-    here = marked_places(graph, self, dim, index)
+    here = marked_indices(graph, self, dim, index)
     return graph.make_node('Where', [here, const(graph, value, dtype_of(graph, self)), self], res.outputs)
 
 
 def aten_index_fill_int_Tensor(graph: Graph, res: Res, self: Result, dim: Int, index: Result, value: Result) -> Result:
     """aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
-    here = marked_places(graph, self, dim, index)
+    here = marked_indices(graph, self, dim, index)
     return graph.make_node('Where', [here, cast(graph, value, dtype_of(graph, self)), self], res.outputs)
 
 
 def aten_index_reduce(graph: Graph, res: Res, self: Result, dim: Int, index: Result, source: Result, reduce: Str, *, include_self: Bool = True) -> Result:
     """aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
-    places = wide_index(graph, index, source, dim)
-    return scattered(graph, self, dim, places, source, reduce, include_self)
+    places = expanded_index(graph, index, source, dim)
+    return scatter_reduce(graph, self, dim, places, source, reduce, include_self)
 
 
 def aten_masked_scatter(graph: Graph, res: Res, self: Result, mask: Result, source: Result) -> Result:
     """aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
     if count_of(graph, source) == 0:
-        return stretched(graph, self, common_sizes(graph, [self, mask]))
+        return expanded(graph, self, common_sizes(graph, [self, mask]))
     # the k-th place where the mask is True takes the k-th element of source
     sizes = common_sizes(graph, [self, mask])
-    here = as_flat(graph, stretched(graph, mask, sizes))
+    here = as_flat(graph, expanded(graph, mask, sizes))
     count = graph.make_node('CumSum', [graph.make_node('Cast', [here], to=int64), const(graph, 0, int64)])
     place = graph.make_node('Where', [here, graph.make_node('Sub', [count, const(graph, 1, int64)]), const(graph, 0, int64)])
-    kept = as_flat(graph, stretched(graph, self, sizes))
+    kept = as_flat(graph, expanded(graph, self, sizes))
     return reshape_to(graph, graph.make_node('Where', [here, graph.make_node('Gather', [as_flat(graph, source), place]), kept]), sizes)
 
 
@@ -126,39 +126,39 @@ def aten_put(graph: Graph, res: Res, self: Result, index: Result, source: Result
     """aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
     how = 'add' if accumulate else 'none'
     places = cast(graph, as_flat(graph, index), int64)
-    return reshape_to(graph, put_along(graph, as_flat(graph, self), 0, places, as_flat(graph, source), how), shape_of(graph, self))
+    return reshape_to(graph, scatter_slices(graph, as_flat(graph, self), 0, places, as_flat(graph, source), how), shape_of(graph, self))
 
 
 def aten_scatter_add(graph: Graph, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
     """aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
-    return put_elements(graph, self, dim, index, src, 'add')
+    return scatter_elements(graph, self, dim, index, src, 'add')
 
 
 def aten_scatter_reduce(graph: Graph, res: Res, self: Result, dim: Int, index: Result, src: Result, *, reduce: Str) -> Result:
     """aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"""
     how = 'mul' if reduce == 'multiply' else 'add'
-    return put_elements(graph, self, dim, index, src, how)
+    return scatter_elements(graph, self, dim, index, src, how)
 
 
 def aten_scatter_reduce_two(graph: Graph, res: Res, self: Result, dim: Int, index: Result, src: Result, reduce: Str, *, include_self: Bool = True) -> Result:
     """aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""
-    return scattered(graph, self, dim, index, src, reduce, include_self)
+    return scatter_reduce(graph, self, dim, index, src, reduce, include_self)
 
 
 def aten_scatter_src(graph: Graph, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
     """aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
-    return put_elements(graph, self, dim, index, src, 'none')
+    return scatter_elements(graph, self, dim, index, src, 'none')
 
 
 def aten_scatter_value(graph: Graph, res: Res, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
     """aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
-    return put_elements(graph, self, dim, index, const(graph, value, dtype_of(graph, self)), 'none')
+    return scatter_elements(graph, self, dim, index, const(graph, value, dtype_of(graph, self)), 'none')
 
 
 def aten_scatter_value_reduce(graph: Graph, res: Res, self: Result, dim: Int, index: Result, value: Scalar, *, reduce: Str) -> Result:
     """aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"""
     how = 'mul' if reduce == 'multiply' else 'add'
-    return put_elements(graph, self, dim, index, const(graph, value, dtype_of(graph, self)), how)
+    return scatter_elements(graph, self, dim, index, const(graph, value, dtype_of(graph, self)), how)
 
 
 def aten_select_backward(graph: Graph, res: Res, grad_output: Result, input_sizes: SymInts, dim: Int, index: SymInt) -> Result:
@@ -174,7 +174,7 @@ def aten_select_scatter(graph: Graph, res: Res, self: Result, src: Result, dim: 
     """aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor"""
     axis = axis_of(graph, self, dim)
     place = wrapped_index(index, dim_of(graph, self, dim))
-    here = graph.make_node('Equal', [counting(graph, 0, dim_of(graph, self, dim), 1), as_vec(graph, place)])
+    here = graph.make_node('Equal', [iota(graph, 0, dim_of(graph, self, dim), 1), as_vec(graph, place)])
     row = graph.make_node('Unsqueeze', [cast(graph, src, dtype_of(graph, self)), as_vec(graph, axis)])
     return graph.make_node('Where', [along_axis(graph, here, axis, rank_of(graph, self)), row, self], res.outputs)
 
@@ -189,8 +189,8 @@ def aten_slice_backward(graph: Graph, res: Res, grad_output: Result, input_sizes
         pads = as_vec(graph, full_pads(len(input_sizes), axis, first, size - last))
         return graph.make_node('Pad', [grad_output, pads, const(graph, 0, dtype_of(graph, grad_output))], res.outputs)
     base = zeros_of(graph, input_sizes, dtype_of(graph, grad_output))
-    places = counting(graph, first, dim_of(graph, grad_output, axis), step)
-    return put_along(graph, base, axis, places, grad_output, 'none')
+    places = iota(graph, first, dim_of(graph, grad_output, axis), step)
+    return scatter_slices(graph, base, axis, places, grad_output, 'none')
 
 
 def aten_slice_scatter(graph: Graph, res: Res, self: Result, src: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
@@ -205,8 +205,8 @@ def aten_slice_scatter(graph: Graph, res: Res, self: Result, src: Result, dim: I
         before = sliced(graph, self, axis, 0, first)
         after = sliced(graph, self, axis, last, 9223372036854775807)
         return graph.make_node('Concat', [before, cast(graph, src, dtype_of(graph, self)), after], res.outputs, axis=axis)
-    places = counting(graph, first, dim_of(graph, src, axis), step)
-    return put_along(graph, self, axis, places, cast(graph, src, dtype_of(graph, self)), 'none')
+    places = iota(graph, first, dim_of(graph, src, axis), step)
+    return scatter_slices(graph, self, axis, places, cast(graph, src, dtype_of(graph, self)), 'none')
 
 
 def aten_value_selecting_reduction_backward(graph: Graph, res: Res, grad: Result, dim: Int, indices: Result, sizes: SymInts, keepdim: Bool) -> Result:

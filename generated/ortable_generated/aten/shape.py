@@ -11,10 +11,10 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.shapes import all_but, common_sizes, diagonal_length, ones_axes, unflat_sizes, wrapped_index
 from ortable.lowerings.views import as_strided
 from ortable.prelude.complex_arithmetic import part_dtype
-from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, swapped
-from ortable.prelude.indexing import window_places
+from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, transpose_perm
+from ortable.prelude.indexing import window_indices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none, swap
-from ortable.prelude.shapes import flat_sizes, grown_sizes, other_axes, sliced, stretched
+from ortable.prelude.shapes import expanded, expanded_sizes, flat_sizes, other_axes, sliced
 from ortable.prelude.values import as_scalar, as_vec, permuted, reshape_to, squeezed
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def aten_as_strided(graph: Graph, res: Res, self: Result, size: SymInts, stride:
 
 def aten_broadcast_tensors(graph: Graph, res: Res, tensors: Results) -> Any:
     """aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]"""
-    return [stretched(graph, t, common_sizes(graph, tensors)) for t in tensors]
+    return [expanded(graph, t, common_sizes(graph, tensors)) for t in tensors]
 
 
 def aten_broadcast_to(graph: Graph, res: Res, self: Result, size: SymInts) -> Result:
@@ -59,9 +59,9 @@ def aten_diagonal(graph: Graph, res: Res, self: Result, offset: Int = 0, dim1: I
     column = axis_of(graph, self, dim2)
     width = dim_of(graph, self, dim2)
     size = diagonal_length(graph, self, row, column, offset)
-    turned = permuted(graph, self, [*other_axes(rank_of(graph, self), [row, column]), row, column])
+    transposed = permuted(graph, self, [*other_axes(rank_of(graph, self), [row, column]), row, column])
     others = all_but(shape_of(graph, self), [row, column])
-    row_major = reshape_to(graph, turned, [*others, dim_of(graph, self, row) * width])
+    row_major = reshape_to(graph, transposed, [*others, dim_of(graph, self, row) * width])
     start = offset if offset >= 0 else -offset * width
     end = as_vec(graph, start + size * (width + 1))
     return graph.make_node('Slice', [row_major, as_vec(graph, start), end, as_vec(graph, -1), as_vec(graph, width + 1)], res.outputs)
@@ -69,12 +69,12 @@ def aten_diagonal(graph: Graph, res: Res, self: Result, offset: Int = 0, dim1: I
 
 def aten_expand(graph: Graph, res: Res, self: Result, size: SymInts, *, implicit: Bool = False) -> Result:
     """aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)"""
-    return stretched(graph, self, grown_sizes(graph, self, size))
+    return expanded(graph, self, expanded_sizes(graph, self, size))
 
 
 def aten_expand_as(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
-    return stretched(graph, self, shape_of(graph, other))
+    return expanded(graph, self, shape_of(graph, other))
 
 
 def aten_flatten_using_ints(graph: Graph, res: Res, self: Result, start_dim: Int = 0, end_dim: Int = -1) -> Result:
@@ -156,7 +156,7 @@ def aten_t(graph: Graph, res: Res, self: Result) -> Result:
 
 def aten_transpose_int(graph: Graph, res: Res, self: Result, dim0: Int, dim1: Int) -> Result:
     """aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
-    return permuted(graph, self, swapped(rank_of(graph, self), dim0, dim1))
+    return permuted(graph, self, transpose_perm(rank_of(graph, self), dim0, dim1))
 
 
 def aten_unflatten_int(graph: Graph, res: Res, self: Result, dim: Int, sizes: SymInts) -> Result:
@@ -171,7 +171,7 @@ def aten_unfold(graph: Graph, res: Res, self: Result, dimension: Int, size: Int,
     if rank == 0:
         return reshape_to(graph, self, [size])
     count = (dim_of(graph, self, axis) - size) // step + 1
-    windows = graph.make_node('Gather', [self, window_places(graph, count, size, step, 1)], axis=axis)
+    windows = graph.make_node('Gather', [self, window_indices(graph, count, size, step, 1)], axis=axis)
     return permuted(graph, windows, [*other_axes(rank + 1, [axis + 1]), axis + 1])
 
 
@@ -386,7 +386,7 @@ def rule_aten_diagonal(graph: Graph, self: Result, offset: Int = 0, dim1: Int = 
 
 
 def rule_aten_expand(graph: Graph, self: Result, size: SymInts, *, implicit: Bool = False) -> Rules:
-    return ((dtype_or_none(graph, self), given_shape(grown_sizes(graph, self, size))),)
+    return ((dtype_or_none(graph, self), given_shape(expanded_sizes(graph, self, size))),)
 
 
 def rule_aten_expand_as(graph: Graph, self: Result, other: Result) -> Rules:

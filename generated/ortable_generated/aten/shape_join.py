@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import int64
 from ortable.inference import concat
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.shapes import as_column, cat_list, ceil_div, chunk_count, chunk_sizes, even_sizes, flipped_along, insert_at, neighbours, numbered, on_grid, repeated_places, replaced_at, rolled_along
-from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, swapped
+from ortable.lowerings.shapes import as_column, cat_list, ceil_div, chunk_count, chunk_sizes, even_sizes, flipped_along, insert_at, neighbours, numbered, on_grid, repeat_indices, replaced_at, rolled_along
+from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, transpose_perm
 from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none, shapes_or_none
 from ortable.prelude.promotion import common_dtype
-from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, sliced, stretched
+from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, expanded, sliced
 from ortable.prelude.values import as_vec, at_least_1d, cast, cast_all, const, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
@@ -101,26 +101,26 @@ def aten_repeat(graph: Graph, res: Res, self: Result, repeats: SymInts) -> Resul
 
 def aten_repeat_interleave_Tensor(graph: Graph, res: Res, repeats: Result, *, output_size: SymInt | None = None) -> Result:
     """aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor"""
-    return cast(graph, repeated_places(graph, repeats), dtype_of(graph, repeats))
+    return cast(graph, repeat_indices(graph, repeats), dtype_of(graph, repeats))
 
 
 def aten_repeat_interleave_self_Tensor(graph: Graph, res: Res, self: Result, repeats: Result, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
     """aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
     if dim is None:
-        counts = stretched(graph, at_least_1d(graph, repeats), [count_of(graph, self)])
-        return graph.make_node('Gather', [as_flat(graph, self), repeated_places(graph, counts)], res.outputs, axis=0)
-    counts = stretched(graph, at_least_1d(graph, repeats), [dim_of(graph, self, dim)])
-    return graph.make_node('Gather', [self, repeated_places(graph, counts)], res.outputs, axis=axis_of(graph, self, dim))
+        counts = expanded(graph, at_least_1d(graph, repeats), [count_of(graph, self)])
+        return graph.make_node('Gather', [as_flat(graph, self), repeat_indices(graph, counts)], res.outputs, axis=0)
+    counts = expanded(graph, at_least_1d(graph, repeats), [dim_of(graph, self, dim)])
+    return graph.make_node('Gather', [self, repeat_indices(graph, counts)], res.outputs, axis=axis_of(graph, self, dim))
 
 
 def aten_repeat_interleave_self_int(graph: Graph, res: Res, self: Result, repeats: SymInt, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
     """aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
     if dim is None:
         rows = reshape_to(graph, self, [count_of(graph, self), 1])
-        return reshape_to(graph, stretched(graph, rows, [count_of(graph, self), repeats]), [count_of(graph, self) * repeats])
+        return reshape_to(graph, expanded(graph, rows, [count_of(graph, self), repeats]), [count_of(graph, self) * repeats])
     axis = axis_of(graph, self, dim)
     long = insert_at(shape_of(graph, self), axis + 1, repeats)
-    wide = stretched(graph, graph.make_node('Unsqueeze', [self, as_vec(graph, axis + 1)]), long)
+    wide = expanded(graph, graph.make_node('Unsqueeze', [self, as_vec(graph, axis + 1)]), long)
     return reshape_to(graph, wide, replaced_at(shape_of(graph, self), axis, dim_of(graph, self, axis) * repeats))
 
 
@@ -136,7 +136,7 @@ def aten_rot90(graph: Graph, res: Res, self: Result, k: Int = 1, dims: Ints = (0
     first = axis_of(graph, self, dims[0])
     second = axis_of(graph, self, dims[1])
     turns = k % 4
-    turn = swapped(rank_of(graph, self), first, second)
+    turn = transpose_perm(rank_of(graph, self), first, second)
     if turns == 0:
         return self
     if turns == 1:

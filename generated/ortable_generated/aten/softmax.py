@@ -7,7 +7,7 @@ from ortable.dtypes import float32, int64
 from ortable.lowerings.softmax import log_softmax_of
 from ortable.prelude.facts import axes_of, axis_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.values import at_least_1d, cast, const, consts, with_rank_of
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 def aten__log_softmax(graph: Graph, res: Res, self: Result, dim: Int, half_to_float: Bool) -> Result:
     """aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
-    wide = at_least_1d(graph, cast(graph, self, float32) if half_to_float else self)
-    return with_rank_of(graph, log_softmax_of(graph, wide, axis_of(graph, self, dim)), self)
+    compute_dtype = at_least_1d(graph, cast(graph, self, float32) if half_to_float else self)
+    return with_rank_of(graph, log_softmax_of(graph, compute_dtype, axis_of(graph, self, dim)), self)
 
 
 def aten__log_softmax_backward_data(graph: Graph, res: Res, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Result:
     """aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"""
     axes = axes_of(graph, output, dim)
-    wanted = wide_dtype(dtype_of(graph, output))
+    wanted = opmath_dtype(dtype_of(graph, output))
     grad = cast(graph, grad_output, wanted)
     total = graph.make_node('ReduceSum', [grad, consts(graph, axes, int64)], keepdims=1)
     return cast(graph, graph.make_node('Sub', [grad, graph.make_node('Mul', [graph.make_node('Exp', [cast(graph, output, wanted)]), total])]), input_dtype)
@@ -38,36 +38,36 @@ def aten__safe_softmax(graph: Graph, res: Res, self: Result, dim: Int, dtype: Dt
     whole = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
     most = reduced_extreme(graph, whole, [axis], True, True)
     hidden = graph.make_node('Equal', [most, const(graph, -float('inf'), dtype_of(graph, whole))])
-    found = graph.make_node('Where', [hidden, const(graph, 0, dtype_of(graph, whole)), graph.make_node('Softmax', [whole], axis=axis)])
-    return with_rank_of(graph, found, self)
+    result = graph.make_node('Where', [hidden, const(graph, 0, dtype_of(graph, whole)), graph.make_node('Softmax', [whole], axis=axis)])
+    return with_rank_of(graph, result, self)
 
 
 def aten__softmax(graph: Graph, res: Res, self: Result, dim: Int, half_to_float: Bool) -> Result:
     """aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
-    wide = at_least_1d(graph, cast(graph, self, float32) if half_to_float else self)
-    return with_rank_of(graph, graph.make_node('Softmax', [wide], axis=axis_of(graph, self, dim)), self)
+    compute_dtype = at_least_1d(graph, cast(graph, self, float32) if half_to_float else self)
+    return with_rank_of(graph, graph.make_node('Softmax', [compute_dtype], axis=axis_of(graph, self, dim)), self)
 
 
 def aten__softmax_backward_data(graph: Graph, res: Res, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Result:
     """aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"""
     axes = axes_of(graph, output, dim)
-    wanted = wide_dtype(dtype_of(graph, output))
-    found = cast(graph, output, wanted)
-    both = graph.make_node('Mul', [cast(graph, grad_output, wanted), found])
+    wanted = opmath_dtype(dtype_of(graph, output))
+    result = cast(graph, output, wanted)
+    both = graph.make_node('Mul', [cast(graph, grad_output, wanted), result])
     total = graph.make_node('ReduceSum', [both, consts(graph, axes, int64)], keepdims=1)
-    return cast(graph, graph.make_node('Sub', [both, graph.make_node('Mul', [found, total])]), input_dtype)
+    return cast(graph, graph.make_node('Sub', [both, graph.make_node('Mul', [result, total])]), input_dtype)
 
 
 def aten_log_softmax_int(graph: Graph, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
-    wide = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
-    return with_rank_of(graph, log_softmax_of(graph, wide, axis_of(graph, self, dim)), self)
+    compute_dtype = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
+    return with_rank_of(graph, log_softmax_of(graph, compute_dtype, axis_of(graph, self, dim)), self)
 
 
 def aten_softmax_int(graph: Graph, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
-    wide = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
-    return with_rank_of(graph, graph.make_node('Softmax', [wide], axis=axis_of(graph, self, dim)), self)
+    compute_dtype = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
+    return with_rank_of(graph, graph.make_node('Softmax', [compute_dtype], axis=axis_of(graph, self, dim)), self)
 
 
 def rule_aten__log_softmax(graph: Graph, self: Result, dim: Int, half_to_float: Bool) -> Rules:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int32, int64
 from ortable.inference import reduce_shape
-from ortable.lowerings.sorting import places_in, reordered
+from ortable.lowerings.sorting import reordered, searchsorted
 from ortable.prelude.facts import axis_of, dim_of, is_int, rank_of
-from ortable.prelude.indexing import sort_keys, taken_along
+from ortable.prelude.indexing import sort_keys, take_along_dim
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.promotion import common_dtype
 from ortable.prelude.values import as_vec, cast, const, squeezed, with_rank_of
@@ -38,14 +38,14 @@ def aten_bucketize_Scalar(graph: Graph, res: Res, self: Scalar, boundaries: Resu
     """aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
     dtype = common_dtype(graph, [boundaries, self])
     edges = cast(graph, boundaries, dtype)
-    return places_in(graph, edges, const(graph, self, dtype), right, int32 if out_int32 else int64)
+    return searchsorted(graph, edges, const(graph, self, dtype), right, int32 if out_int32 else int64)
 
 
 def aten_bucketize_Tensor(graph: Graph, res: Res, self: Result, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
     """aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
     value = cast(graph, self, common_dtype(graph, [self, boundaries]))
     edges = cast(graph, boundaries, common_dtype(graph, [self, boundaries]))
-    return places_in(graph, edges, value, right, int32 if out_int32 else int64)
+    return searchsorted(graph, edges, value, right, int32 if out_int32 else int64)
 
 
 def aten_kthvalue(graph: Graph, res: Res, self: Result, k: SymInt, dim: Int = -1, keepdim: Bool = False) -> Any:
@@ -55,16 +55,16 @@ def aten_kthvalue(graph: Graph, res: Res, self: Result, k: SymInt, dim: Int = -1
         return (self, const(graph, 0, int64))
     _, order = graph.make_node('TopK', [sort_keys(graph, self), as_vec(graph, k)], 2, axis=axis, largest=0)
     place = graph.make_node('Gather', [order, as_vec(graph, k - 1)], axis=axis)
-    value = taken_along(graph, self, place, axis)
-    gone = [] if keepdim else [axis]
-    return (squeezed(graph, value, gone), squeezed(graph, place, gone))
+    value = take_along_dim(graph, self, place, axis)
+    dropped = [] if keepdim else [axis]
+    return (squeezed(graph, value, dropped), squeezed(graph, place, dropped))
 
 
 def aten_msort(graph: Graph, res: Res, self: Result) -> Result:
     """aten::msort(Tensor self) -> Tensor"""
     keys = sort_keys(graph, self)
     _, order = graph.make_node('TopK', [keys, as_vec(graph, dim_of(graph, keys, 0))], 2, axis=0, largest=0)
-    return with_rank_of(graph, taken_along(graph, self, order, 0), self)
+    return with_rank_of(graph, take_along_dim(graph, self, order, 0), self)
 
 
 def aten_searchsorted_Scalar(graph: Graph, res: Res, sorted_sequence: Result, self: Scalar, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
@@ -72,7 +72,7 @@ def aten_searchsorted_Scalar(graph: Graph, res: Res, sorted_sequence: Result, se
     after = right or side == 'right'
     dtype = common_dtype(graph, [sorted_sequence, self])
     edges = cast(graph, reordered(graph, sorted_sequence, sorter), dtype)
-    return places_in(graph, edges, const(graph, self, dtype), after, int32 if out_int32 else int64)
+    return searchsorted(graph, edges, const(graph, self, dtype), after, int32 if out_int32 else int64)
 
 
 def aten_searchsorted_Tensor(graph: Graph, res: Res, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
@@ -80,7 +80,7 @@ def aten_searchsorted_Tensor(graph: Graph, res: Res, sorted_sequence: Result, se
     after = right or side == 'right'
     dtype = common_dtype(graph, [sorted_sequence, self])
     edges = cast(graph, reordered(graph, sorted_sequence, sorter), dtype)
-    return places_in(graph, edges, cast(graph, self, dtype), after, int32 if out_int32 else int64)
+    return searchsorted(graph, edges, cast(graph, self, dtype), after, int32 if out_int32 else int64)
 
 
 def aten_sort(graph: Graph, res: Res, self: Result, dim: Int = -1, descending: Bool = False) -> Any:
@@ -88,7 +88,7 @@ def aten_sort(graph: Graph, res: Res, self: Result, dim: Int = -1, descending: B
     axis = axis_of(graph, self, dim)
     keys = sort_keys(graph, self)
     sorted_keys, order = graph.make_node('TopK', [keys, as_vec(graph, dim_of(graph, keys, axis))], 2, axis=axis, largest=descending)
-    values = sorted_keys if is_int(graph, self) else taken_along(graph, self, order, axis)
+    values = sorted_keys if is_int(graph, self) else take_along_dim(graph, self, order, axis)
     return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
 
 
@@ -97,7 +97,7 @@ def aten_sort_stable(graph: Graph, res: Res, self: Result, *, stable: Bool | Non
     axis = axis_of(graph, self, dim)
     keys = sort_keys(graph, self)
     sorted_keys, order = graph.make_node('TopK', [keys, as_vec(graph, dim_of(graph, keys, axis))], 2, axis=axis, largest=descending)
-    values = sorted_keys if is_int(graph, self) else taken_along(graph, self, order, axis)
+    values = sorted_keys if is_int(graph, self) else take_along_dim(graph, self, order, axis)
     return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
 
 
@@ -105,7 +105,7 @@ def aten_topk(graph: Graph, res: Res, self: Result, k: SymInt, dim: Int = -1, la
     """aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     keys, order = graph.make_node('TopK', [sort_keys(graph, self), as_vec(graph, k)], 2, axis=axis, largest=largest)
-    values = keys if is_int(graph, self) else taken_along(graph, self, order, axis)
+    values = keys if is_int(graph, self) else take_along_dim(graph, self, order, axis)
     return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
 
 

@@ -87,8 +87,8 @@ def aten_special_xlog1py(graph: Graph, res: Res, self: Result, other: Result) ->
     x = opmath(graph, self)
     y = opmath(graph, other)
     zero = const_like(graph, 0, x)
-    found = graph.make_node('Where', [graph.make_node('Equal', [x, zero]), zero, graph.make_node('Mul', [x, log1p_of(graph, y)])])
-    return cast(graph, graph.make_node('Where', [graph.make_node('IsNaN', [y]), y, found]), dtype_of(graph, self))
+    result = graph.make_node('Where', [graph.make_node('Equal', [x, zero]), zero, graph.make_node('Mul', [x, log1p_of(graph, y)])])
+    return cast(graph, graph.make_node('Where', [graph.make_node('IsNaN', [y]), y, result]), dtype_of(graph, self))
 
 
 def aten_special_xlog1py_other_scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:

@@ -31,10 +31,10 @@ def aten_special_airy_ai(graph: Graph, res: Res, x: Result) -> Result:
     near = airy_near(graph, x)
     right = airy_right(graph, x)
     left = airy_left(graph, x)
-    found = graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, -2.09, x)]), left, near])
-    found = graph.make_node('Where', [graph.make_node('GreaterOrEqual', [x, const_like(graph, 2.09, x)]), right, found])
-    found = graph.make_node('Where', [graph.make_node('Greater', [x, const_like(graph, 103.892, x)]), zero, found])
-    return graph.make_node('Where', [graph.make_node('IsInf', [x]), const_like(graph, float('nan'), x), found], res.outputs)
+    result = graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, -2.09, x)]), left, near])
+    result = graph.make_node('Where', [graph.make_node('GreaterOrEqual', [x, const_like(graph, 2.09, x)]), right, result])
+    result = graph.make_node('Where', [graph.make_node('Greater', [x, const_like(graph, 103.892, x)]), zero, result])
+    return graph.make_node('Where', [graph.make_node('IsInf', [x]), const_like(graph, float('nan'), x), result], res.outputs)
 
 
 def aten_special_bessel_j0(graph: Graph, res: Res, self: Result) -> Result:
@@ -55,8 +55,8 @@ def aten_special_bessel_y0(graph: Graph, res: Res, self: Result) -> Result:
     near = ratio_of(graph, graph.make_node('Mul', [self, self]), 'y0_yp', 'y0_yq')
     wave = graph.make_node('Mul', [graph.make_node('Mul', [const_like(graph, 2 / 3.141592653589793, self), graph.make_node('Log', [self])]), bessel_j0_of(graph, self)])
     tail = bessel_tail(graph, self, 'j0', 3.141592653589793 / 4, True)
-    found = graph.make_node('Where', [graph.make_node('LessOrEqual', [self, const_like(graph, 5, self)]), graph.make_node('Add', [near, wave]), tail])
-    return graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, 0, self)]), const_like(graph, -float('inf'), self), found], res.outputs)
+    result = graph.make_node('Where', [graph.make_node('LessOrEqual', [self, const_like(graph, 5, self)]), graph.make_node('Add', [near, wave]), tail])
+    return graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, 0, self)]), const_like(graph, -float('inf'), self), result], res.outputs)
 
 
 def aten_special_bessel_y1(graph: Graph, res: Res, self: Result) -> Result:
@@ -66,8 +66,8 @@ def aten_special_bessel_y1(graph: Graph, res: Res, self: Result) -> Result:
     wave = graph.make_node('Sub', [graph.make_node('Mul', [bessel_j1_of(graph, self), graph.make_node('Log', [self])]), graph.make_node('Reciprocal', [self])])
     wave = graph.make_node('Mul', [const_like(graph, 2 / 3.141592653589793, self), wave])
     tail = bessel_tail(graph, self, 'j1', 3 * 3.141592653589793 / 4, True)
-    found = graph.make_node('Where', [graph.make_node('LessOrEqual', [self, const_like(graph, 5, self)]), graph.make_node('Add', [near, wave]), tail])
-    return graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, 0, self)]), const_like(graph, -float('inf'), self), found], res.outputs)
+    result = graph.make_node('Where', [graph.make_node('LessOrEqual', [self, const_like(graph, 5, self)]), graph.make_node('Add', [near, wave]), tail])
+    return graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, 0, self)]), const_like(graph, -float('inf'), self), result], res.outputs)
 
 
 def aten_special_i0(graph: Graph, res: Res, self: Result) -> Result:
@@ -86,16 +86,16 @@ def aten_special_i1(graph: Graph, res: Res, self: Result) -> Result:
     self, = promote_values(graph, 'int_to_float', [self])
     x = opmath(graph, self)
     size = graph.make_node('Abs', [x])
-    found = graph.make_node('Mul', [graph.make_node('Exp', [size]), bessel_series(graph, size, 'i1')])
-    return cast(graph, graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, 0, x)]), graph.make_node('Neg', [found]), found]), dtype_of(graph, self))
+    result = graph.make_node('Mul', [graph.make_node('Exp', [size]), bessel_series(graph, size, 'i1')])
+    return cast(graph, graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, 0, x)]), graph.make_node('Neg', [result]), result]), dtype_of(graph, self))
 
 
 def aten_special_i1e(graph: Graph, res: Res, self: Result) -> Result:
     """aten::special_i1e(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     x = opmath(graph, self)
-    found = bessel_series(graph, graph.make_node('Abs', [x]), 'i1')
-    return cast(graph, graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, 0, x)]), graph.make_node('Neg', [found]), found]), dtype_of(graph, self))
+    result = bessel_series(graph, graph.make_node('Abs', [x]), 'i1')
+    return cast(graph, graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, 0, x)]), graph.make_node('Neg', [result]), result]), dtype_of(graph, self))
 
 
 def aten_special_modified_bessel_i0(graph: Graph, res: Res, self: Result) -> Result:

@@ -25,20 +25,20 @@ def aten_erfinv(graph: Graph, res: Res, self: Result) -> Result:
     if dtype_of(graph, self) == float64:
         # torch's formula, a rational start and two steps of Newton's method
         start = erfinv_start(graph, self)
-        found = erfinv_step(graph, self, erfinv_step(graph, self, start))
+        result = erfinv_step(graph, self, erfinv_step(graph, self, start))
         ends = graph.make_node('Mul', [graph.make_node('Sign', [self]), const(graph, float('inf'), float64)])
         one = const(graph, 1, float64)
-        found = graph.make_node('Where', [graph.make_node('Equal', [graph.make_node('Abs', [self]), one]), ends, found])
-        return graph.make_node('Where', [graph.make_node('Greater', [graph.make_node('Abs', [self]), one]), const(graph, float('nan'), float64), found], res.outputs)
+        result = graph.make_node('Where', [graph.make_node('Equal', [graph.make_node('Abs', [self]), one]), ends, result])
+        return graph.make_node('Where', [graph.make_node('Greater', [graph.make_node('Abs', [self]), one]), const(graph, float('nan'), float64), result], res.outputs)
     # M. Giles, Approximating the erfinv function: relative error 4e-7, as torch's
     x = opmath(graph, self)
     one = const(graph, 1, float32)
     w = graph.make_node('Neg', [graph.make_node('Log', [graph.make_node('Mul', [graph.make_node('Sub', [one, x]), graph.make_node('Add', [one, x])])])])
     near = polynomial(graph, graph.make_node('Sub', [w, const(graph, 2.5, float32)]), published('erfinv_low'))
     far = polynomial(graph, graph.make_node('Sub', [graph.make_node('Sqrt', [w]), const(graph, 3, float32)]), published('erfinv_high'))
-    found = graph.make_node('Mul', [x, graph.make_node('Where', [graph.make_node('Less', [w, const(graph, 5, float32)]), near, far])])
+    result = graph.make_node('Mul', [x, graph.make_node('Where', [graph.make_node('Less', [w, const(graph, 5, float32)]), near, far])])
     ends = graph.make_node('Mul', [x, const(graph, float('inf'), float32)])
-    return cast(graph, graph.make_node('Where', [graph.make_node('Equal', [graph.make_node('Abs', [x]), one]), ends, found]), dtype_of(graph, self))
+    return cast(graph, graph.make_node('Where', [graph.make_node('Equal', [graph.make_node('Abs', [x]), one]), ends, result]), dtype_of(graph, self))
 
 
 def aten_special_erf(graph: Graph, res: Res, self: Result) -> Result:

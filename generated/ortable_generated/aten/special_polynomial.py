@@ -25,8 +25,8 @@ def aten_special_chebyshev_polynomial_t(graph: Graph, res: Res, x: Result, n: Re
     turning = turns_on(graph, x, order, 6)
     wave = graph.make_node('Cos', [graph.make_node('Mul', [order, acos_of(graph, x)])])
     steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
-    found = recurrence(graph, twice, steps_left, x, [0, 0, 1, 0, 0])
-    return graph.make_node('Where', [turning, wave, found], res.outputs)
+    result = recurrence(graph, twice, steps_left, x, [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
 def aten_special_chebyshev_polynomial_t_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
@@ -49,8 +49,8 @@ def aten_special_chebyshev_polynomial_u(graph: Graph, res: Res, x: Result, n: Re
     angle = acos_of(graph, x)
     wave = graph.make_node('Div', [graph.make_node('Sin', [graph.make_node('Mul', [graph.make_node('Add', [order, one]), angle])]), graph.make_node('Sin', [angle])])
     steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
-    found = recurrence(graph, twice, steps_left, twice, [0, 0, 1, 0, 0])
-    return graph.make_node('Where', [turning, wave, found], res.outputs)
+    result = recurrence(graph, twice, steps_left, twice, [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
 def aten_special_chebyshev_polynomial_u_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
@@ -73,8 +73,8 @@ def aten_special_chebyshev_polynomial_v(graph: Graph, res: Res, x: Result, n: Re
     angle = acos_of(graph, x)
     wave = chebyshev_v(graph, order, angle)
     steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
-    found = recurrence(graph, twice, steps_left, graph.make_node('Sub', [twice, one]), [0, 0, 1, 0, 0])
-    return graph.make_node('Where', [turning, wave, found], res.outputs)
+    result = recurrence(graph, twice, steps_left, graph.make_node('Sub', [twice, one]), [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
 def aten_special_chebyshev_polynomial_v_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
@@ -97,8 +97,8 @@ def aten_special_chebyshev_polynomial_w(graph: Graph, res: Res, x: Result, n: Re
     angle = acos_of(graph, x)
     wave = chebyshev_w(graph, order, angle)
     steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
-    found = recurrence(graph, twice, steps_left, graph.make_node('Add', [twice, one]), [0, 0, 1, 0, 0])
-    return graph.make_node('Where', [turning, wave, found], res.outputs)
+    result = recurrence(graph, twice, steps_left, graph.make_node('Add', [twice, one]), [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
 def aten_special_chebyshev_polynomial_w_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
@@ -115,9 +115,9 @@ def aten_special_hermite_polynomial_h(graph: Graph, res: Res, x: Result, n: Resu
     """aten::special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     order = truncated_order(graph, n)
-    found = recurrence(graph, graph.make_node('Add', [x, x]), order, graph.make_node('Add', [x, x]), [0, 0, 0, 2, 0])
+    result = recurrence(graph, graph.make_node('Add', [x, x]), order, graph.make_node('Add', [x, x]), [0, 0, 0, 2, 0])
     limit = const_like(graph, 512 if dtype_of(graph, x) == float64 else 128, x)
-    return graph.make_node('Where', [graph.make_node('Greater', [order, limit]), const_like(graph, float('nan'), x), found], res.outputs)
+    return graph.make_node('Where', [graph.make_node('Greater', [order, limit]), const_like(graph, float('nan'), x), result], res.outputs)
 
 
 def aten_special_hermite_polynomial_h_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
@@ -134,9 +134,9 @@ def aten_special_hermite_polynomial_he(graph: Graph, res: Res, x: Result, n: Res
     """aten::special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     order = truncated_order(graph, n)
-    found = recurrence(graph, x, order, x, [0, 0, 0, 1, 0])
+    result = recurrence(graph, x, order, x, [0, 0, 0, 1, 0])
     limit = const_like(graph, 512 if dtype_of(graph, x) == float64 else 128, x)
-    return graph.make_node('Where', [graph.make_node('Greater', [order, limit]), const_like(graph, float('nan'), x), found], res.outputs)
+    return graph.make_node('Where', [graph.make_node('Greater', [order, limit]), const_like(graph, float('nan'), x), result], res.outputs)
 
 
 def aten_special_hermite_polynomial_he_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
@@ -191,8 +191,8 @@ def aten_special_shifted_chebyshev_polynomial_t(graph: Graph, res: Res, x: Resul
     turning = turns_on(graph, y, order, 6)
     wave = graph.make_node('Cos', [graph.make_node('Mul', [order, acos_of(graph, y)])])
     steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
-    found = recurrence(graph, twice, steps_left, y, [0, 0, 1, 0, 0])
-    return graph.make_node('Where', [turning, wave, found], res.outputs)
+    result = recurrence(graph, twice, steps_left, y, [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
 def aten_special_shifted_chebyshev_polynomial_t_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
@@ -216,8 +216,8 @@ def aten_special_shifted_chebyshev_polynomial_u(graph: Graph, res: Res, x: Resul
     angle = acos_of(graph, y)
     wave = graph.make_node('Div', [graph.make_node('Sin', [graph.make_node('Mul', [graph.make_node('Add', [order, one]), angle])]), graph.make_node('Sin', [angle])])
     steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
-    found = recurrence(graph, twice, steps_left, twice, [0, 0, 1, 0, 0])
-    return graph.make_node('Where', [turning, wave, found], res.outputs)
+    result = recurrence(graph, twice, steps_left, twice, [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
 def aten_special_shifted_chebyshev_polynomial_u_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
@@ -241,8 +241,8 @@ def aten_special_shifted_chebyshev_polynomial_v(graph: Graph, res: Res, x: Resul
     angle = acos_of(graph, y)
     wave = chebyshev_v(graph, order, angle)
     steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
-    found = recurrence(graph, twice, steps_left, graph.make_node('Sub', [twice, one]), [0, 0, 1, 0, 0])
-    return graph.make_node('Where', [turning, wave, found], res.outputs)
+    result = recurrence(graph, twice, steps_left, graph.make_node('Sub', [twice, one]), [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
 def aten_special_shifted_chebyshev_polynomial_v_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
@@ -266,8 +266,8 @@ def aten_special_shifted_chebyshev_polynomial_w(graph: Graph, res: Res, x: Resul
     angle = acos_of(graph, y)
     wave = chebyshev_w(graph, order, angle)
     steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
-    found = recurrence(graph, twice, steps_left, graph.make_node('Add', [twice, one]), [0, 0, 1, 0, 0])
-    return graph.make_node('Where', [turning, wave, found], res.outputs)
+    result = recurrence(graph, twice, steps_left, graph.make_node('Add', [twice, one]), [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
 def aten_special_shifted_chebyshev_polynomial_w_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, int64
 from ortable.inference import promote_to_float, reduce_shape
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.reductions import mean_over, spread_over
+from ortable.lowerings.reductions import mean_over, mean_var
 from ortable.lowerings.softmax import log_sum_exp
 from ortable.prelude.complex_arithmetic import c_abs, c_truth, im, re
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import axes_of, dtype_of, is_complex
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.promotion import as_float, opmath, promote_values, wide_dtype
+from ortable.prelude.promotion import as_float, opmath, opmath_dtype, promote_values
 from ortable.prelude.reductions import power_norm, reduced_extreme
-from ortable.prelude.sums import marks_over, summed_over
+from ortable.prelude.sums import count_true, summed_over
 from ortable.prelude.values import cast, const, squeezed
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def aten_count_nonzero(graph: Graph, res: Res, self: Result, dim: Int | None = N
 
 def aten_count_nonzero_dim_IntList(graph: Graph, res: Res, self: Result, dim: Ints) -> Result:
     """aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
-    return marks_over(graph, cast(graph, self, boolean), axes_of(graph, self, dim), False)
+    return count_true(graph, cast(graph, self, boolean), axes_of(graph, self, dim), False)
 
 
 def aten_linalg_vector_norm(graph: Graph, res: Res, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
@@ -51,17 +51,17 @@ def aten_mean(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = Non
 
 def aten_mean_dim(graph: Graph, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    wanted = wide_dtype(dtype_of(graph, res))
+    wanted = opmath_dtype(dtype_of(graph, res))
     return cast(graph, mean_over(graph, cast(graph, self, wanted), axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
 
 
 def aten_nanmean(graph: Graph, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = axes_of(graph, self, dim)
-    wanted = wide_dtype(dtype_of(graph, res))
+    wanted = opmath_dtype(dtype_of(graph, res))
     known = graph.make_node('Where', [graph.make_node('IsNaN', [self]), const(graph, 0, dtype_of(graph, self)), self])
     total = summed_over(graph, cast(graph, known, wanted), axes, keepdim)
-    count = cast(graph, marks_over(graph, graph.make_node('Not', [graph.make_node('IsNaN', [self])]), axes, keepdim), wanted)
+    count = cast(graph, count_true(graph, graph.make_node('Not', [graph.make_node('IsNaN', [self])]), axes, keepdim), wanted)
     return cast(graph, graph.make_node('Div', [total, count]), dtype_of(graph, res))
 
 
@@ -92,7 +92,7 @@ def aten_std(graph: Graph, res: Res, self: Result, unbiased: Bool = True) -> Res
 
 def aten_std_correction(graph: Graph, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
-    variance = spread_over(graph, self, axes_of(graph, self, dim), correction, keepdim)[1]
+    variance = mean_var(graph, self, axes_of(graph, self, dim), correction, keepdim)[1]
     return cast(graph, graph.make_node('Sqrt', [variance]), dtype_of(graph, self))
 
 
@@ -109,7 +109,7 @@ def aten_std_mean(graph: Graph, res: Res, self: Result, unbiased: Bool = True) -
 def aten_std_mean_correction(graph: Graph, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
     """aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
     axes = axes_of(graph, self, dim)
-    mean, variance = spread_over(graph, self, axes, correction, keepdim)
+    mean, variance = mean_var(graph, self, axes, correction, keepdim)
     middle = squeezed(graph, mean, [] if keepdim else axes)
     return (cast(graph, graph.make_node('Sqrt', [variance]), dtype_of(graph, self)), cast(graph, middle, dtype_of(graph, self)))
 
@@ -126,7 +126,7 @@ def aten_var(graph: Graph, res: Res, self: Result, unbiased: Bool = True) -> Res
 
 def aten_var_correction(graph: Graph, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
-    variance = spread_over(graph, self, axes_of(graph, self, dim), correction, keepdim)[1]
+    variance = mean_var(graph, self, axes_of(graph, self, dim), correction, keepdim)[1]
     return cast(graph, variance, dtype_of(graph, self))
 
 
@@ -143,7 +143,7 @@ def aten_var_mean(graph: Graph, res: Res, self: Result, unbiased: Bool = True) -
 def aten_var_mean_correction(graph: Graph, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
     """aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
     axes = axes_of(graph, self, dim)
-    mean, variance = spread_over(graph, self, axes, correction, keepdim)
+    mean, variance = mean_var(graph, self, axes, correction, keepdim)
     middle = squeezed(graph, mean, [] if keepdim else axes)
     return (cast(graph, variance, dtype_of(graph, self)), cast(graph, middle, dtype_of(graph, self)))
 
@@ -160,7 +160,7 @@ def complex_aten_count_nonzero(graph: Graph, res: Res, self: Result, dim: Int | 
 
 def complex_aten_count_nonzero_dim_IntList(graph: Graph, res: Res, self: Result, dim: Ints) -> Result:
     """aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
-    return marks_over(graph, c_truth(graph, self), axes_of(graph, self, dim), False)
+    return count_true(graph, c_truth(graph, self), axes_of(graph, self, dim), False)
 
 
 def complex_aten_linalg_vector_norm(graph: Graph, res: Res, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
@@ -169,7 +169,7 @@ def complex_aten_linalg_vector_norm(graph: Graph, res: Res, self: Result, ord: S
         size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
         return reduced_extreme(graph, size, axes_of(graph, self, dim), keepdim, as_float(ord) > 0)
     if as_float(ord) == 0:
-        return cast(graph, marks_over(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
+        return cast(graph, count_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
     size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
     return power_norm(graph, size, as_float(ord), axes_of(graph, self, dim), keepdim)
 
@@ -212,7 +212,7 @@ def complex_aten_std(graph: Graph, res: Res, self: Result, unbiased: Bool = True
 def complex_aten_std_correction(graph: Graph, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
     axes = axes_of(graph, self, dim)
-    parts_ = [spread_over(graph, x, axes, correction, keepdim)[1] for x in [re(graph, self), im(graph, self)]]
+    parts_ = [mean_var(graph, x, axes, correction, keepdim)[1] for x in [re(graph, self), im(graph, self)]]
     return cast(graph, graph.make_node('Sqrt', [graph.make_node('Add', [*parts_])]), dtype_of(graph, res))
 
 
@@ -229,7 +229,7 @@ def complex_aten_var(graph: Graph, res: Res, self: Result, unbiased: Bool = True
 def complex_aten_var_correction(graph: Graph, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
     axes = axes_of(graph, self, dim)
-    parts_ = [spread_over(graph, x, axes, correction, keepdim)[1] for x in [re(graph, self), im(graph, self)]]
+    parts_ = [mean_var(graph, x, axes, correction, keepdim)[1] for x in [re(graph, self), im(graph, self)]]
     return cast(graph, graph.make_node('Add', [*parts_]), dtype_of(graph, res))
 
 

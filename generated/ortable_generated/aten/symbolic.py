@@ -7,7 +7,7 @@ from ortable.dtypes import boolean, float32, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.pointwise import close_to
-from ortable.lowerings.views import known_flag, known_number
+from ortable.lowerings.views import metadata_bool, metadata_int
 from ortable.prelude.facts import count_of, dim_of, dtype_of, is_static, rank_of, shape_of
 from ortable.prelude.metadata import as_list, dtype_or_none, scalar_shape
 from ortable.prelude.promotion import common_dtype, promote_values
@@ -85,7 +85,7 @@ def aten_size_int(graph: Graph, res: Res, self: Result, dim: Int) -> Any:
 
 def aten_sym_is_contiguous(graph: Graph, res: Res, self: Result, memory_format: Any = 0) -> Any:
     """aten::sym_is_contiguous(Tensor self, MemoryFormat memory_format=0) -> SymBool"""
-    return const(graph, known_flag(graph), boolean)
+    return const(graph, metadata_bool(graph), boolean)
 
 
 def aten_sym_numel(graph: Graph, res: Res, self: Result) -> Any:
@@ -105,12 +105,12 @@ def aten_sym_size_int(graph: Graph, res: Res, self: Result, dim: Int) -> Any:
 
 def aten_sym_storage_offset(graph: Graph, res: Res, self: Result) -> Any:
     """aten::sym_storage_offset(Tensor self) -> SymInt"""
-    return known_number(graph)
+    return metadata_int(graph)
 
 
 def aten_sym_stride_int(graph: Graph, res: Res, self: Result, dim: Int) -> Any:
     """aten::sym_stride.int(Tensor self, int dim) -> SymInt"""
-    return known_number(graph)
+    return metadata_int(graph)
 
 
 def aten_tensor_bool(graph: Graph, res: Res, t: Bool, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Result:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def aten__native_multi_head_attention(graph: Graph, res: Res, query: Result, key: Result, value: Result, embed_dim: Int, num_head: Int, qkv_weight: Result, qkv_bias: Result, proj_weight: Result, proj_bias: Result, mask: Result | None = None, need_weights: Bool = True, average_attn_weights: Bool = True, mask_type: Int | None = None) -> Any:
     """aten::_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)"""
-    found = packed_attention(graph, [query, key, value], num_head, qkv_weight, qkv_bias, mask, mask_type)
-    chances = found[1]
-    averaged = graph.make_node('ReduceMean', [chances, consts(graph, [1], int64)], keepdims=0)
-    weights = averaged if average_attn_weights else chances
-    return (projected(graph, found[0], proj_weight, proj_bias), weights if need_weights else None)
+    result = packed_attention(graph, [query, key, value], num_head, qkv_weight, qkv_bias, mask, mask_type)
+    probs = result[1]
+    averaged = graph.make_node('ReduceMean', [probs, consts(graph, [1], int64)], keepdims=0)
+    weights = averaged if average_attn_weights else probs
+    return (projected(graph, result[0], proj_weight, proj_bias), weights if need_weights else None)
 
 
 def aten__transformer_encoder_layer_fwd(graph: Graph, res: Res, src: Result, embed_dim: Int, num_heads: Int, qkv_weight: Result, qkv_bias: Result, proj_weight: Result, proj_bias: Result, use_gelu: Bool, norm_first: Bool, eps: Float, norm_weight_1: Result, norm_bias_1: Result, norm_weight_2: Result, norm_bias_2: Result, ffn_weight_1: Result, ffn_bias_1: Result, ffn_weight_2: Result, ffn_bias_2: Result, mask: Result | None = None, mask_type: Int | None = None) -> Result:

@@ -4,10 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
-from ortable.lowerings.complex.arithmetic import c_times_i, c_where, promote_complex
+from ortable.lowerings.complex.arithmetic import c_mul_i, c_where, promote_complex
 from ortable.lowerings.complex.functions import c_acos, c_acosh, c_asin, c_atanh, c_cosh, c_sinh, c_tanh
 from ortable.lowerings.pointwise import expm1_of
-from ortable.prelude.complex_arithmetic import as_complex, c_is_zero, c_over, c_scaled
+from ortable.prelude.complex_arithmetic import as_complex, c_div, c_is_zero, c_scaled
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import atan2_of, atan_of, const_like, log1p_of
@@ -60,8 +60,8 @@ def aten_asinh(graph: Graph, res: Res, self: Result) -> Result:
     size = graph.make_node('Abs', [self])
     one = const(graph, 1, float64)
     root = graph.make_node('Add', [one, graph.make_node('Sqrt', [graph.make_node('Add', [one, graph.make_node('Mul', [self, self])])])])
-    found = graph.make_node('Mul', [graph.make_node('Sign', [self]), log1p_of(graph, graph.make_node('Add', [size, graph.make_node('Div', [graph.make_node('Mul', [size, size]), root])]))])
-    return graph.make_node('Where', [graph.make_node('IsInf', [self]), self, found], res.outputs)
+    result = graph.make_node('Mul', [graph.make_node('Sign', [self]), log1p_of(graph, graph.make_node('Add', [size, graph.make_node('Div', [graph.make_node('Mul', [size, size]), root])]))])
+    return graph.make_node('Where', [graph.make_node('IsInf', [self]), self, result], res.outputs)
 
 
 def aten_atan(graph: Graph, res: Res, self: Result) -> Result:
@@ -116,8 +116,8 @@ def aten_sinc(graph: Graph, res: Res, self: Result) -> Result:
     self, = promote_values(graph, 'int_to_float', [self])
     x = opmath(graph, self)
     angle = graph.make_node('Mul', [x, const_like(graph, 3.141592653589793, x)])
-    found = graph.make_node('Where', [graph.make_node('Equal', [x, const_like(graph, 0, x)]), const_like(graph, 1, x), graph.make_node('Div', [graph.make_node('Sin', [angle]), angle])])
-    return cast(graph, found, dtype_of(graph, self))
+    result = graph.make_node('Where', [graph.make_node('Equal', [x, const_like(graph, 0, x)]), const_like(graph, 1, x), graph.make_node('Div', [graph.make_node('Sin', [angle]), angle])])
+    return cast(graph, result, dtype_of(graph, self))
 
 
 def aten_sinh(graph: Graph, res: Res, self: Result) -> Result:
@@ -128,8 +128,8 @@ def aten_sinh(graph: Graph, res: Res, self: Result) -> Result:
     one = const(graph, 1, float64)
     grown = expm1_of(graph, self)
     near = graph.make_node('Add', [grown, graph.make_node('Div', [grown, graph.make_node('Add', [grown, one])])])
-    found = graph.make_node('Where', [graph.make_node('Less', [graph.make_node('Abs', [self]), one]), near, graph.make_node('Sub', [graph.make_node('Exp', [self]), graph.make_node('Exp', [graph.make_node('Neg', [self])])])])
-    return graph.make_node('Mul', [found, const(graph, 0.5, float64)], res.outputs)
+    result = graph.make_node('Where', [graph.make_node('Less', [graph.make_node('Abs', [self]), one]), near, graph.make_node('Sub', [graph.make_node('Exp', [self]), graph.make_node('Exp', [graph.make_node('Neg', [self])])])])
+    return graph.make_node('Mul', [result, const(graph, 0.5, float64)], res.outputs)
 
 
 def aten_tan(graph: Graph, res: Res, self: Result) -> Result:
@@ -161,13 +161,13 @@ def complex_aten_asin(graph: Graph, res: Res, self: Result) -> Result:
 def complex_aten_asinh(graph: Graph, res: Res, self: Result) -> Result:
     """aten::asinh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
-    return c_times_i(graph, c_asin(graph, c_times_i(graph, self)), -1)
+    return c_mul_i(graph, c_asin(graph, c_mul_i(graph, self)), -1)
 
 
 def complex_aten_atan(graph: Graph, res: Res, self: Result) -> Result:
     """aten::atan(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
-    return c_times_i(graph, c_atanh(graph, c_times_i(graph, self)), -1)
+    return c_mul_i(graph, c_atanh(graph, c_mul_i(graph, self)), -1)
 
 
 def complex_aten_atanh(graph: Graph, res: Res, self: Result) -> Result:
@@ -179,7 +179,7 @@ def complex_aten_atanh(graph: Graph, res: Res, self: Result) -> Result:
 def complex_aten_cos(graph: Graph, res: Res, self: Result) -> Result:
     """aten::cos(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
-    return c_cosh(graph, c_times_i(graph, self))
+    return c_cosh(graph, c_mul_i(graph, self))
 
 
 def complex_aten_cosh(graph: Graph, res: Res, self: Result) -> Result:
@@ -191,15 +191,15 @@ def complex_aten_cosh(graph: Graph, res: Res, self: Result) -> Result:
 def complex_aten_sin(graph: Graph, res: Res, self: Result) -> Result:
     """aten::sin(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
-    return c_times_i(graph, c_sinh(graph, c_times_i(graph, self)), -1)
+    return c_mul_i(graph, c_sinh(graph, c_mul_i(graph, self)), -1)
 
 
 def complex_aten_sinc(graph: Graph, res: Res, self: Result) -> Result:
     """aten::sinc(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     x = c_scaled(graph, self, 3.141592653589793)
-    found = c_over(graph, c_times_i(graph, c_sinh(graph, c_times_i(graph, x)), -1), x)
-    return c_where(graph, c_is_zero(graph, self), as_complex(graph, 1, dtype_of(graph, self)), found)
+    result = c_div(graph, c_mul_i(graph, c_sinh(graph, c_mul_i(graph, x)), -1), x)
+    return c_where(graph, c_is_zero(graph, self), as_complex(graph, 1, dtype_of(graph, self)), result)
 
 
 def complex_aten_sinh(graph: Graph, res: Res, self: Result) -> Result:
@@ -211,7 +211,7 @@ def complex_aten_sinh(graph: Graph, res: Res, self: Result) -> Result:
 def complex_aten_tan(graph: Graph, res: Res, self: Result) -> Result:
     """aten::tan(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
-    return c_times_i(graph, c_tanh(graph, c_times_i(graph, self)), -1)
+    return c_mul_i(graph, c_tanh(graph, c_mul_i(graph, self)), -1)
 
 
 def rule_aten_acos(graph: Graph, self: Result) -> Rules:

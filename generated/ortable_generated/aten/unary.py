@@ -7,7 +7,7 @@ from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_expm1, c_log, c_log1p, c_sqrt
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.pointwise import expm1_of, is_signed, truncated
-from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_exp, c_over, c_scaled, c_times
+from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_div, c_exp, c_mul, c_scaled
 from ortable.prelude.error_functions import erf_of, erfc_wide
 from ortable.prelude.facts import dtype_of, is_float
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
@@ -91,8 +91,8 @@ def aten_log(graph: Graph, res: Res, self: Result) -> Result:
 def aten_log10(graph: Graph, res: Res, self: Result) -> Result:
     """aten::log10(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    found = graph.make_node('Log', [opmath(graph, self)])
-    return cast(graph, graph.make_node('Div', [found, const_like(graph, 2.302585092994046, found)]), dtype_of(graph, self))
+    result = graph.make_node('Log', [opmath(graph, self)])
+    return cast(graph, graph.make_node('Div', [result, const_like(graph, 2.302585092994046, result)]), dtype_of(graph, self))
 
 
 def aten_log1p(graph: Graph, res: Res, self: Result) -> Result:
@@ -104,8 +104,8 @@ def aten_log1p(graph: Graph, res: Res, self: Result) -> Result:
 def aten_log2(graph: Graph, res: Res, self: Result) -> Result:
     """aten::log2(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    found = graph.make_node('Log', [opmath(graph, self)])
-    return cast(graph, graph.make_node('Div', [found, const_like(graph, 0.6931471805599453, found)]), dtype_of(graph, self))
+    result = graph.make_node('Log', [opmath(graph, self)])
+    return cast(graph, graph.make_node('Div', [result, const_like(graph, 0.6931471805599453, result)]), dtype_of(graph, self))
 
 
 def aten_logit(graph: Graph, res: Res, self: Result, eps: Float | None = None) -> Result:
@@ -254,13 +254,13 @@ def complex_aten_positive(graph: Graph, res: Res, self: Result) -> Result:
 def complex_aten_reciprocal(graph: Graph, res: Res, self: Result) -> Result:
     """aten::reciprocal(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
-    return c_over(graph, as_complex(graph, 1, dtype_of(graph, self)), self)
+    return c_div(graph, as_complex(graph, 1, dtype_of(graph, self)), self)
 
 
 def complex_aten_rsqrt(graph: Graph, res: Res, self: Result) -> Result:
     """aten::rsqrt(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
-    return c_over(graph, as_complex(graph, 1, dtype_of(graph, self)), c_sqrt(graph, self))
+    return c_div(graph, as_complex(graph, 1, dtype_of(graph, self)), c_sqrt(graph, self))
 
 
 def complex_aten_sqrt(graph: Graph, res: Res, self: Result) -> Result:
@@ -272,7 +272,7 @@ def complex_aten_sqrt(graph: Graph, res: Res, self: Result) -> Result:
 def complex_aten_square(graph: Graph, res: Res, self: Result) -> Result:
     """aten::square(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'bool_to_long', [self])
-    return c_times(graph, self, self)
+    return c_mul(graph, self, self)
 
 
 def rule_aten_abs(graph: Graph, self: Result) -> Rules:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, int64
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.convolution import fold_places, is_half, window_count
+from ortable.lowerings.convolution import fold_indices, is_half, window_count
 from ortable.lowerings.shapes import replaced_at
-from ortable.prelude.facts import count_of, dim_of, dtype_of, rank_of, shape_of, spread, static
-from ortable.prelude.indexing import put_along, window_places
+from ortable.prelude.facts import broadcast_ints, count_of, dim_of, dtype_of, rank_of, shape_of, static
+from ortable.prelude.indexing import scatter_slices, window_indices
 from ortable.prelude.metadata import dtype_or_none, given_shape
 from ortable.prelude.shapes import as_flat, torch_pads, zeros_of
 from ortable.prelude.values import as_vec, cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 def aten_col2im(graph: Graph, res: Res, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
     """aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
-    kernel = spread(kernel_size, 2)
-    steps = spread(stride, 2)
-    gaps = spread(dilation, 2)
-    pads = spread(padding, 2)
+    kernel = broadcast_ints(kernel_size, 2)
+    steps = broadcast_ints(stride, 2)
+    gaps = broadcast_ints(dilation, 2)
+    pads = broadcast_ints(padding, 2)
     lead = list(range(3 - rank_of(graph, self)))
     planes = count_of(graph, self) // (kernel[0] * kernel[1] * dim_of(graph, self, -1))
     size = [output_size[0] + 2 * pads[0], output_size[1] + 2 * pads[1]]
@@ -36,10 +36,10 @@ def aten_col2im(graph: Graph, res: Res, self: Result, output_size: SymInts, kern
         image = graph.make_node('Col2Im', [batched, as_vec(graph, output_size), consts(graph, kernel, int64)], dilations=gaps, pads=pads * 2, strides=steps)
         return cast(graph, squeezed(graph, image, lead), dtype_of(graph, self))
     # ONNX Runtime has a kernel for float32 only
-    places = fold_places(static(size), kernel, static([rows, columns]), steps, gaps)
+    places = fold_indices(static(size), kernel, static([rows, columns]), steps, gaps)
     values = reshape_to(graph, self, [planes, len(places)])
     zeros = zeros_of(graph, [planes, size[0] * size[1]], dtype_of(graph, self))
-    image = put_along(graph, zeros, 1, consts(graph, places, int64), values, 'add')
+    image = scatter_slices(graph, zeros, 1, consts(graph, places, int64), values, 'add')
     wide = reshape_to(graph, image, [planes, *size])
     ends = as_vec(graph, [pads[0] + output_size[0], pads[1] + output_size[1]])
     return reshape_to(graph, graph.make_node('Slice', [wide, as_vec(graph, pads), ends, as_vec(graph, [1, 2])]), shape_of(graph, res))
@@ -48,10 +48,10 @@ def aten_col2im(graph: Graph, res: Res, self: Result, output_size: SymInts, kern
 def aten_im2col(graph: Graph, res: Res, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
     """aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
     lead = rank_of(graph, self) - 3
-    kernel = spread(kernel_size, 2)
-    gaps = spread(dilation, 2)
-    pads = spread(padding, 2)
-    steps = spread(stride, 2)
+    kernel = broadcast_ints(kernel_size, 2)
+    gaps = broadcast_ints(dilation, 2)
+    pads = broadcast_ints(padding, 2)
+    steps = broadcast_ints(stride, 2)
     rows = window_count(dim_of(graph, self, -2), kernel[0], steps[0], gaps[0], pads[0])
     columns = window_count(dim_of(graph, self, -1), kernel[1], steps[1], gaps[1], pads[1])
     sizes = [*shape_of(graph, self)[:-3], dim_of(graph, self, -3) * kernel[0] * kernel[1], rows * columns]
@@ -59,8 +59,8 @@ def aten_im2col(graph: Graph, res: Res, self: Result, kernel_size: Ints, dilatio
     edges = as_vec(graph, torch_pads(lead + 3, [pads[1], pads[1], pads[0], pads[0]]))
     zero = const(graph, 0, dtype_of(graph, self))
     wide = graph.make_node('Pad', [self, edges, zero]) if pads[0] + pads[1] > 0 else self
-    high = graph.make_node('Gather', [wide, window_places(graph, rows, kernel[0], steps[0], gaps[0])], axis=lead + 1)
-    both = graph.make_node('Gather', [high, window_places(graph, columns, kernel[1], steps[1], gaps[1])], axis=lead + 3)
+    high = graph.make_node('Gather', [wide, window_indices(graph, rows, kernel[0], steps[0], gaps[0])], axis=lead + 1)
+    both = graph.make_node('Gather', [high, window_indices(graph, columns, kernel[1], steps[1], gaps[1])], axis=lead + 3)
     return reshape_to(graph, graph.make_node('Transpose', [both], perm=turn), sizes)
 
 
@@ -100,10 +100,10 @@ def aten_unfold_backward(graph: Graph, res: Res, grad_in: Result, input_sizes: S
     if rank == 0:
         return reshape_to(graph, grad_in, [])
     count = dim_of(graph, grad_in, axis)
-    turned = permuted(graph, grad_in, [*range(axis + 1), rank, *range(axis + 1, rank)])
-    rows = reshape_to(graph, turned, replaced_at(input_sizes, axis, count * size))
-    places = as_flat(graph, window_places(graph, count, size, step, 1))
-    return put_along(graph, zeros_of(graph, input_sizes, dtype_of(graph, grad_in)), axis, places, rows, 'add')
+    transposed = permuted(graph, grad_in, [*range(axis + 1), rank, *range(axis + 1, rank)])
+    rows = reshape_to(graph, transposed, replaced_at(input_sizes, axis, count * size))
+    places = as_flat(graph, window_indices(graph, count, size, step, 1))
+    return scatter_slices(graph, zeros_of(graph, input_sizes, dtype_of(graph, grad_in)), axis, places, rows, 'add')
 
 
 def complex_aten_im2col(graph: Graph, res: Res, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:

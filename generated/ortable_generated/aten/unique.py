@@ -7,7 +7,7 @@ from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.sorting import compressed, equality_codes, run_lengths, run_starts
 from ortable.prelude.facts import axis_of, shape_of
-from ortable.prelude.indexing import run_ids, sorted_places
+from ortable.prelude.indexing import argsort, run_ids
 from ortable.prelude.metadata import dtype_or_none
 from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import consts, reshape_to
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def aten__unique(graph: Graph, res: Res, self: Result, sorted: Bool = True, return_inverse: Bool = False) -> Any:
     """aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)"""
     flat = as_flat(graph, self)
-    order = sorted_places(graph, flat, 0)
+    order = argsort(graph, flat, 0)
     starts = run_starts(graph, graph.make_node('Gather', [flat, order]), 0)
     values = compressed(graph, graph.make_node('Gather', [flat, order]), starts, 0)
     ids = graph.make_node('ScatterElements', [order, order, run_ids(graph, starts)], axis=0) if return_inverse else None
@@ -32,7 +32,7 @@ def aten__unique(graph: Graph, res: Res, self: Result, sorted: Bool = True, retu
 def aten__unique2(graph: Graph, res: Res, self: Result, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
     """aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
     flat = as_flat(graph, self)
-    order = sorted_places(graph, flat, 0)
+    order = argsort(graph, flat, 0)
     starts = run_starts(graph, graph.make_node('Gather', [flat, order]), 0)
     values = compressed(graph, graph.make_node('Gather', [flat, order]), starts, 0)
     ids = graph.make_node('ScatterElements', [order, order, run_ids(graph, starts)], axis=0) if return_inverse else None

@@ -241,3 +241,22 @@ TYPE_IS_MEANING = frozenset(
         "QuantizeLinear",
     }
 )
+
+# trait -> its operators
+BY_TRAIT = {
+    "common": COMMON,
+    "commutative": COMMUTATIVE,
+    "comparison": COMPARISON,
+    "elementwise": ELEMENTWISE,
+    "gathers": GATHERS,
+    "has_subgraph": HAS_SUBGRAPH,
+    "idempotent_reduction": IDEMPOTENT_REDUCTION,
+    "keeps_weights": KEEPS_WEIGHTS,
+    "logical": LOGICAL,
+    "matmul": MATMUL,
+    "moves_elements": MOVES_ELEMENTS,
+    "ordering": ORDERING,
+    "random": RANDOM,
+    "rearranges": REARRANGES,
+    "type_is_meaning": TYPE_IS_MEANING,
+}

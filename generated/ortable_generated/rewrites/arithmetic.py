@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.rule import Match, Rule
 from ortable.passes.rewrite.words.numbers import is_known_number, is_plus_zero, number_of
 from ortable.passes.rewrite.words.shapes import is_scalar
-from ortable.prelude.facts import dtype_of, highest, is_int, lowest
+from ortable.prelude.facts import dtype_max, dtype_min, dtype_of, is_int
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def match_add_add_integers(m: Matcher, root: Node) -> Match | None:
                 continue
             both = number_of(graph, a) + number_of(graph, b)
             dtype = dtype_of(graph, x)
-            if not lowest(dtype) <= both <= highest(dtype):
-                m.refuse('lowest(dtype) <= both <= highest(dtype)')
+            if not dtype_min(dtype) <= both <= dtype_max(dtype):
+                m.refuse('dtype_min(dtype) <= both <= dtype_max(dtype)')
                 continue
             return Match((root, n1), (root.outputs[0],), (x, both, dtype))
     return None

@@ -1,5 +1,19 @@
-"""The torch.compile backend: wiring, compilation of one graph, sessions, calls, records.
-Names are loaded when first used, so that importing the package costs nothing."""
+"""The torch.compile backend: in comes a graph of dynamo or of AOTAutograd, out comes a callable
+that runs it with ONNX Runtime; torch calls it through the entry points.
+
+The way to a compiled graph: `aot.entry` has AOTAutograd make forward, backward or inference
+graphs; `aot.build` takes each as an `AotGraph` to `partition.placement` (what torch runs, draws
+written out), `partition.partition` with `absorb_small` (only where torch runs a part), and
+`cache.conversion`, which finds the CompiledGraph or has `lower.compile` make it: roles of
+arguments and results, conversion by `interpreter`, rewriting by `passes`. `execute.runner` makes
+an OrtBackend of it with a session of `sessions`, and `aot.records` tells of it.
+
+The way of a call: dynamo -> `aot.skip_aot_wrapper` (or AOTAutograd's wrapper) -> `OrtBackend` ->
+the source that `execute.call_source` wrote: feeds, session, results. Three frames.
+
+Subpackages from the ground: `options`, `roles` < `sessions` < `lower` < `cache` < `partition`
+beside `execute` < `aot`. Names are loaded when first used, so that importing the package costs
+nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +25,7 @@ _HOMES = {
     "OrtOptions": "ortable.backend.options",
     "filter_decomposition_table": "ortable.backend.aot.decompositions",
     "get_decomposition_table": "ortable.backend.aot.decompositions",
-    "onnx_custom_backend": "ortable.backend.aot.wiring",
+    "onnx_custom_backend": "ortable.backend.aot.entry",
     "ortable": "ortable.backend.aot.entry",
     "refresh": "ortable.backend.execute.weights",
 }

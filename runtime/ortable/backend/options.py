@@ -100,7 +100,7 @@ class OrtOptions:
                 )
             for name, value in source.items():
                 if name not in known:
-                    raise OptionError(_unknown(name, known))
+                    raise OptionError(_unknown_option(name, known))
                 if value is None:
                     continue
                 if name in merged:
@@ -109,13 +109,13 @@ class OrtOptions:
         return cls(**merged)
 
 
-def _unknown(name: object, known: Sequence[str]) -> str:
+def _unknown_option(name: object, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(str(name), known, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"Unknown option {name!r}.{hint} Known options: {', '.join(sorted(known))}."
 
 
-def _wrong(name: str, value: object, expected: str) -> OptionError:
+def _wrong_value(name: str, value: object, expected: str) -> OptionError:
     return OptionError(
         f"Option {name!r} must be {expected}, got {value!r} of type {type(value).__name__}."
     )
@@ -128,17 +128,19 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
     if isinstance(value, str):
         value = (value,)
     if not isinstance(value, list | tuple) or not value:
-        raise _wrong(name, value, expected)
+        raise _wrong_value(name, value, expected)
     for item in value:
         pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
         if not isinstance(item, str) and not (pair and isinstance(item[1], dict)):
-            raise _wrong(name, value, expected)
+            raise _wrong_value(name, value, expected)
     names = [item if isinstance(item, str) else item[0] for item in value]
     if not all(map(str.strip, names)):
-        raise _wrong(name, value, f"{expected}: a name may not be empty")
+        raise _wrong_value(name, value, f"{expected}: a name may not be empty")
     twice = sorted({each for each in names if names.count(each) > 1})
     if twice:
-        raise _wrong(name, value, f"a list that names each provider once ({', '.join(twice)})")
+        raise _wrong_value(
+            name, value, f"a list that names each provider once ({', '.join(twice)})"
+        )
     return tuple(value)
 
 
@@ -152,7 +154,7 @@ def _check_opset(name: str, value: Any) -> Any:
     except OptionError as error:
         raise OptionError(f"Option {name!r}: {error}.") from None
     if isinstance(opsets, dict) and not opsets.keys() <= _DOMAINS:
-        raise _wrong(
+        raise _wrong_value(
             name,
             value,
             "an opset number or a dict of domains ('', 'com.microsoft', 'ai.onnx.ml') to versions",
@@ -162,25 +164,25 @@ def _check_opset(name: str, value: Any) -> Any:
 
 def _check_bool(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _wrong(name, value, "True or False")
+        raise _wrong_value(name, value, "True or False")
     return value
 
 
 def _check_storage(name: str, value: Any) -> Any:
     if value is not None and not isinstance(value, MutableMapping):
-        raise _wrong(name, value, "a dict")
+        raise _wrong_value(name, value, "a dict")
     return value
 
 
 def _check_freeze(name: str, value: Any) -> str:
     if value not in ("auto", "on", "off"):
-        raise _wrong(name, value, "'auto', 'on' or 'off'")
+        raise _wrong_value(name, value, "'auto', 'on' or 'off'")
     return str(value)
 
 
 def _check_fallback(name: str, value: Any) -> str | None:
     if value is not None and value != "eager":
-        raise _wrong(name, value, "None or 'eager'")
+        raise _wrong_value(name, value, "None or 'eager'")
     return None if value is None else "eager"
 
 
@@ -189,13 +191,13 @@ def _check_path(name: str, value: Any) -> str | None:
         return None
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path.strip():
-        raise _wrong(name, value, f"the path of {_PATHS[name]}, a str or a Path, not empty")
+        raise _wrong_value(name, value, f"the path of {_PATHS[name]}, a str or a Path, not empty")
     return os.path.expanduser(path)
 
 
 def _check_verbose(name: str, value: Any) -> int:
     if not isinstance(value, int) or not 0 <= value <= 2:
-        raise _wrong(name, value, "0, 1 or 2")
+        raise _wrong_value(name, value, "0, 1 or 2")
     return int(value)
 
 
@@ -205,16 +207,16 @@ def _check_ort_options(name: str, value: Any) -> Any:
         return value
     if isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
         return dict(value)
-    raise _wrong(name, value, f"an onnxruntime.{kind} or a dict of its settings")
+    raise _wrong_value(name, value, f"an onnxruntime.{kind} or a dict of its settings")
 
 
 def _check_transforms(name: str, value: Any) -> tuple[Transform, ...]:
     values = (value,) if callable(value) else value
     if not isinstance(values, Iterable) or isinstance(values, str):
-        raise _wrong(name, value, "a callable or a list of callables")
+        raise _wrong_value(name, value, "a callable or a list of callables")
     values = tuple(values)
     if isinstance(value, Mapping) or not all(callable(v) for v in values):
-        raise _wrong(name, value, "a callable or a list of callables")
+        raise _wrong_value(name, value, "a callable or a list of callables")
     return values
 
 
@@ -224,7 +226,7 @@ def _check_export_options(name: str, value: Any) -> Any:
     from ortable.export.request.options import ExportOptions
 
     if not isinstance(value, ExportOptions):
-        raise _wrong(name, value, "an ortable.ExportOptions")
+        raise _wrong_value(name, value, "an ortable.ExportOptions")
     default = ExportOptions()
     fields_ = [f.name for f in fields(value) if f.name != "decomposition_table"]
     others = [each for each in fields_ if getattr(value, each) != getattr(default, each)]
@@ -246,10 +248,10 @@ def _check_rewrites(name: str, value: Any) -> tuple[str, ...]:
 def _check_names(name: str, value: Any) -> tuple[str, ...]:
     expected = "a list of operator names such as 'aten::relu'"
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise _wrong(name, value, expected)
+        raise _wrong_value(name, value, expected)
     values = tuple(value)
     if not all(isinstance(each, str) for each in values):
-        raise _wrong(name, value, expected)
+        raise _wrong_value(name, value, expected)
     for each in values:
         if not _is_operator(each):
             raise OptionError(

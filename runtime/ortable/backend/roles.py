@@ -1,5 +1,5 @@
-"""What each argument and each result of a compiled graph is, decided once when it is compiled.
-The call path and the records read these fields; names are for people."""
+"""What each argument and each result of a compiled graph is, decided once when it is compiled: made
+by `lower`, kept by `cache`, read by the call path and the records; names are for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx import ModelProto
 from ortable.dims import Dim
 
 
-class InputKind(enum.Enum):
+class InputRoleKind(enum.Enum):
     """What the caller passes at this position."""
 
     TENSOR = "tensor"
@@ -23,7 +23,7 @@ class InputKind(enum.Enum):
     UNUSED = "unused"  # a tensor that nothing in the ONNX graph reads
 
 
-class OutputKind(enum.Enum):
+class OutputRoleKind(enum.Enum):
     """Where the result at this position comes from."""
 
     TENSOR = "tensor"  # an output of the ONNX graph
@@ -44,24 +44,24 @@ class InputRole:
     the dimension that an int stands for.  `permutation` is applied to the tensor before it is fed.
     `dense` says that the tensor, so permuted, was contiguous when torch traced the graph.
     `static` tells parameters and buffers that the graph only reads: the same tensor at every call.
-    `written` says of one that its owner writes it without a trace: it stays an input.
+    `untracked_writes` says of one that its owner writes it without a trace: it stays an input.
     """
 
     index: int
-    kind: InputKind
+    kind: InputRoleKind
     name: str
     elem_type: int | None = None
     shape: tuple[Dim, ...] | None = None
     value: Any = None
     permutation: tuple[int, ...] | None = None
     static: bool = False
-    written: bool = False
+    untracked_writes: bool = False
     dense: bool = True
     device: str = "cpu"
 
     @property
     def is_tensor(self) -> bool:
-        return self.kind is InputKind.TENSOR
+        return self.kind is InputRoleKind.TENSOR
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class OutputRole:
     """
 
     index: int
-    kind: OutputKind
+    kind: OutputRoleKind
     name: str
     fetch: int = -1
     source: int = -1
@@ -138,18 +138,18 @@ class DimSource:
     axis: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CompiledGraph:
     """What one graph became: the model, the roles, and where symbols are found at call time.
 
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments, after the `checks` held.  `fed` holds the
-    names of the ONNX inputs that a node reads.  `device` is where it runs.  `part` tells a region
-    of a graph, which torch runs around it.  `timings` are seconds per phase, `rewrites` tells how
-    often each rule of rewriting fired, `refused` why rules did not.  `fx_names` tells which FX node
-    a result of the ONNX graph is the value of, for those that have one.  `key` is a digest of all
-    that the conversion read, None where there is none; `cache` says where the conversion was found:
-    `miss` (nowhere), `memory` or `disk`.
+    names of the ONNX inputs that a node reads.  `device` is where it runs.  `is_partition` tells a
+    partition of a graph, around which torch runs the rest.  `timings` are seconds per phase,
+    `rewrites` tells how often each rule of rewriting fired, `refused` why rules did not.
+    `fx_names` tells which FX node a result of the ONNX graph is the value of, for those that have
+    one.  `key` is a digest of all that the conversion read, None where there is none; `cache` says
+    where the conversion was found: `miss` (nowhere), `memory` or `disk`.
     """
 
     model: ModelProto
@@ -162,7 +162,7 @@ class CompiledGraph:
     sources: Mapping[str, DimSource]
     fed: frozenset[str]
     device: str = "cpu"
-    part: bool = False
+    is_partition: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     rewrites: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -170,6 +170,11 @@ class CompiledGraph:
     checks: tuple[Check, ...] = ()
     key: str | None = None
     cache: str = "miss"
+
+    def __repr__(self) -> str:
+        nodes = len(self.model.graph.node)
+        sizes = f"{len(self.inputs)} inputs, {self.n_results} outputs"
+        return f"CompiledGraph({self.kind}: {nodes} ONNX nodes, {sizes}, cache={self.cache!r})"
 
 
 @dataclass(frozen=True)

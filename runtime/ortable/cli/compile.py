@@ -10,13 +10,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortable.debug.rewrites_text import fired_lines, refused_lines, summary
 from ortable.errors import OrtableError
 
 from .export import load_target
 from .rewrites import add_choice, chosen_names, named_rules
+
+if TYPE_CHECKING:
+    from ortable.backend.aot.records import CompileRecord
 
 __all__ = ["add_compile_commands"]
 
@@ -37,7 +40,7 @@ def add_compile_commands(commands: Any) -> None:
         command.add_argument("--dynamic", action="store_true", help="free sizes from the start")
 
 
-class _Call:
+class _ModelCall:
     """A model in inference mode, and one call of it."""
 
     def __init__(self, target: str) -> None:
@@ -78,7 +81,7 @@ def _explain(args: argparse.Namespace) -> int:
 
     from ortable import onnx_custom_backend
 
-    call = _Call(args.target)
+    call = _ModelCall(args.target)
     torch._dynamo.reset()
     found = call(torch._dynamo.explain(call.model))
     print(f"{found.graph_count} graphs, {found.graph_break_count} graph breaks")
@@ -100,15 +103,17 @@ def _explain(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_graph(number: int, record: dict[str, Any], named: Sequence[str]) -> None:
+def _print_graph(number: int, record: CompileRecord, named: Sequence[str]) -> None:
     """Operators, nodes, what ONNX Runtime fuses, and the seconds of one graph."""
+    graph_module = record.graph_module
+    assert graph_module is not None  # nothing is loaded from a cache of torch here
     operators = Counter(
         node.target.name() if hasattr(node.target, "name") else str(node.target)
-        for node in record["graph_module"].graph.nodes
+        for node in graph_module.graph.nodes
         if node.op == "call_function"
     )
-    model = record["onnx"]
-    print(f"graph {number} ({record['kind']}): {operators.total()} operators of torch")
+    model = record.onnx
+    print(f"graph {number} ({record.kind}): {operators.total()} operators of torch")
     print(f"  {_counted(operators)}")
     if model is None:
         print("  all of it runs in torch")
@@ -119,15 +124,15 @@ def _print_graph(number: int, record: dict[str, Any], named: Sequence[str]) -> N
     after = _after_fusion(model)
     fused = {name: count for name, count in after.items() if name not in nodes}
     print(f"  {after.total()} nodes in the session: {_counted(Counter(fused)) or 'none fused'}")
-    phases = (f"{phase} {seconds:.3f}" for phase, seconds in record["timings"].items())
+    phases = (f"{phase} {seconds:.3f}" for phase, seconds in record.timings.items())
     print(f"  seconds: {', '.join(phases)}")
 
 
-def _print_rewrites(record: dict[str, Any], named: Sequence[str]) -> None:
+def _print_rewrites(record: CompileRecord, named: Sequence[str]) -> None:
     """Rules that fired, with lines of the model, and why others did not."""
-    counts, refused = record["rewrites"], record["refused"]
+    counts, refused = record.rewrites, record.refused
     print(f"  {summary(counts)}")
-    for line in fired_lines(counts, record["onnx"]):
+    for line in fired_lines(counts, record.onnx):
         print(f"    {line}")
     absent = [rule for rule in named if rule not in counts]
     if absent:
@@ -162,7 +167,7 @@ def _after_fusion(model: Any) -> Counter[str]:
 def _bench(args: argparse.Namespace) -> int:
     from ortable import onnx_custom_backend
 
-    call = _Call(args.target)
+    call = _ModelCall(args.target)
 
     def backend(graph_module: Any, arguments: Any) -> Any:
         return onnx_custom_backend(graph_module, arguments, rewrites=chosen_names(args))
@@ -214,7 +219,7 @@ def _seconds(function: Callable[[], Any], count: int) -> float:
 def _debug(args: argparse.Namespace) -> int:
     from ortable import onnx_debug_backend
 
-    call = _Call(args.target)
+    call = _ModelCall(args.target)
 
     def backend(graph_module: Any, arguments: Any) -> Any:
         return onnx_debug_backend(

@@ -98,18 +98,20 @@ def _draw(args: argparse.Namespace) -> int:
 
 
 def _ops(args: argparse.Namespace) -> int:
-    from ortable_generated.aten import dispatch
+    from ortable.interpreter.tables import generated_tables
 
     if args.missing:
-        return _missing(_existing(args.missing), dispatch.CONVERTERS)
+        return _missing(_existing(args.missing), generated_tables().converters)
     _print_coverage(args.grep)
     return 0
 
 
 def _print_coverage(text: str) -> None:
     """The table of docs/operators.md, one line an operator; loaded specs have a name only."""
-    from ortable_generated.aten import dispatch
+    from ortable.interpreter.tables import generated_tables
     from ortable_generated.coverage import COVERAGE
+
+    tables = generated_tables()
 
     rows = [row for row in COVERAGE if text in row[0]]
     heads = ("operator", "opsets", "dtypes", "dynamic", "cases", "escape", "forward", "gradient")
@@ -120,12 +122,12 @@ def _print_coverage(text: str) -> None:
         how = f"= {means}" if means else escape
         cells = (name, opsets, kinds, "yes" if dynamic else "", numbers, how, *measured)
         print(line.format(*cells).rstrip())
-        if name in dispatch.PLACE:
-            print(f"    in torch, between sessions: {dispatch.PLACE[name]}")
+        if name in tables.place:
+            print(f"    in torch, between sessions: {tables.place[name]}")
     known = {row[0] for row in COVERAGE}
-    loaded = sorted(n for n in dispatch.CONVERTERS if n not in known and text in n)
+    loaded = sorted(n for n in tables.converters if n not in known and text in n)
     for name in loaded:
-        print(f"{name:46} {dispatch.SPEC_FILES.get(name, '')}")
+        print(f"{name:46} {tables.spec_files.get(name, '')}")
     print(f"{len(rows) + len(loaded)} operators")
 
 

@@ -1,4 +1,5 @@
-"""Values of the debug backend: tensors as numpy arrays and back, and arrays as short text."""
+"""Values of the debug backend: tensors as numpy arrays and back, and arrays as short text.
+Called by `run` and `compare`."""
 
 from __future__ import annotations
 

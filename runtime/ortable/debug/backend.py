@@ -1,5 +1,6 @@
 """onnx_debug_backend: the graphs of the fast backend, run by the reference evaluator in place of
-ONNX Runtime, wherever `onnx_custom_backend` can stand."""
+ONNX Runtime, wherever `onnx_custom_backend` can stand. In comes a graph of dynamo or of
+AOTAutograd, out comes a ReferenceBackend; called by torch.compile."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 from torch.fx import GraphModule
 
 from ortable.backend.aot.build import Compiled
-from ortable.backend.aot.wiring import dispatch
+from ortable.backend.aot.entry import compile_from_torch
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.errors import OptionError
@@ -57,21 +58,28 @@ def onnx_debug_backend(
     :raises OptionError: unknown option, wrong value, one given twice, or one of ONNX Runtime
     :raises OrtableError: called outside torch.compile
     """
-    names = {*OrtOptions.__annotations__, *_OWN}
-    given = {name: value for name, value in locals().items() if name in names}
-    own, rest = _split(given, options)
+    keywords = {
+        "compare": compare, "atol": atol, "rtol": rtol, "target_opset": target_opset,
+        "export_options": export_options, "providers": providers, "storage": storage,
+        "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
+        "rewrites": rewrites, "pre_ort_model_transforms": pre_ort_model_transforms,
+        "freeze": freeze, "fallback": fallback, "raise_on": raise_on,
+    }  # fmt: skip
+    own, rest = _split_options(keywords, options)
     verbose = own.get("verbose", 0)
     resolved = OrtOptions.from_mapping(*rest, {"verbose": min(verbose, 2)})
-    _refuse(resolved)
+    _refuse_onnxruntime_options(resolved)
     tolerance = AskedTolerance(own.get("atol"), own.get("rtol")) if own.get("compare") else None
 
     def run_with_reference(compiled: CompiledGraph, options: OrtOptions) -> Compiled:
         return ReferenceBackend(compiled, verbose=verbose, tolerance=tolerance)
 
-    return dispatch(graph_module, args, resolved, run_with_reference, "onnx_debug_backend")
+    return compile_from_torch(
+        graph_module, args, resolved, run_with_reference, "onnx_debug_backend"
+    )
 
 
-def _split(
+def _split_options(
     given: Mapping[str, Any], options: Any
 ) -> tuple[dict[str, Any], list[Mapping[str, Any] | None]]:
     """The options of this backend, checked, and the mappings without them."""
@@ -87,12 +95,12 @@ def _split(
                 continue
             if name in own:
                 raise OptionError(f"Option {name!r} is given twice; give it once.")
-            own[name] = _checked(name, value)
+            own[name] = _check_own_option(name, value)
         rest.append({name: value for name, value in source.items() if name not in _OWN})
     return own, rest
 
 
-def _checked(name: str, value: Any) -> Any:
+def _check_own_option(name: str, value: Any) -> Any:
     if name == "compare" and not isinstance(value, bool):
         raise OptionError(f"Option 'compare' must be True or False, got {value!r}.")
     if name == "verbose" and (not isinstance(value, int) or value < 0):
@@ -102,7 +110,7 @@ def _checked(name: str, value: Any) -> Any:
     return value
 
 
-def _refuse(options: OrtOptions) -> None:
+def _refuse_onnxruntime_options(options: OrtOptions) -> None:
     """Options of ONNX Runtime, which does not run here, are not ignored in silence."""
     refused = [name for name in _OF_ONNX_RUNTIME if getattr(options, name) is not None]
     if options.providers not in (None, ("CPUExecutionProvider",)):

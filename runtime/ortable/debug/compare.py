@@ -1,5 +1,6 @@
 """The values of an FX graph run by torch, beside those of the ONNX graph: the first result that
-differs is an error that names the FX node, the entry of the specs and the line of the model."""
+differs is an error that names the FX node, the entry of the specs and the line of the model.
+Called by `run`, node by node."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from ortable.errors import MismatchError
 from ortable.export.account.tolerances import EXACT, Tolerance, tolerance_of
 from ortable.interpreter.diagnostics.failures import describe_node
+from ortable.interpreter.tables import generated_tables
 
 from .arrays import describe, to_numpy
 
@@ -116,14 +118,12 @@ class EagerValues:
         got: np.ndarray,
         difference: str,
     ) -> str:
-        from ortable_generated.aten.dispatch import SPEC_FILES
-
         made_by = node.args[0] if node.target is operator.getitem else node  # one of its results
         assert isinstance(made_by, Node)
         call = f"{proto.op_type}({', '.join(proto.input)}) -> {', '.join(proto.output)}"
         lines = [
             f"The ONNX graph differs from eager at FX node '{node.name}': {difference}",
-            *describe_node(made_by, SPEC_FILES),
+            *describe_node(made_by, generated_tables().spec_files),
             f"  eager: {describe(expected)}",
             f"  ONNX: {describe(got)}",
             f"  computed by: {call}",

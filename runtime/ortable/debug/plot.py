@@ -1,6 +1,6 @@
 """Draws ONNX graphs: DOT text without any dependency, pictures through the graphviz package.
 `plot_dot` returns matplotlib axes; the extra `[plot]` and the `dot` program are needed for
-pictures."""
+pictures. In comes a model or the path of one; called by users and by the shell."""
 
 from __future__ import annotations
 

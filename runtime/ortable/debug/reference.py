@@ -1,5 +1,6 @@
-"""onnx's reference evaluator with operators of ONNX Runtime, and with those of its own that fail on
-our graphs replaced. Node by node in numpy: slow, and easy to look into."""
+"""onnx's reference evaluator with operators of ONNX Runtime, and with those of its own that fail
+on our graphs replaced. Node by node in numpy: slow, and easy to look into. In come a model and
+numpy arrays, out come arrays; called by users, by `run` and by tests."""
 
 from __future__ import annotations
 

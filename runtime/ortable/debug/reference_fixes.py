@@ -1,5 +1,6 @@
-"""Standard operators that onnx's reference evaluator runs wrongly, or refuses, for valid graphs of
-ours: the same operators, complete. What a class adds is said in its first line."""
+"""Standard operators that onnx's reference evaluator runs wrongly, or refuses, for valid graphs
+of ours: the same operators, complete. What a class adds is said in its first line. Called by
+`reference`."""
 
 from __future__ import annotations
 

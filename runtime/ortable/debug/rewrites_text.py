@@ -1,5 +1,5 @@
-"""What rewriting did to a graph, in words: which rules fired, for which lines of the model, and why
-others did not."""
+"""What rewriting did to a graph, in words: which rules fired, for which lines of the model, and
+why others did not. In come counts of rules and a model, out come lines; called by the shell."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""One converted graph, run node by node in numpy: it prints, compares with eager, and writes what
-it was called with. Arguments and results are handled as the fast backend handles them."""
+"""One converted graph, run node by node in numpy: it prints, compares with eager, and writes
+what it was called with. Arguments and results are handled as the fast backend handles them. In
+comes a CompiledGraph, out comes a callable; called by `backend`."""
 
 from __future__ import annotations
 
@@ -13,13 +14,14 @@ from onnx import NodeProto, TensorProto, numpy_helper
 from torch.fx import GraphModule
 
 from ortable import dtypes
-from ortable.backend.execute.results import Results, SymbolValues, as_promised
-from ortable.backend.roles import CompiledGraph, InputKind
+from ortable.backend.execute.results import SymbolValues, as_promised
+from ortable.backend.roles import CompiledGraph, InputRoleKind
 from ortable.errors import OrtableError
 
 from .arrays import describe, to_numpy, to_torch
 from .compare import AskedTolerance, EagerValues
 from .reference import ExtendedReferenceEvaluator
+from .results import GraphResults
 
 __all__ = ["ReferenceBackend"]
 
@@ -44,7 +46,7 @@ class ReferenceBackend:
         self.graph_module: GraphModule | None = None
         self.dump_path: Path | None = None
         self.calls = 0
-        self._results = Results(compiled)
+        self._results = GraphResults(compiled)
 
     def attach(self, graph_module: GraphModule | None, path: Path | None) -> None:
         """Receives the FX graph, and where the model was dumped."""
@@ -102,10 +104,10 @@ class ReferenceBackend:
             if not role.name:
                 continue
             value = args[role.index]
-            if role.kind is InputKind.DIMENSION:
+            if role.kind is InputRoleKind.DIMENSION:
                 feeds[role.name] = np.array([value], dtype=np.int64)
                 continue
-            if role.kind is InputKind.NUMBER:
+            if role.kind is InputRoleKind.NUMBER:
                 feeds[role.name] = np.array(
                     value, dtype=dtypes.to_numpy(role.elem_type or dtypes.float64)
                 )

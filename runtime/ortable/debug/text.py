@@ -1,5 +1,6 @@
-"""Renders ONNX objects as short text: one line per input, initializer, node and output.
-A node that consumes a result of the line above it is indented one step further than that line."""
+"""Renders ONNX objects as short text: one line per input, initializer, node and output. A node
+that consumes a result of the line above it is indented one step further than that line. In comes
+a model or a part of one; called by users and by the shell."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def pretty_onnx(
     :param indent: one step of indentation
     :raises TypeError: for any other kind of object
     """
-    writer = _Writer(with_attributes, shorten, indent)
+    writer = _TextWriter(with_attributes, shorten, indent)
     if isinstance(onx, str | os.PathLike):
         onx = load(os.fspath(onx), load_external_data=False)
     elif isinstance(onx, bytes):
@@ -98,7 +99,7 @@ def _float_text(value: float) -> str:
     return short if np.float32(short) == np.float32(value) else str(np.float32(value))
 
 
-class _Writer:
+class _TextWriter:
     """The choices of one call, and the recursion into subgraphs and functions."""
 
     def __init__(self, with_attributes: bool, shorten: bool, indent: str) -> None:

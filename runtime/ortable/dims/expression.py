@@ -45,24 +45,45 @@ Bounds: TypeAlias = "tuple[int | None, int | None]"
 class SymDim:
     """A symbolic dimension. Never built directly: use `symbol` and arithmetic.
 
-    ``==`` is identity, which equals equality of polynomials because they are interned. ``<``,
-    ``<=``,
-    ``>``, ``>=`` are True only when provable for every value of the symbols, so ``not a < b`` does
-    not mean ``a >= b``. Symbols are at least their ``minimum`` (0 unless told)."""
+    ``==`` between dimensions is identity, which equals equality of polynomials because they are
+    interned. A dimension equals its text, too, and has the hash of it, so that a shape can be
+    compared with names (``("a", 3)``) and a table of names be asked with dimensions. Two dimensions
+    of one text (symbols of one name with another minimum) both equal that text and not each other:
+    no dict has keys of both kinds. ``<``, ``<=``, ``>``, ``>=`` are True only when provable for
+    every value of the symbols, so ``not a < b`` does not mean ``a >= b``. Symbols are at least
+    their ``minimum`` (0 unless told)."""
 
-    __slots__ = ("__weakref__", "_bounds", "_negated", "_text", "terms")
+    __slots__ = ("__weakref__", "_bounds", "_hash", "_negated", "_text", "terms")
 
     terms: Terms
     _bounds: Bounds | None
+    _hash: int | None
     _negated: SymDim | None
     _text: str | None
 
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is SymDim:
+            return False
+        if isinstance(other, str):
+            return str(self) == other
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        found = self._hash
+        if found is None:
+            found = self._hash = hash(str(self))
+        return found
+
     def __add__(self, other: Dim) -> Dim:
-        found = _add_cache.get((self, other))
+        key = (id(self), id(other)) if type(other) is SymDim else (id(self), other, None)
+        found = _add_cache.get(key)  # `_key`, without a call
         return found if found is not None else cached(_add_cache, _add, self, other)
 
     def __mul__(self, other: Dim) -> Dim:
-        found = _mul_cache.get((self, other))
+        key = (id(self), id(other)) if type(other) is SymDim else (id(self), other, None)
+        found = _mul_cache.get(key)
         return found if found is not None else cached(_mul_cache, _mul, self, other)
 
     __radd__ = __add__
@@ -87,25 +108,15 @@ class SymDim:
         return NotImplemented
 
     def __floordiv__(self, other: Dim) -> Dim:
-        found = DIV_CACHE.get((self, other))
-        if found is None:
-            # it needs this module
-
-            found = floordiv(self, other)
-        return found
+        return floordiv(self, other)
 
     def __rfloordiv__(self, other: int) -> Dim:
-
         return floordiv(other, self)
 
     def __mod__(self, other: Dim) -> Dim:
-        found = MOD_CACHE.get((self, other))
-        if found is None:
-            found = mod(self, other)
-        return found
+        return mod(self, other)
 
     def __rmod__(self, other: int) -> Dim:
-
         return mod(other, self)
 
     def __pow__(self, exponent: int) -> Dim:
@@ -145,7 +156,6 @@ class SymDim:
         return f"SymDim({self})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-
         return (rebuild, (flatten(self),))
 
     def __deepcopy__(self, memo: object) -> SymDim:
@@ -163,10 +173,11 @@ _lock = threading.Lock()
 _interned: dict[Terms, SymDim] = {}
 ATOMS: list[Atom] = []
 _atom_numbers: dict[tuple[Any, ...], int] = {}
-_add_cache: dict[tuple[Dim, Dim], Dim] = {}
-_mul_cache: dict[tuple[Dim, Dim], Dim] = {}
-DIV_CACHE: dict[tuple[Dim, Dim], Dim] = {}
-MOD_CACHE: dict[tuple[Dim, Dim], Dim] = {}
+_Key: TypeAlias = "tuple[Any, ...]"
+_add_cache: dict[_Key, Dim] = {}
+_mul_cache: dict[_Key, Dim] = {}
+_div_cache: dict[_Key, Dim] = {}
+_mod_cache: dict[_Key, Dim] = {}
 
 
 def _unlock() -> None:
@@ -192,15 +203,21 @@ def opaque(text: str, args: Iterable[Dim] = (), minimum: int | None = None) -> S
     return from_atom(make_atom(OPAQUE, text, (*args, minimum), (minimum, None)))
 
 
-def cached(
-    cache: dict[tuple[Dim, Dim], Dim], compute: Callable[[Any, Any], Any], a: Any, b: Any
-) -> Dim:
+def _key(a: Any, b: Any) -> _Key:
+    """What a cache of results has for two operands: dimensions by identity, which interning makes
+    theirs for ever, in places where numbers, which are values, never are."""
+    if type(a) is SymDim:
+        return (id(a), id(b)) if type(b) is SymDim else (id(a), b, None)
+    return (a, id(b), None, None) if type(b) is SymDim else (a, b, None, None, None)
+
+
+def cached(cache: dict[_Key, Dim], compute: Callable[[Any, Any], Any], a: Any, b: Any) -> Dim:
     if not isinstance(a, (int, SymDim)) or not isinstance(b, (int, SymDim)):
         return NotImplemented
     if len(cache) > _CACHE_LIMIT:
         cache.clear()  # only a cache: interned objects stay
     result = compute(a, b)
-    cache[a, b] = result
+    cache[_key(a, b)] = result
     return result
 
 
@@ -210,7 +227,7 @@ def intern(terms: Terms) -> SymDim:
         return found
     made = object.__new__(SymDim)
     made.terms = terms
-    made._bounds = made._negated = made._text = None
+    made._bounds = made._hash = made._negated = made._text = None
     return _interned.setdefault(terms, made)
 
 
@@ -397,8 +414,8 @@ def differs(a: Dim, b: Dim) -> bool:
 
 def floordiv(a: Dim, b: Dim) -> Dim:
     """``a // b``, rounded towards minus infinity as Python does. BuilderError when b is 0."""
-    found = DIV_CACHE.get((a, b))
-    return found if found is not None else cached(DIV_CACHE, _floordiv, a, b)
+    found = _div_cache.get(_key(a, b))
+    return found if found is not None else cached(_div_cache, _floordiv, a, b)
 
 
 def ceildiv(a: Dim, b: Dim) -> Dim:
@@ -410,8 +427,8 @@ def ceildiv(a: Dim, b: Dim) -> Dim:
 
 def mod(a: Dim, b: Dim) -> Dim:
     """``a % b`` with the sign of b, as in Python. BuilderError when b is 0."""
-    found = MOD_CACHE.get((a, b))
-    return found if found is not None else cached(MOD_CACHE, _mod, a, b)
+    found = _mod_cache.get(_key(a, b))
+    return found if found is not None else cached(_mod_cache, _mod, a, b)
 
 
 def maximum(*values: Dim) -> Dim:

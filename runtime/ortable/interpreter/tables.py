@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from ortable.dispatch import Function
 from ortable.ir.context import Converter
 
 # Checks that torch inserts in exported graphs.  ONNX has no operator that raises, so they are not
@@ -56,7 +57,8 @@ class ConverterTables:
     and dtype rule; ``callables``: ``"torch.nn.functional.relu"`` -> call target; ``methods``:
     ``"sum"`` -> call target; ``hops``: ``"cond"`` -> converter; ``mutates``: overload -> the bool
     argument that makes it write its inputs; ``spec_files``: overload -> spec file; ``decompose``:
-    overloads that are decomposed by torch when asked for.
+    overloads that are decomposed by torch when asked for; ``place``: overload -> why the backend
+    leaves its calls to torch; ``draws``: overload -> function of a call, what torch draws for it.
     """
 
     converters: Mapping[str, Converter]
@@ -68,6 +70,8 @@ class ConverterTables:
     mutates: Mapping[str, str] = field(default_factory=dict)
     spec_files: Mapping[str, str] = field(default_factory=dict)
     decompose: tuple[str, ...] = ()
+    place: Mapping[str, str] = field(default_factory=dict)
+    draws: Mapping[str, Function] = field(default_factory=dict)
 
     def extended(self, converters: Mapping[str, Converter]) -> ConverterTables:
         """The same tables with ``converters`` added, or put in the place of the entries they
@@ -99,6 +103,8 @@ def generated_tables() -> ConverterTables:
         mutates=dispatch.MUTATES,
         spec_files=dispatch.SPEC_FILES,
         decompose=tuple(decompositions.DECOMPOSE),
+        place=dispatch.PLACE,
+        draws=dispatch.DRAWS,
     )
 
 

@@ -80,8 +80,6 @@ def _free_of_proto(graph: GraphProto) -> set[str]:
 def inner_graphs(node: Node) -> list[Any]:
     """The builders among the subgraphs of a node: passes go into them, GraphProtos stay as they
     are."""
-    if not node.attrs:
-        return []
     return [graph for graph in subgraphs(node) if isinstance(graph, GraphState)]
 
 

@@ -329,7 +329,8 @@ class DimResults:
             )
         if not any(isinstance(item, str) for item in resolved):
             return self.shape(resolved)
-        key = tuple(resolved)
+        # a dimension equals its text: a result that has this name is another thing
+        key = tuple(("result", item) if isinstance(item, str) else item for item in resolved)
         found = self._cached_shape(key)
         if found is None:
             found = self._concat(self._mixed_pieces(resolved), None)

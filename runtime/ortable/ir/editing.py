@@ -44,7 +44,8 @@ def replace_uses(graph: GraphInterface, old: str, new: str) -> list[Node]:
     if old == new:
         return []
     index = use_index(graph)
-    if old in captured_by_protos(index.readers.get(old, ())):
+    holders = [node for node in index.readers.get(old, ()) if node.attrs]
+    if holders and old in captured_by_protos(holders):
         raise BuilderError(
             f"{old!r} cannot be replaced, a subgraph given as GraphProto reads it ({graph.tag})"
         )

@@ -66,6 +66,17 @@ class Graph(NodeMaker):
             self.opsets = {"": int(target_opset)}
         versions.check(self.opsets, target)
 
+    def __repr__(self) -> str:
+        counts = (
+            (self.inputs, "input"),
+            (self.outputs, "output"),
+            (self.nodes, "node"),
+            (self.initializers_dict, "initializer"),
+        )
+        parts = [f"{len(each)} {name}{'s' * (len(each) != 1)}" for each, name in counts]
+        where = "" if self.parent is None else f"{self.name!r}, "
+        return f"{type(self).__name__}({where}opset {self.opset}: {', '.join(parts)})"
+
     # -- opsets
 
     @property

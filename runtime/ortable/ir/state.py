@@ -234,14 +234,16 @@ class GraphState:
         else:
             info.value = value if type(value) is int else self.to_dim(value)
 
-    # -- views, as the page prints them
+    # -- tables of what is known
 
     @property
     def known_types(self) -> dict[str, int]:
+        """Element types by result."""
         return {name: info.dtype for name, info in self.values.items() if info.dtype}
 
     @property
     def known_shapes(self) -> dict[str, tuple[int | str, ...]]:
+        """Shapes by result, dimensions as text."""
         return {
             name: describe_shape(info.shape)
             for name, info in self.values.items()
@@ -250,6 +252,7 @@ class GraphState:
 
     @property
     def known_ranks(self) -> dict[str, int]:
+        """Ranks of results whose shape is not known."""
         return {
             name: info.rank
             for name, info in self.values.items()
@@ -258,6 +261,7 @@ class GraphState:
 
     @property
     def known_values(self) -> dict[str, Any]:
+        """Known contents of integer results, dimensions as text."""
         return {
             name: describe_value(info.value)
             for name, info in self.values.items()

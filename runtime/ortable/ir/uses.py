@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from .captures import reads, rename_in, subgraphs
+from .captures import captured, inner_graphs, reads, rename_in
 from .node import Node
-from .state import GraphState
 
 
 class Uses:
@@ -48,12 +47,14 @@ class Uses:
     def add(self, node: Node) -> None:
         """A node that reads what it reads now."""
         readers = self.readers
-        for name in reads(node) if node.attrs else node.inputs:
+        for name in node.inputs:
             found = readers.get(name)
             if found is not None:
                 found[node] = None
             elif name:
                 readers[name] = {node: None}
+        for name in captured(node) if node.attrs else ():
+            readers.setdefault(name, {})[node] = None
 
     def remove(self, node: Node) -> None:
         """Takes a node out; call it before the node's inputs change."""
@@ -82,6 +83,5 @@ def replace_inputs(node: Node, names: Mapping[str, str]) -> None:
     """The node, and the graphs inside it, read other results."""
     if any(name in names for name in node.inputs):
         node.inputs = [names.get(name, name) for name in node.inputs]
-    for inner in subgraphs(node) if node.attrs else ():
-        if isinstance(inner, GraphState):
-            rename_in(inner, names)
+    for inner in inner_graphs(node) if node.attrs else ():
+        rename_in(inner, names)

@@ -32,7 +32,7 @@ from ortable.prelude.facts import (
     static,
 )
 from ortable.prelude.pointwise import scaled
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import (
     as_vec,
     cast,
@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 
-_TURNED = [0, 1, 3, 2]
+_TRANSPOSED = [0, 1, 3, 2]
 
 
 def flash_attention_backward(
@@ -83,24 +83,24 @@ def flash_attention_backward(
     dK = dSt Q (Dao et al., FlashAttention, 2022, appendix B). Heads that share keys are rows of one
     head here, so the products with Pt and dSt are their sums over the group.
     """
-    wide = wide_dtype(dtype_of(graph, query))
+    compute_dtype = opmath_dtype(dtype_of(graph, query))
     width, heads, groups = (dim_of(graph, *at) for at in ((query, -1), (query, 1), (key, 1)))
-    grad, q, k, v, o = (cast(graph, x, wide) for x in (grad_out, query, key, value, out))
+    grad, q, k, v, o = (cast(graph, x, compute_dtype) for x in (grad_out, query, key, value, out))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
-    products = grouped_product(graph, q, permuted(graph, k, _TURNED))
+    products = grouped_product(graph, q, permuted(graph, k, _TRANSPOSED))
     scores = attention_scaled(graph, products, scale, width)
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
-    sums = unsqueezed(graph, cast(graph, logsumexp, wide), [3])
+    sums = unsqueezed(graph, cast(graph, logsumexp, compute_dtype), [3])
     weights = graph.make_node("Exp", [graph.make_node("Sub", [masked, sums])])
     weights, grad, q, o = (heads_as(graph, x, groups) for x in (weights, grad, q, o))
-    grad_value = graph.make_node("MatMul", [permuted(graph, weights, _TURNED), grad])
-    from_value = graph.make_node("MatMul", [grad, permuted(graph, v, _TURNED)])
+    grad_value = graph.make_node("MatMul", [permuted(graph, weights, _TRANSPOSED), grad])
+    from_value = graph.make_node("MatMul", [grad, permuted(graph, v, _TRANSPOSED)])
     last = consts(graph, [3], dtypes.int64)
     shared = graph.make_node("ReduceSum", [graph.make_node("Mul", [grad, o]), last], keepdims=1)
     grad_scores = graph.make_node("Mul", [weights, graph.make_node("Sub", [from_value, shared])])
     grad_scores = attention_scaled(graph, grad_scores, scale, width)
     grad_query = heads_as(graph, graph.make_node("MatMul", [grad_scores, k]), heads)
-    grad_key = graph.make_node("MatMul", [permuted(graph, grad_scores, _TURNED), q])
+    grad_key = graph.make_node("MatMul", [permuted(graph, grad_scores, _TRANSPOSED), q])
     return (
         cast(graph, grad_query, res[0].dtype),
         cast(graph, grad_key, res[1].dtype),
@@ -146,8 +146,8 @@ def packed_attention(
 def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps: Float) -> Result:
     """Layer normalization over the last axis, for float16 and bfloat16 through float32."""
     dtype = graph.get_type(x)
-    wide = wide_dtype(dtype)
-    parts = [cast(graph, each, wide) for each in (x, weight, bias)]
+    compute_dtype = opmath_dtype(dtype)
+    parts = [cast(graph, each, compute_dtype) for each in (x, weight, bias)]
     return cast(graph, graph.make_node("LayerNormalization", parts, epsilon=eps), dtype)
 
 
@@ -168,9 +168,9 @@ def _heads(graph: Graph, x: str, place: int, heads: int, weight: str, bias: str)
     matrix = graph.make_node("Slice", [weight, *ends, axis])
     shift = graph.make_node("Slice", [bias, *ends, axis])
     product = graph.make_node("MatMul", [x, permuted(graph, matrix, [1, 0])])
-    found = graph.make_node("Add", [product, shift])
+    result = graph.make_node("Add", [product, shift])
     shape = [dim_of(graph, x, 0), dim_of(graph, x, 1), heads, embedding // heads]
-    return permuted(graph, reshape_to(graph, found, shape), [0, 2, 1, 3])
+    return permuted(graph, reshape_to(graph, result, shape), [0, 2, 1, 3])
 
 
 def flex_attention(
@@ -194,9 +194,9 @@ def flex_attention(
     node: Any = graph.origin
     traced = _traced(node, score_mod, block_mask[-1], scale)
     operands = [query, key, value, *score_mod_other_buffers, *mask_mod_other_buffers]
-    found = iter(graph.ctx.convert_into(graph, traced, operands))
+    result = iter(graph.ctx.convert_into(graph, traced, operands))
     used = _used(node)
-    return [next(found) if place in used else None for place in range(3)]
+    return [next(result) if place in used else None for place in range(3)]
 
 
 def _used(node: Node) -> set[int]:
@@ -304,9 +304,9 @@ def log_of_sums(graph: Graph, scores: Result, probs: Result, mask: Result | None
     sums = make("Sub", [top, make("Log", [most])])
     if mask is None:
         return sums
-    kind = graph.get_type(sums)
-    hidden = make("Equal", [top, const(graph, float("-inf"), kind)])
-    return make("Where", [hidden, const(graph, 0, kind), sums])
+    dtype = graph.get_type(sums)
+    hidden = make("Equal", [top, const(graph, float("-inf"), dtype)])
+    return make("Where", [hidden, const(graph, 0, dtype), sums])
 
 
 def attention_mask(

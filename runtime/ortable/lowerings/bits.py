@@ -86,8 +86,8 @@ def _joined(graph: Graph, x: str, own: int, wanted: int) -> str:
     bits = reshape_to(graph, _read_as(graph, x, _UNSIGNED[own]), [*shape, count])
     powers = consts(graph, [1 << (8 * own * place) for place in range(count)], wide)
     column = reshape_to(graph, powers, [count, 1])
-    found = graph.make_node("MatMul", [cast(graph, bits, wide), column])
-    return cast(graph, reshape_to(graph, found, shape), _UNSIGNED[wanted])
+    result = graph.make_node("MatMul", [cast(graph, bits, wide), column])
+    return cast(graph, reshape_to(graph, result, shape), _UNSIGNED[wanted])
 
 
 def shifted_left(graph: Graph, x: Result, places: Result) -> Result:
@@ -108,7 +108,7 @@ def shifted_right(graph: Graph, x: Result, places: Result) -> Result:
     signed = 0 if dtype == dtypes.uint8 else 1
     top = 8 * dtypes.itemsize(dtype) - 1 - signed
     powers = np.array([1 << place for place in range(top + 1)] + [1], np.uint64)
-    found = floor_quotient(graph, x, _power_of_two(graph, places, powers, top + 1, dtype))
+    result = floor_quotient(graph, x, _power_of_two(graph, places, powers, top + 1, dtype))
     zero, make = const(graph, 0, dtype), graph.make_node
     sign = (
         make("Where", [make("Less", [x, zero]), const(graph, -1, dtype), zero]) if signed else zero
@@ -116,7 +116,7 @@ def shifted_right(graph: Graph, x: Result, places: Result) -> Result:
     inside = make("LessOrEqual", [places, const(graph, top, dtype)])
     if signed:
         inside = make("And", [inside, make("GreaterOrEqual", [places, zero])])
-    return make("Where", [inside, found, sign])
+    return make("Where", [inside, result, sign])
 
 
 def _power_of_two(graph: Graph, places: str, powers: Any, outside: int, dtype: int) -> str:

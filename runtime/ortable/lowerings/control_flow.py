@@ -29,10 +29,10 @@ def cond(
         graph.ctx.convert_subgraph(branch, list(operands), name=name)
         for branch, name in ((true_fn, "then_branch"), (false_fn, "else_branch"))
     ]
-    found = graph.make_node(
+    result = graph.make_node(
         "If", [pred], len(res), then_branch=branches[0], else_branch=branches[1]
     )
-    return [found] if isinstance(found, str) else list(found)
+    return [result] if isinstance(result, str) else list(result)
 
 
 def out_dtype(graph: Graph, res: Res, op: Any, output_dtype: int, *operands: Any) -> Any:
@@ -80,7 +80,7 @@ def _converter(graph: Graph, op: Any) -> Any:
 
     Raises UnsupportedCase when it has none.
     """
-    found = graph.ctx.find_converter(op)
-    if found is None:
+    result = graph.ctx.find_converter(op)
+    if result is None:
         raise UnsupportedCase(f"{op.name()}, called by a higher-order operator, has no converter")
-    return found
+    return result

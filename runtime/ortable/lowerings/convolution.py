@@ -21,9 +21,9 @@ from ortable.prelude.facts import (
     Result,
     SymInt,
     SymInts,
+    broadcast_ints,
     rank_of,
     shape_of,
-    spread,
     static,
 )
 from ortable.prelude.matrices import matrix_product
@@ -42,10 +42,10 @@ from ortable.prelude.values import (
 from .shapes import flipped_along
 
 __all__ = [
-    "fold_places",
+    "fold_indices",
     "is_half",
     "reaches",
-    "same_pads",
+    "same_padding",
     "window_count",
 ]
 
@@ -79,9 +79,9 @@ def convolution_backward(
             cast(graph, x, dtypes.float32) for x in (grad_output, input, weight)
         )
     window = {
-        "strides": spread(static(stride), n),
-        "pads": spread(static(padding), n) * 2,
-        "dilations": spread(static(dilation), n),
+        "strides": broadcast_ints(static(stride), n),
+        "pads": broadcast_ints(static(padding), n) * 2,
+        "dilations": broadcast_ints(static(dilation), n),
     }
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
@@ -93,8 +93,8 @@ def convolution_backward(
         grad_weight = _weight_gradient(graph, large, small, weight, window, static(groups))
     if output_mask[2]:
         grad_bias = summed_over(graph, grad_output, [0, *range(2, n + 2)], False)
-    found = (grad_input, grad_weight, grad_bias)
-    return tuple(None if grad is None else cast(graph, grad, own) for grad in found)  # type: ignore[return-value]
+    result = (grad_input, grad_weight, grad_bias)
+    return tuple(None if grad is None else cast(graph, grad, own) for grad in result)  # type: ignore[return-value]
 
 
 def _input_gradient(
@@ -158,15 +158,15 @@ def direct_convolution(
     and [O, C/G, ...].
     """
     n = rank_of(graph, weight) - 2
-    strides, spacing = spread(static(stride), n), spread(static(dilation), n)
+    strides, spacing = broadcast_ints(static(stride), n), broadcast_ints(static(dilation), n)
     if padding == "same":
-        pads = list(same_pads(shape_of(graph, weight)[2:], spacing))
+        pads = list(same_padding(shape_of(graph, weight)[2:], spacing))
     else:
-        pads = [0] * 2 * n if isinstance(padding, str) else spread(static(padding), n) * 2
+        pads = [0] * 2 * n if isinstance(padding, str) else broadcast_ints(static(padding), n) * 2
     extra = [] if rank_of(graph, input) == n + 2 else [0]
     x = _padded(graph, unsqueezed(graph, input, extra), pads)
-    found = _summed(graph, x, weight, (strides, spacing), static(groups))
-    return squeezed(graph, _biased(graph, found, bias, n), extra)
+    result = _summed(graph, x, weight, (strides, spacing), static(groups))
+    return squeezed(graph, _biased(graph, result, bias, n), extra)
 
 
 def direct_transposed(
@@ -184,23 +184,23 @@ def direct_transposed(
     """A transposed convolution of float64 or ints: zeros between the elements of the input, then a
     convolution with the kernel turned round (Dumoulin and Visin, 2016)."""
     n, count = rank_of(graph, weight) - 2, static(groups)
-    strides, spacing = spread(static(stride), n), spread(static(dilation), n)
+    strides, spacing = broadcast_ints(static(stride), n), broadcast_ints(static(dilation), n)
     kernel = static(shape_of(graph, weight)[2:])
     reach = [step * (k - 1) for step, k in zip(spacing, kernel, strict=True)]
-    begins = [far - pad for far, pad in zip(reach, spread(static(padding), n), strict=True)]
-    more = spread(static(output_padding), n)
+    begins = [far - pad for far, pad in zip(reach, broadcast_ints(static(padding), n), strict=True)]
+    more = broadcast_ints(static(output_padding), n)
     extra = [] if rank_of(graph, input) == n + 2 else [0]
     x = unsqueezed(graph, input, extra)
     for axis, step in enumerate(strides, start=2):
         x = _zeros_between(graph, x, axis, step)
     x = _padded(graph, x, [*begins, *(a + b for a, b in zip(begins, more, strict=True))])
-    turned = flipped_along(graph, weight, list(range(2, n + 2)))
+    transposed = flipped_along(graph, weight, list(range(2, n + 2)))
     inner, outer = static(shape_of(graph, weight)[:2])
-    blocks = reshape_to(graph, turned, [count, inner // count, outer, *kernel])
+    blocks = reshape_to(graph, transposed, [count, inner // count, outer, *kernel])
     swapped = permuted(graph, blocks, [0, 2, 1, *range(3, n + 3)])
     kernels = reshape_to(graph, swapped, [count * outer, inner // count, *kernel])
-    found = _summed(graph, x, kernels, ([1] * n, spacing), count)
-    return squeezed(graph, _biased(graph, found, bias, n), extra)
+    result = _summed(graph, x, kernels, ([1] * n, spacing), count)
+    return squeezed(graph, _biased(graph, result, bias, n), extra)
 
 
 def wide_transposed(
@@ -219,21 +219,21 @@ def wide_transposed(
     refuses: the whole result without padding, then cropped or filled up with zeros."""
     n, own = rank_of(graph, weight) - 2, graph.get_type(input)
     extra = [] if rank_of(graph, input) == n + 2 else [0]
-    kind = dtypes.float32 if own == dtypes.bfloat16 else own
-    x, kernels = (cast(graph, each, kind) for each in (unsqueezed(graph, input, extra), weight))
-    found = graph.make_node(
+    dtype = dtypes.float32 if own == dtypes.bfloat16 else own
+    x, kernels = (cast(graph, each, dtype) for each in (unsqueezed(graph, input, extra), weight))
+    result = graph.make_node(
         "ConvTranspose",
         [x, kernels],
-        strides=spread(static(stride), n),
-        dilations=spread(static(dilation), n),
+        strides=broadcast_ints(static(stride), n),
+        dilations=broadcast_ints(static(dilation), n),
         group=static(groups),
     )
-    pads = spread(static(padding), n)
-    more = spread(static(output_padding), n)
+    pads = broadcast_ints(static(padding), n)
+    more = broadcast_ints(static(output_padding), n)
     ends = [add - pad for add, pad in zip(more, pads, strict=True)]
-    found = _padded(graph, found, [*(-pad for pad in pads), *ends])
-    found = _biased(graph, found, None if bias is None else cast(graph, bias, kind), n)
-    return squeezed(graph, cast(graph, found, own), extra)
+    result = _padded(graph, result, [*(-pad for pad in pads), *ends])
+    result = _biased(graph, result, None if bias is None else cast(graph, bias, dtype), n)
+    return squeezed(graph, cast(graph, result, own), extra)
 
 
 def _zeros_between(graph: Graph, x: str, axis: int, step: int) -> str:
@@ -248,9 +248,9 @@ def _zeros_between(graph: Graph, x: str, axis: int, step: int) -> str:
     size = shape[axis]
     wide = reshape_to(graph, wide, [*shape[:axis], size * step, *shape[axis + 1 :]])
     ends = [0, (size - 1) * step + 1, axis]
-    found = graph.make_node("Slice", [wide, *(as_vec(graph, each) for each in ends)])
-    graph.set_shape(found, (*shape[:axis], (size - 1) * step + 1, *shape[axis + 1 :]))
-    return found
+    result = graph.make_node("Slice", [wide, *(as_vec(graph, each) for each in ends)])
+    graph.set_shape(result, (*shape[:axis], (size - 1) * step + 1, *shape[axis + 1 :]))
+    return result
 
 
 def _biased(graph: Graph, x: str, bias: str | None, n: int) -> str:
@@ -312,18 +312,18 @@ def _at_place(
         flat = flat * size
     rows = reshape_to(graph, piece, [batch, groups, static(channels) // groups, flat])
     spot = consts(graph, list(place), dtypes.int64)
-    turned = permuted(graph, weight, [*range(2, n + 2), 0, 1])
+    transposed = permuted(graph, weight, [*range(2, n + 2), 0, 1])
     factors = reshape_to(
-        graph, graph.make_node("GatherND", [turned, spot]), [groups, out // groups, inner]
+        graph, graph.make_node("GatherND", [transposed, spot]), [groups, out // groups, inner]
     )
-    found = matrix_product(graph, factors, rows)
-    return reshape_to(graph, found, [batch, out, *space])
+    result = matrix_product(graph, factors, rows)
+    return reshape_to(graph, result, [batch, out, *space])
 
 
 # -- windows ------------------------------------------------------------------------------------
 
 
-def same_pads(weight_sizes: SymInts, dilations: Ints) -> Ints:
+def same_padding(weight_sizes: SymInts, dilations: Ints) -> Ints:
     """Begin and end pads of ``padding='same'``: the odd element goes to the end."""
     total = [
         dilation * (size - 1)
@@ -341,8 +341,8 @@ def channels_first(graph: Graph, x: Result, groups: Int) -> Result:
     shape = list(shape_of(graph, x))
     batch, channels, space = shape[0], static(shape[1]), shape[2:]
     blocks = reshape_to(graph, x, [batch, groups, channels // groups, *space])
-    turned = permuted(graph, blocks, [2, 1, 0, *range(3, rank + 1)])
-    return reshape_to(graph, turned, [channels // groups, batch * groups, *space])
+    transposed = permuted(graph, blocks, [2, 1, 0, *range(3, rank + 1)])
+    return reshape_to(graph, transposed, [channels // groups, batch * groups, *space])
 
 
 def reach_padding(
@@ -353,13 +353,13 @@ def reach_padding(
     Where the sizes are dynamic it is the largest there can be, stride - 1, and the result must be
     cropped: what lies further changes nothing before it.
     """
-    found = []
+    result = []
     for axis, stride in enumerate(strides):
         missing = wanted[axis] - (
             (have[axis] - 1) * stride - 2 * pads[axis] + dilations[axis] * (kernel[axis] - 1) + 1
         )
-        found.append(max(missing, 0) if isinstance(missing, int) else stride - 1)
-    return found
+        result.append(max(missing, 0) if isinstance(missing, int) else stride - 1)
+    return result
 
 
 # -- windows --------------------------------------------------------------------------------------
@@ -371,7 +371,7 @@ def window_count(size: SymInt, window: Int, step: Int, spacing: Int, pad: Int) -
     return (size + 2 * pad - spacing * (window - 1) - 1) // step + 1
 
 
-def fold_places(sizes: Ints, kernel: Ints, counts: Ints, steps: Ints, gaps: Ints) -> Ints:
+def fold_indices(sizes: Ints, kernel: Ints, counts: Ints, steps: Ints, gaps: Ints) -> Ints:
     """Where each element of a column of windows lies in an image of ``sizes``: kernel rows, kernel
     columns, window rows, window columns."""
     high, wide = (
@@ -389,5 +389,5 @@ def is_half(graph: Graph, x: Result) -> Bool:
 
 def reaches(values: SymInts, limits: Ints) -> Bool:
     """True when one of the known values (one for all, or one a limit) is not below its limit."""
-    given = spread(static(values), len(limits))
+    given = broadcast_ints(static(values), len(limits))
     return any(value >= limit for value, limit in zip(given, limits, strict=True))

@@ -11,7 +11,7 @@ from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, Res
 from ortable.lowerings.convolution import direct_convolution
-from ortable.prelude.facts import rank_of, shape_of, spread, static
+from ortable.prelude.facts import broadcast_ints, rank_of, shape_of, static
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, consts, cropped, permuted, reshape_to, unsqueezed
 
@@ -38,7 +38,7 @@ def direct_convolution_backward(
         UnsupportedCase: the gradient of the input, where a spatial size is dynamic.
     """
     n, count = rank_of(graph, weight) - 2, static(groups)
-    steps, pads, gaps = (spread(static(each), n) for each in (stride, padding, dilation))
+    steps, pads, gaps = (broadcast_ints(static(each), n) for each in (stride, padding, dilation))
     window = (steps, pads, gaps)
     grad_input = grad_weight = grad_bias = None
     if output_mask[0] and transposed:
@@ -83,11 +83,11 @@ def _spread_back(
     grad = graph.make_node("Pad", [grad, amounts])
     out, inner = static(shape_of(graph, weight)[:2])
     parts = reshape_to(graph, weight, [groups, out // groups, inner, *kernel])
-    turned = permuted(graph, parts, [0, 2, 1, *range(3, n + 3)])
-    turned = reshape_to(graph, turned, [groups * inner, out // groups, *kernel])
-    turned = flipped_along(graph, turned, list(range(2, n + 2)))
+    transposed = permuted(graph, parts, [0, 2, 1, *range(3, n + 3)])
+    transposed = reshape_to(graph, transposed, [groups * inner, out // groups, *kernel])
+    transposed = flipped_along(graph, transposed, list(range(2, n + 2)))
     none = [0] * n
-    return direct_convolution(graph, res, grad, turned, None, [1] * n, none, spacing, groups)
+    return direct_convolution(graph, res, grad, transposed, None, [1] * n, none, spacing, groups)
 
 
 def _with_gaps(graph: Graph, x: str, axis: int, step: int) -> str:
@@ -140,5 +140,5 @@ def _weight_gradient(
             keepdims=0,
         )
         terms.append(unsqueezed(graph, total, [3]))
-    found = terms[0] if len(terms) == 1 else make("Concat", terms, axis=3)
-    return reshape_to(graph, found, shape)
+    result = terms[0] if len(terms) == 1 else make("Concat", terms, axis=3)
+    return reshape_to(graph, result, shape)

@@ -16,13 +16,13 @@ from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Float, Floats, Int, Result, Scalar, Str
 from ortable.prelude.promotion import in_dtype
-from ortable.prelude.shapes import stretched
+from ortable.prelude.shapes import expanded
 from ortable.prelude.values import cast, const, consts
 
 __all__ = [
+    "linspace",
+    "linspace_dtype",
     "linspace_values",
-    "spaced",
-    "spacing_dtype",
     "uninitialized",
     "window_values",
 ]
@@ -46,25 +46,27 @@ def window_values(name: Str, count: Int, periodic: Bool, first: Float, second: F
     return [float(value) for value in values]
 
 
-def spacing_dtype(dtype: Dtype) -> Dtype:
+def linspace_dtype(dtype: Dtype) -> Dtype:
     """The dtype in which torch.linspace counts: float32 for half floats, float64 for ints."""
     if not dtypes.is_float_type(dtype):
         return dtypes.float64
     return dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
 
 
-def spaced(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Result:
+def linspace(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Result:
     """``torch.linspace`` between numbers or 0-d results, counted from the nearer end."""
-    make, wide = graph.make_node, spacing_dtype(dtype)
-    low, high = (in_dtype(graph, in_dtype(graph, each, dtype), wide) for each in (start, end))
+    make, compute_dtype = graph.make_node, linspace_dtype(dtype)
+    low, high = (
+        in_dtype(graph, in_dtype(graph, each, dtype), compute_dtype) for each in (start, end)
+    )
     if steps < 2:
-        return stretched(graph, cast(graph, low, dtype), [steps])
+        return expanded(graph, cast(graph, low, dtype), [steps])
     half = steps // 2
-    step = make("Div", [make("Sub", [high, low]), const(graph, steps - 1, wide)])
-    up = make("Mul", [consts(graph, np.arange(half), wide), step])
-    down = make("Mul", [consts(graph, np.arange(steps - half - 1, -1, -1), wide), step])
-    found = make("Concat", [make("Add", [low, up]), make("Sub", [high, down])], axis=0)
-    return cast(graph, found, dtype)
+    step = make("Div", [make("Sub", [high, low]), const(graph, steps - 1, compute_dtype)])
+    up = make("Mul", [consts(graph, np.arange(half), compute_dtype), step])
+    down = make("Mul", [consts(graph, np.arange(steps - half - 1, -1, -1), compute_dtype), step])
+    result = make("Concat", [make("Add", [low, up]), make("Sub", [high, down])], axis=0)
+    return cast(graph, result, dtype)
 
 
 def linspace_values(start: Scalar, end: Scalar, steps: Int, dtype: Dtype) -> Floats:
@@ -74,11 +76,11 @@ def linspace_values(start: Scalar, end: Scalar, steps: Int, dtype: Dtype) -> Flo
     if dtypes.is_int_type(dtype):
         start, end = int(start), int(end)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
-    found = [
+    result = [
         start + step * i if i < steps // 2 or steps == 1 else end - step * (steps - 1 - i)
         for i in range(steps)
     ]
-    return [math.trunc(value) for value in found] if dtypes.is_int_type(dtype) else found
+    return [math.trunc(value) for value in result] if dtypes.is_int_type(dtype) else result
 
 
 def uninitialized(dtype: Dtype) -> Scalar:

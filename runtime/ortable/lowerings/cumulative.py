@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from ortable import dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude.facts import Dtype, axis_of, dim_of, highest, lowest, rank_of, shape_of
+from ortable.prelude.facts import Dtype, axis_of, dim_of, dtype_max, dtype_min, rank_of, shape_of
 from ortable.prelude.pointwise import log1p_of
-from ortable.prelude.shapes import along_axis, counting, sliced, stretched
+from ortable.prelude.shapes import along_axis, expanded, iota, sliced
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts
 
 from .shapes import cat_list
@@ -29,13 +29,13 @@ def cumprod(graph: Graph, res: Res, self: str, dim: int) -> str:
     assert dtype is not None, "the result of cumprod is a tensor"
     # the low bits of a wider product are those of the small ints, which ONNX leaves out
     small = dtype in (dtypes.int8, dtypes.int16, dtypes.uint8)
-    wide = dtypes.int32 if small else sum_dtype(dtype)
-    found = cast(graph, cast(graph, self, dtype), wide)
+    compute_dtype = dtypes.int32 if small else sum_dtype(dtype)
+    result = cast(graph, cast(graph, self, dtype), compute_dtype)
     if graph.opset >= 26:
-        found = graph.make_node("CumProd", [found, const(graph, axis, dtypes.int64)])
+        result = graph.make_node("CumProd", [result, const(graph, axis, dtypes.int64)])
     else:
-        found = _accumulated(graph, axis, [found], [1], _product)[0]
-    return cast(graph, found, dtype)
+        result = _accumulated(graph, axis, [result], [1], _product)[0]
+    return cast(graph, result, dtype)
 
 
 def cummax(graph: Graph, res: Res, self: str, dim: int) -> tuple[str, str]:
@@ -52,7 +52,7 @@ def logcumsumexp(graph: Graph, res: Res, self: str, dim: int) -> str:
     """aten::logcumsumexp: each pair by max + log1p(exp(min - max)), in the dtype of sums."""
     dtype, axis = graph.get_type(self), axis_of(graph, self, dim)
     wide = cast(graph, self, sum_dtype(dtype))
-    return cast(graph, _accumulated(graph, axis, [wide], [lowest(dtype)], _log_sum)[0], dtype)
+    return cast(graph, _accumulated(graph, axis, [wide], [dtype_min(dtype)], _log_sum)[0], dtype)
 
 
 def differences(
@@ -69,27 +69,27 @@ def differences(
     if n == 0:
         return self
     parts = cat_list(graph, [x for x in (prepend, self, append) if x is not None])
-    found = parts[0] if len(parts) == 1 else make("Concat", parts, axis=axis)
-    how = "Xor" if graph.get_type(found) == dtypes.boolean else "Sub"
+    result = parts[0] if len(parts) == 1 else make("Concat", parts, axis=axis)
+    how = "Xor" if graph.get_type(result) == dtypes.boolean else "Sub"
     for _ in range(n):
-        size = dim_of(graph, found, axis)
+        size = dim_of(graph, result, axis)
         if isinstance(size, int) and size == 0:
             break
-        later = sliced(graph, found, axis, 1, sys.maxsize)
-        found = make(how, [later, sliced(graph, found, axis, 0, -1)])
-    return found
+        later = sliced(graph, result, axis, 1, sys.maxsize)
+        result = make(how, [later, sliced(graph, result, axis, 0, -1)])
+    return result
 
 
 def _extreme(graph: Graph, x: str, dim: int, largest: bool) -> tuple[str, str]:
     if rank_of(graph, x) == 0:
         return x, const(graph, 0, dtypes.int64)
     dtype, axis, rank = graph.get_type(x), axis_of(graph, x, dim), rank_of(graph, x)
-    wide = dtype
+    compute_dtype = dtype
     if dtypes.itemsize(dtype) < 4:
-        wide = dtypes.float32 if dtypes.is_float_type(dtype) else dtypes.int32
-    places = along_axis(graph, counting(graph, 0, dim_of(graph, x, axis), 1), axis, rank)
-    states = [cast(graph, x, wide), stretched(graph, places, list(shape_of(graph, x)))]
-    neutral = lowest(wide) if largest else highest(wide)
+        compute_dtype = dtypes.float32 if dtypes.is_float_type(dtype) else dtypes.int32
+    places = along_axis(graph, iota(graph, 0, dim_of(graph, x, axis), 1), axis, rank)
+    states = [cast(graph, x, compute_dtype), expanded(graph, places, list(shape_of(graph, x)))]
+    neutral = dtype_min(compute_dtype) if largest else dtype_max(compute_dtype)
     value, place = _accumulated(graph, axis, states, [neutral, 0], _later(largest))
     return cast(graph, value, dtype), place
 
@@ -152,11 +152,11 @@ def _accumulated(
         padded = make("Pad", [name, pads, const(graph, value, body.get_type(name))])
         before.append(make("Slice", [padded, zero, end, along]))
         body.set_shape(before[-1], tuple(shape))
-    found = combine(body, before, after)
+    result = combine(body, before, after)
     longer = make("Add", [step, step])
     more = make("Less", [longer, end])
     going = make("Squeeze", [more, zero])
-    for name in (going, longer, *found):
+    for name in (going, longer, *result):
         body.make_tensor_output(name)
     start = graph.make_node("Less", [const(graph, 1, dtypes.int64), as_scalar(graph, size)])
     rounds = const(graph, 63, dtypes.int64)

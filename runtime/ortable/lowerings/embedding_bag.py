@@ -10,8 +10,8 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import Result, dim_of, dtype_of
-from ortable.prelude.promotion import wide_dtype
-from ortable.prelude.shapes import counting, sliced
+from ortable.prelude.promotion import opmath_dtype
+from ortable.prelude.shapes import iota, sliced
 from ortable.prelude.values import (
     as_scalar,
     as_vec,
@@ -24,7 +24,7 @@ from ortable.prelude.values import (
 )
 
 __all__ = [
-    "bag_places",
+    "bag_indices",
 ]
 
 
@@ -53,44 +53,44 @@ def embedding_bag(
     What its gradient reads follows: the bag of each index, how many each bag has, and which row a
     maximum came from; torch leaves them empty or zero for a sum.
     """
-    kind = wide_dtype(graph.get_type(weight))
+    dtype = opmath_dtype(graph.get_type(weight))
     places, starts = (cast(graph, each, dtypes.int64) for each in (indices, offsets))
-    rows = cast(graph, graph.make_node("Gather", [weight, places], axis=0), kind)
+    rows = cast(graph, graph.make_node("Gather", [weight, places], axis=0), dtype)
     if per_sample_weights is not None:
-        factors = unsqueezed(graph, cast(graph, per_sample_weights, kind), [1])
+        factors = unsqueezed(graph, cast(graph, per_sample_weights, dtype), [1])
         rows = graph.make_node("Mul", [rows, factors])
     bag = _Bags(graph, places, starts, include_last_offset, rows, padding_idx)
     most = None
     if mode == MAX:
         largest = _Largest(graph, bag)
-        found = largest.values()
+        result = largest.values()
         most = largest.places() if res.is_used(3) else None
     else:
-        found = bag.total()
+        result = bag.total()
     if mode == MEAN:
         sizes = graph.make_node("Max", [bag.sizes(), const(graph, 1, dtypes.int64)])
-        found = graph.make_node("Div", [found, cast(graph, unsqueezed(graph, sizes, [1]), kind)])
-    return cast(graph, found, graph.get_type(weight)), *_bookkeeping(graph, res, bag, mode, most)
+        result = graph.make_node("Div", [result, cast(graph, unsqueezed(graph, sizes, [1]), dtype)])
+    return cast(graph, result, graph.get_type(weight)), *_bookkeeping(graph, res, bag, mode, most)
 
 
 def _bookkeeping(
     graph: Graph, res: Res, bag: _Bags, mode: int, most: str | None
 ) -> list[str | None]:
     """offset2bag, bag_size and maximum_indices, None where nobody reads them."""
-    found: list[str | None] = [None, None, None]
+    result: list[str | None] = [None, None, None]
     if res.is_used(1):
         empty = dim_of(graph, res[1], 0) == 0
         kept = consts(graph, [], dtypes.int64) if empty else bag.owners(graph)
-        found[0] = cast(graph, kept, dtype_of(graph, res[1]))
+        result[0] = cast(graph, kept, dtype_of(graph, res[1]))
     for place in (2, 3):
         if res.is_used(place):
-            kind = dtype_of(graph, res[place])
+            dtype = dtype_of(graph, res[place])
             if mode == SUM:
-                found[place - 1] = filled(graph, [bag.bags], 0, kind)
+                result[place - 1] = filled(graph, [bag.bags], 0, dtype)
             else:
                 own = most if place == 3 and most is not None else bag.sizes()
-                found[place - 1] = cast(graph, own, kind)
-    return found
+                result[place - 1] = cast(graph, own, dtype)
+    return result
 
 
 class _Bags:
@@ -217,9 +217,9 @@ class _Bags:
         branches = [graph.subgraph(f"bags_{place}") for place in range(2)]
         for branch, way in zip(branches, ways, strict=True):
             branch.make_tensor_output(way(branch))
-        found = graph.make_node("If", [which], then_branch=branches[0], else_branch=branches[1])
-        graph.set_type(found, self.kind)
-        return self._known(graph, found)
+        result = graph.make_node("If", [which], then_branch=branches[0], else_branch=branches[1])
+        graph.set_type(result, self.kind)
+        return self._known(graph, result)
 
     def _known(self, graph: Any, found: str) -> str:
         graph.set_shape(found, (self.bags, self.width))
@@ -267,7 +267,7 @@ class _Largest:
         least = const(graph, float("-inf"), bag.kind)
         self.known = make("Where", [make("IsNaN", [bag.rows]), least, bag.rows])
         self.most = _reduced(graph, bag, self.owner, self.known, float("-inf"), "max")
-        self.ramp = unsqueezed(graph, counting(graph, 0, bag.count, 1), [1])
+        self.ramp = unsqueezed(graph, iota(graph, 0, bag.count, 1), [1])
         first = _reduced(graph, bag, self.owner, self.ramp, NOWHERE, "min")
         self.none = make("Equal", [first, const(graph, NOWHERE, dtypes.int64)])
         # a row after the last stands for that of an empty bag: there may be no row at all
@@ -280,8 +280,8 @@ class _Largest:
     def values(self) -> str:
         """[bags, width]: the maxima."""
         make = self.graph.make_node
-        found = make("Where", [self.unordered, self.begin, self.most])
-        return make("Where", [self.none, const(self.graph, 0, self.bag.kind), found])
+        result = make("Where", [self.unordered, self.begin, self.most])
+        return make("Where", [self.none, const(self.graph, 0, self.bag.kind), result])
 
     def places(self) -> str:
         """int64 [bags, width]: the row of the table that each maximum came from."""
@@ -306,13 +306,13 @@ def _reduced(graph: Any, bag: _Bags, owner: str, values: str, start: Any, how: s
     width = dim_of(graph, values, 1)
     empty = filled(graph, [bag.bags + 1, width], start, graph.get_type(values))
     index = make("Expand", [unsqueezed(graph, owner, [1]), make("Shape", [values])])
-    found = make("ScatterElements", [empty, index, values], axis=0, reduction=how)
-    found = sliced(graph, found, 0, 0, bag.bags)
-    graph.set_shape(found, (bag.bags, width))
-    return found
+    result = make("ScatterElements", [empty, index, values], axis=0, reduction=how)
+    result = sliced(graph, result, 0, 0, bag.bags)
+    graph.set_shape(result, (bag.bags, width))
+    return result
 
 
-def bag_places(graph: Graph, offsets: Result, count: Result) -> Result:
+def bag_indices(graph: Graph, offsets: Result, count: Result) -> Result:
     """int64[n]: which bag each of ``count`` indices is in; ``offsets`` say where bags begin."""
     make, one = graph.make_node, consts(graph, [1], dtypes.int64)
     starts = cast(graph, offsets, dtypes.int64)

@@ -42,13 +42,13 @@ def exponent_of(graph: Graph, x: Result) -> Result:
         make("Less", [size, const_like(graph, math.inf, x)]),
     ])  # fmt: skip
     size = make("Where", [plain, size, const_like(graph, 0.5, x)])
-    found = make("Floor", [make("Div", [make("Log", [size]), const_like(graph, math.log(2), x)])])
-    found = make("Add", [found, one])
+    result = make("Floor", [make("Div", [make("Log", [size]), const_like(graph, math.log(2), x)])])
+    result = make("Add", [result, one])
     # the logarithm rounds: it may be off by one next to a power of two
-    part = scaled_by_power(graph, size, make("Neg", [found]))
+    part = scaled_by_power(graph, size, make("Neg", [result]))
     over = cast(graph, make("GreaterOrEqual", [part, one]), dtypes.float64)
     under = cast(graph, make("Less", [part, const_like(graph, 0.5, x)]), dtypes.float64)
-    return make("Sub", [make("Add", [found, over]), under])
+    return make("Sub", [make("Add", [result, over]), under])
 
 
 def scaled_by_power(graph: Graph, x: Result, power: Result) -> Result:

@@ -15,7 +15,14 @@ from ortable import dims, dtypes
 from ortable.dims import Dim, SymDim
 from ortable.inference import normalize_axis
 from ortable.ir import Graph, Res
-from ortable.prelude.complex_arithmetic import Complex, as_complex, c_conj, c_permuted, c_times
+from ortable.prelude.complex_arithmetic import (
+    Complex,
+    as_complex,
+    c_conj,
+    c_div,
+    c_mul,
+    c_permuted,
+)
 from ortable.prelude.complex_value import (
     ComplexValue,
     complex_type,
@@ -37,9 +44,9 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.indexing import window_places
+from ortable.prelude.indexing import window_indices
 from ortable.prelude.metadata import default_float
-from ortable.prelude.shapes import counting
+from ortable.prelude.shapes import iota
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, filled, reshape_to
 
 __all__ = [
@@ -72,7 +79,7 @@ def stft(
     hop = n_fft // 4 if hop_length is None else hop_length
     own = windowed_dtype(graph, self, window, False)
     count = (dim_of(graph, self, -1) - n_fft) // hop + 1
-    index = window_places(graph, count, n_fft, hop, 1)
+    index = window_indices(graph, count, n_fft, hop, 1)
     frames = _each(graph, self, lambda part: graph.make_node("Gather", [part, index], axis=-1))
     frames = _in_part(graph, frames, own)
     shape = _padded_window(graph, window, n_fft, win_length, own)
@@ -81,13 +88,13 @@ def stft(
     axis = rank_of(graph, frames) - 1
     is_complex = type(frames) is ComplexValue
     if not is_complex and (onesided is None or onesided):
-        found = half_spectrum(graph, frames, axis)
+        result = half_spectrum(graph, frames, axis)
     else:
-        found = fourier(graph, frames, [axis], True)
-    found = fourier_scaled(graph, found, [n_fft], 1 if normalized else 0)
+        result = fourier(graph, frames, [axis], True)
+    result = fourier_scaled(graph, result, [n_fft], 1 if normalized else 0)
     order = [*range(axis - 1), axis, axis - 1]
-    found = c_permuted(graph, found, order)
-    return found if return_complex else join_pair(graph, found)
+    result = c_permuted(graph, result, order)
+    return result if return_complex else join_pair(graph, result)
 
 
 def istft(
@@ -109,8 +116,8 @@ def istft(
     hop = n_fft // 4 if hop_length is None else hop_length
     count = dim_of(graph, self, -1)
     rank = rank_of(graph, self)
-    turned = c_permuted(graph, self, [*range(rank - 2), rank - 1, rank - 2])
-    frames = _signal_of_frames(graph, turned, n_fft, onesided, return_complex)
+    transposed = c_permuted(graph, self, [*range(rank - 2), rank - 1, rank - 2])
+    frames = _signal_of_frames(graph, transposed, n_fft, onesided, return_complex)
     frames = fourier_scaled(graph, frames, [n_fft], 1 if normalized else 2)
     own = windowed_dtype(graph, frames, window, False)
     frames = _in_part(graph, frames, own)
@@ -125,15 +132,15 @@ def istft(
     weights = _each(graph, square, lambda part: _repeated(graph, part, count))
     sums = _each(graph, frames, lambda part: _added(graph, part, hop, total, start, end))
     below = _each(graph, weights, lambda part: _added(graph, part, hop, total, start, end))
-    found = _quotient(graph, sums, below)
+    result = _quotient(graph, sums, below)
     missing = dims.maximum(end - total, 0)
     if not isinstance(missing, int) or missing > 0:
         ends = [0] * (2 * (rank - 1) - 1) + [missing]
         zero = const(graph, 0, own)
-        found = _each(
-            graph, found, lambda part: graph.make_node("Pad", [part, as_vec(graph, ends), zero])
+        result = _each(
+            graph, result, lambda part: graph.make_node("Pad", [part, as_vec(graph, ends), zero])
         )
-    return found
+    return result
 
 
 def _signal_of_frames(
@@ -187,15 +194,13 @@ def _windowed(graph: Graph, x: Any, window: Any) -> Any:
     if type(window) is not ComplexValue:
         return _each(graph, x, lambda part: graph.make_node("Mul", [part, window]))
     dtype = x.dtype if type(x) is ComplexValue else complex_type(graph.get_type(x))
-    return c_times(graph, as_complex(graph, x, dtype), as_complex(graph, window, dtype))
+    return c_mul(graph, as_complex(graph, x, dtype), as_complex(graph, window, dtype))
 
 
 def _quotient(graph: Graph, x: Any, y: Any) -> Any:
     if type(y) is not ComplexValue:
         return _each(graph, x, lambda part: graph.make_node("Div", [part, y]))
-    from ortable.prelude.complex_arithmetic import c_over
-
-    return c_over(graph, as_complex(graph, x, y.dtype), y)
+    return c_div(graph, as_complex(graph, x, y.dtype), y)
 
 
 def _repeated(graph: Graph, window: str, count: Dim) -> str:
@@ -207,14 +212,14 @@ def _added(graph: Graph, frames: str, hop: int, total: Dim, start: int, end: Dim
     """Frames [.., count, n] added up where they overlap: [.., total], cut to start..end."""
     *batch, count, size = shape_of(graph, frames)
     flat = reshape_to(graph, frames, [*batch, count * size])
-    places = reshape_to(graph, window_places(graph, count, size, hop, 1), [count * size])
+    places = reshape_to(graph, window_indices(graph, count, size, hop, 1), [count * size])
     if batch:
         places = graph.make_node("Expand", [places, graph.make_node("Shape", [flat])])
     zeros = filled(graph, [*batch, total], 0, graph.get_type(frames))
-    found = graph.make_node("ScatterElements", [zeros, places, flat], axis=-1, reduction="add")
+    result = graph.make_node("ScatterElements", [zeros, places, flat], axis=-1, reduction="add")
     bounds = [as_vec(graph, each) for each in (start, end)]
     axis = consts(graph, [-1], dtypes.int64)
-    return graph.make_node("Slice", [found, *bounds, axis])
+    return graph.make_node("Slice", [result, *bounds, axis])
 
 
 def fourier(graph: Graph, x: Complex, axes: Ints, forward: Bool) -> Complex:
@@ -228,16 +233,16 @@ def fourier(graph: Graph, x: Complex, axes: Ints, forward: Bool) -> Complex:
 
 def half_spectrum(graph: Graph, x: Result, axis: Int) -> Complex:
     """The transform of a real tensor along one axis, without the half that mirrors the other."""
-    found = fourier(graph, x, [axis], True)
+    result = fourier(graph, x, [axis], True)
     size = dim_of(graph, x, axis) // 2 + 1
     bounds = [as_vec(graph, 0), as_vec(graph, size), as_vec(graph, axis)]
-    parts = [graph.make_node("Slice", [part, *bounds]) for part in (found.real, found.imag)]
-    return ComplexValue(parts[0], parts[1], found.dtype)
+    parts = [graph.make_node("Slice", [part, *bounds]) for part in (result.real, result.imag)]
+    return ComplexValue(parts[0], parts[1], result.dtype)
 
 
 def whole_spectrum(graph: Graph, x: Complex, axis: Int, size: SymInt) -> Complex:
     """The spectrum of a real tensor of ``size`` from the half of it that torch keeps."""
-    places = counting(graph, 0, size, 1)
+    places = iota(graph, 0, size, 1)
     half = as_scalar(graph, size // 2)
     mirrored = graph.make_node("Greater", [places, half])
     back = graph.make_node("Sub", [as_scalar(graph, size), places])
@@ -268,8 +273,8 @@ def c2c_along(
     """``torch.fft.fftn``, or ``ifftn``, along known axes."""
     x = _resized(graph, _floating(graph, x), axes, _sizes(graph, x, axes, sizes))
     lengths = [dim_of(graph, x, axis) for axis in axes]
-    found = fourier(graph, x, axes, forward)
-    return fourier_scaled(graph, found, lengths, _normalization(norm, forward))
+    result = fourier(graph, x, axes, forward)
+    return fourier_scaled(graph, result, lengths, _normalization(norm, forward))
 
 
 def r2c_along(
@@ -278,10 +283,10 @@ def r2c_along(
     """``torch.fft.rfftn``, or ``ihfftn``, along known axes."""
     x = _resized(graph, _floating(graph, x), axes, _sizes(graph, x, axes, sizes))
     lengths = [dim_of(graph, x, axis) for axis in axes]
-    found = half_spectrum(graph, x, axes[-1])
-    found = found if forward else c_conj(graph, found)
-    found = fourier(graph, found, axes[:-1], forward)
-    return fourier_scaled(graph, found, lengths, _normalization(norm, forward))
+    result = half_spectrum(graph, x, axes[-1])
+    result = result if forward else c_conj(graph, result)
+    result = fourier(graph, result, axes[:-1], forward)
+    return fourier_scaled(graph, result, lengths, _normalization(norm, forward))
 
 
 def c2r_along(
@@ -298,8 +303,8 @@ def c2r_along(
         graph, x, complex_type(x.dtype if type(x) is ComplexValue else graph.get_type(x))
     )
     whole = whole_spectrum(graph, c_conj(graph, x) if forward else x, axes[-1], lengths[-1])
-    found = fourier(graph, whole, axes[-1:], False).real
-    return fourier_scaled(graph, found, lengths, _normalization(norm, forward))
+    result = fourier(graph, whole, axes[-1:], False).real
+    return fourier_scaled(graph, result, lengths, _normalization(norm, forward))
 
 
 def _last(sizes: Any) -> Any:
@@ -377,8 +382,8 @@ def _transformed(graph: Graph, x: Any, axis: int, forward: bool) -> Any:
     own = complex_type(x.dtype if type(x) is ComplexValue else graph.get_type(x))
     exact = isinstance(size, int) and size & (size - 1) == 0
     signal = _signal(graph, x, own if exact else dtypes.complex128)
-    found = as_complex(graph, split_pair(graph, _dft(graph, signal, axis)), own)
-    return found if forward else ComplexValue(found.imag, found.real, found.dtype)
+    result = as_complex(graph, split_pair(graph, _dft(graph, signal, axis)), own)
+    return result if forward else ComplexValue(result.imag, result.real, result.dtype)
 
 
 def _signal(graph: Graph, x: Any, dtype: int) -> str:
@@ -395,10 +400,12 @@ def _dft(graph: Graph, x: str, axis: int) -> str:
     if lone:
         x, axis = graph.make_node("Unsqueeze", [x, consts(graph, [0], dtypes.int64)]), axis + 1
     if graph.opset < 20:
-        found = graph.make_node("DFT", [x], axis=axis)
+        result = graph.make_node("DFT", [x], axis=axis)
     else:
-        found = graph.make_node("DFT", [x, "", const(graph, axis, dtypes.int64)])
-    return graph.make_node("Squeeze", [found, consts(graph, [0], dtypes.int64)]) if lone else found
+        result = graph.make_node("DFT", [x, "", const(graph, axis, dtypes.int64)])
+    return (
+        graph.make_node("Squeeze", [result, consts(graph, [0], dtypes.int64)]) if lone else result
+    )
 
 
 def windowed_dtype(graph: Graph, x: Result, window: Result | None, whole: Bool | None) -> Dtype:
@@ -406,5 +413,5 @@ def windowed_dtype(graph: Graph, x: Result, window: Result | None, whole: Bool |
     else that of real parts. torch computes in float32 unless one of the two is wider."""
     given = [x] if window is None else [x, window]
     kinds = [part_type(v.dtype if type(v) is ComplexValue else dtype_of(graph, v)) for v in given]
-    kind = dtypes.float64 if dtypes.float64 in kinds else dtypes.float32
-    return int(complex_type(kind)) if whole else kind
+    dtype = dtypes.float64 if dtypes.float64 in kinds else dtypes.float32
+    return int(complex_type(dtype)) if whole else dtype

@@ -10,7 +10,7 @@ from typing import Any
 from ortable import dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import rank_of, shape_of
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import as_scalar, cast, const, permuted, reshape_to, unsqueezed
 
 _LINEAR, _NEAREST, _CUBIC = 0, 1, 2
@@ -50,13 +50,13 @@ class _Sampler:
 
     def __init__(self, graph: Any, x: str, grid: str, padding: int, align: bool) -> None:
         self.graph, self.padding, self.align = graph, padding, align
-        self.kind = wide_dtype(graph.get_type(x))
+        self.kind = opmath_dtype(graph.get_type(x))
         self.n = rank_of(graph, x) - 2
         self.out = list(shape_of(graph, grid))[1:-1]
         self.batch, self.channels, *self.sizes = shape_of(graph, x)
-        turned = permuted(graph, cast(graph, x, self.kind), [0, *range(2, self.n + 2), 1])
+        transposed = permuted(graph, cast(graph, x, self.kind), [0, *range(2, self.n + 2), 1])
         area, points = _product(self.sizes), _product(self.out)
-        self.flat = reshape_to(graph, turned, [self.batch, area, self.channels])
+        self.flat = reshape_to(graph, transposed, [self.batch, area, self.channels])
         self.grid = reshape_to(graph, cast(graph, grid, self.kind), [self.batch, points, self.n])
 
     def make(self, op: str, *inputs: str, **attributes: Any) -> str:
@@ -89,9 +89,9 @@ class _Sampler:
             # volumes take a point that is no number for one outside
             wrong = self.make("Or", self.make("IsNaN", place), self.make("IsInf", place))
             return self.make("Where", wrong, self.number(-100), place)
-        found = self.make("Max", self.make("Min", place, last), self.number(0))
+        result = self.make("Max", self.make("Min", place, last), self.number(0))
         end = self.number(0) if self.n == 2 else last
-        return self.make("Where", self.make("IsNaN", place), end, found)
+        return self.make("Where", self.make("IsNaN", place), end, result)
 
     def _reflected(self, place: str, axis: int) -> str:
         """A coordinate mirrored at the first and last element, or at their outer edges."""
@@ -128,13 +128,13 @@ class _Sampler:
             near = self.make("Sub", second, place) if self.n > 2 else self._rest(away)
             return [(*self._index(first, axis), near), (*self._index(second, axis), away)]
         first = self.make("Floor", place)
-        found: list[tuple[str, str, str | None]] = []
+        result: list[tuple[str, str, str | None]] = []
         for offset, weight in zip(
             (-1, 0, 1, 2), self._cubic(self.make("Sub", place, first)), strict=True
         ):
             moved = self.make("Add", first, self.number(offset))
-            found.append((*self._index(self.padded(moved, axis), axis), weight))
-        return found
+            result.append((*self._index(self.padded(moved, axis), axis), weight))
+        return result
 
     def _rest(self, t: str) -> str:
         return self.make("Sub", self.number(1), t)
@@ -185,8 +185,8 @@ class _Sampler:
 
     def restored(self, x: str) -> str:
         """[N, P, C] as [N, C, ...]."""
-        turned = permuted(self.graph, x, [0, 2, 1])
-        return reshape_to(self.graph, turned, [self.batch, self.channels, *self.out])
+        transposed = permuted(self.graph, x, [0, 2, 1])
+        return reshape_to(self.graph, transposed, [self.batch, self.channels, *self.out])
 
 
 def _product(sizes: list[Any]) -> Any:

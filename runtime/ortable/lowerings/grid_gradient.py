@@ -14,10 +14,10 @@ from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import dim_of, rank_of, shape_of
-from ortable.prelude.indexing import put_elements
+from ortable.prelude.indexing import scatter_elements
 from ortable.prelude.pointwise import polynomial
-from ortable.prelude.promotion import wide_dtype
-from ortable.prelude.shapes import stretched, zeros_of
+from ortable.prelude.promotion import opmath_dtype
+from ortable.prelude.shapes import expanded, zeros_of
 from ortable.prelude.values import cast, const, consts, reshape_to, unsqueezed
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
@@ -51,11 +51,11 @@ def grid_sampler_backward(
     Of ``output_mask`` torch reads the first place only.
     """
     make, n, own = graph.make_node, rank_of(graph, input) - 2, graph.get_type(input)
-    wide = wide_dtype(own)
+    compute_dtype = opmath_dtype(own)
     batch, channels = shape_of(graph, input)[:2]
     sizes, places = shape_of(graph, input)[2:], shape_of(graph, grad_output)[2:]
     total = dims.prod(places)
-    rows = reshape_to(graph, cast(graph, grid, wide), [batch, total, n])
+    rows = reshape_to(graph, cast(graph, grid, compute_dtype), [batch, total, n])
     taps = []
     for axis, size in enumerate(sizes):
         # the grid names the last axis first
@@ -64,22 +64,22 @@ def grid_sampler_backward(
         mode = (interpolation_mode, padding_mode, align_corners)
         taps.append(_taps(graph, spot, size, mode))
     index, inside = _combined(graph, taps, sizes)
-    grad = reshape_to(graph, cast(graph, grad_output, wide), [batch, channels, 1, total])
+    grad = reshape_to(graph, cast(graph, grad_output, compute_dtype), [batch, channels, 1, total])
     count = dim_of(graph, index, 2)
     flat = [batch, channels, count * total]
-    where = reshape_to(graph, stretched(graph, index, [batch, channels, count, total]), flat)
-    zero, found = const(graph, 0, wide), None
+    where = reshape_to(graph, expanded(graph, index, [batch, channels, count, total]), flat)
+    zero, result = const(graph, 0, compute_dtype), None
     if output_mask[0]:
         parts = make("Mul", [grad, _product(graph, [tap.weight for tap in taps])])
         parts = reshape_to(graph, make("Where", [inside, parts, zero]), flat)
-        base = zeros_of(graph, [batch, channels, dims.prod(sizes)], wide)
-        found = put_elements(graph, base, 2, where, parts, "add")
-        found = cast(graph, reshape_to(graph, found, shape_of(graph, input)), own)
+        base = zeros_of(graph, [batch, channels, dims.prod(sizes)], compute_dtype)
+        result = scatter_elements(graph, base, 2, where, parts, "add")
+        result = cast(graph, reshape_to(graph, result, shape_of(graph, input)), own)
     if res[1].name == "":
-        return found, None
+        return result, None
     if interpolation_mode == NEAREST:
-        return found, zeros_of(graph, list(shape_of(graph, grid)), own)
-    line = reshape_to(graph, cast(graph, input, wide), [batch, channels, dims.prod(sizes)])
+        return result, zeros_of(graph, list(shape_of(graph, grid)), own)
+    line = reshape_to(graph, cast(graph, input, compute_dtype), [batch, channels, dims.prod(sizes)])
     read = reshape_to(
         graph, make("GatherElements", [line, where], axis=2), [batch, channels, count, total]
     )
@@ -91,18 +91,18 @@ def grid_sampler_backward(
         terms = make("Mul", [along, _product(graph, factors)])
         steep.append(make("ReduceSum", [terms, consts(graph, [1, 2], dtypes.int64)], keepdims=0))
     together = make("Concat", [unsqueezed(graph, each, [2]) for each in steep], axis=2)
-    return found, cast(graph, reshape_to(graph, together, shape_of(graph, grid)), own)
+    return result, cast(graph, reshape_to(graph, together, shape_of(graph, grid)), own)
 
 
 def _product(graph: Graph, factors: Sequence[str]) -> str:
     """[N, 1, all combinations of taps, places] of factors [N, taps, places]."""
-    found = factors[0]
+    result = factors[0]
     for factor in factors[1:]:
         both = graph.make_node(
-            "Mul", [unsqueezed(graph, found, [2]), unsqueezed(graph, factor, [1])]
+            "Mul", [unsqueezed(graph, result, [2]), unsqueezed(graph, factor, [1])]
         )
-        found = _joined(graph, both)
-    return unsqueezed(graph, found, [1])
+        result = _joined(graph, both)
+    return unsqueezed(graph, result, [1])
 
 
 def _joined(graph: Graph, x: str) -> str:
@@ -127,9 +127,9 @@ def _combined(graph: Graph, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> tupl
 def _taps(graph: Graph, spot: str, size: Dim, mode: tuple[int, int, bool]) -> _Taps:
     """What one axis reads for coordinates ``spot`` [N, 1, places] between -1 and 1."""
     how, padding, corners = mode
-    make, kind = graph.make_node, graph.get_type(spot)
-    one, half = const(graph, 1, kind), const(graph, 0.5, kind)
-    length = const(graph, size, kind)
+    make, dtype = graph.make_node, graph.get_type(spot)
+    one, half = const(graph, 1, dtype), const(graph, 0.5, dtype)
+    length = const(graph, size, dtype)
     shifted = make("Add", [spot, one])
     if corners:
         step = make("Mul", [make("Sub", [length, one]), half])
@@ -140,7 +140,7 @@ def _taps(graph: Graph, spot: str, size: Dim, mode: tuple[int, int, bool]) -> _T
     if how == BICUBIC:
         low = make("Floor", [x])
         weight, slope = _cubic(graph, make("Sub", [x, low]))
-        places = make("Add", [low, _column(graph, [-1, 0, 1, 2], kind)])
+        places = make("Add", [low, _column(graph, [-1, 0, 1, 2], dtype)])
         places, _ = _padded(graph, places, length, padding, corners)
         # torch truncates here; what reflection and clipping give is whole
         return _inside(graph, places, length, weight, make("Mul", [slope, step]))
@@ -150,11 +150,11 @@ def _taps(graph: Graph, spot: str, size: Dim, mode: tuple[int, int, bool]) -> _T
     if how == NEAREST:
         return _inside(graph, make("Round", [x]), length, one, one)
     low = make("Floor", [x])
-    places = make("Add", [low, _column(graph, [0, 1], kind)])
+    places = make("Add", [low, _column(graph, [0, 1], dtype)])
     part = make("Sub", [x, low])
     weight = make("Concat", [make("Sub", [one, part]), part], axis=1)
     return _inside(
-        graph, places, length, weight, make("Mul", [_column(graph, [-1, 1], kind), step])
+        graph, places, length, weight, make("Mul", [_column(graph, [-1, 1], dtype), step])
     )
 
 
@@ -164,12 +164,12 @@ def _column(graph: Graph, values: Sequence[float], kind: int) -> str:
 
 def _inside(graph: Graph, places: str, length: str, weight: str, slope: str) -> _Taps:
     """Whole numbers as indices; 0 stands for those outside of the input."""
-    make, kind = graph.make_node, graph.get_type(places)
-    zero = const(graph, 0, kind)
+    make, dtype = graph.make_node, graph.get_type(places)
+    zero = const(graph, 0, dtype)
     inside = make("And", [make("GreaterOrEqual", [places, zero]), make("Less", [places, length])])
     index = cast(graph, make("Where", [inside, places, zero]), dtypes.int64)
     shape = list(shape_of(graph, places))
-    weight, slope = stretched(graph, weight, shape), stretched(graph, slope, shape)
+    weight, slope = expanded(graph, weight, shape), expanded(graph, slope, shape)
     return _Taps(index, inside, weight, slope)
 
 
@@ -192,10 +192,10 @@ def _padded(
     graph: Graph, x: str, length: str, padding: int, corners: bool
 ) -> tuple[str, str | None]:
     """Coordinates led back into the input, and the derivative of that (None: 1)."""
-    make, kind = graph.make_node, graph.get_type(x)
+    make, dtype = graph.make_node, graph.get_type(x)
     if padding == ZEROS:
         return x, None
-    zero, one = const(graph, 0, kind), const(graph, 1, kind)
+    zero, one = const(graph, 0, dtype), const(graph, 1, dtype)
     last, turn = make("Sub", [length, one]), None
     if padding == REFLECTION:
         x, turn = _reflected(graph, x, last if corners else length, corners)
@@ -206,11 +206,11 @@ def _padded(
 
 def _reflected(graph: Graph, x: str, span: str, corners: bool) -> tuple[str, str]:
     """Coordinates mirrored at both ends of a line of length ``span``, and the sign of that."""
-    make, kind = graph.make_node, graph.get_type(x)
-    zero, one, two = (const(graph, value, kind) for value in (0, 1, 2))
-    half = const(graph, 0 if corners else -0.5, kind)
+    make, dtype = graph.make_node, graph.get_type(x)
+    zero, one, two = (const(graph, value, dtype) for value in (0, 1, 2))
+    half = const(graph, 0 if corners else -0.5, dtype)
     away = make("Sub", [x, half])
-    sign = make("Where", [make("Less", [away, zero]), const(graph, -1, kind), one])
+    sign = make("Where", [make("Less", [away, zero]), const(graph, -1, dtype), one])
     away = make("Abs", [away])
     point = make("Equal", [span, zero])  # a line of no length: every coordinate is 0
     safe = make("Where", [point, one, span])

@@ -35,6 +35,6 @@ def grouped_rows(graph: Graph, res: Res, input: str, weight: str, offs: str) -> 
         "Slice", [sizes, consts(graph, [-1], dtypes.int64), consts(graph, [2**62], dtypes.int64)]
     )
     pads = make("Concat", [zero, zero, rest, zero], axis=0)
-    found = make("Pad", [joined, pads])
-    graph.set_shape(found, (rows, dim_of(graph, weight, 2)))
-    return found
+    result = make("Pad", [joined, pads])
+    graph.set_shape(result, (rows, dim_of(graph, weight, 2)))
+    return result

@@ -12,17 +12,17 @@ from typing import Any
 from ortable import dims, dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import Dtype, Result, SymInt, dim_of, shape_of, static
-from ortable.prelude.indexing import put_elements
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.indexing import scatter_elements
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
-from ortable.prelude.shapes import as_flat, sliced, stretched, zeros_of
+from ortable.prelude.shapes import as_flat, expanded, sliced, zeros_of
 from ortable.prelude.values import as_vec, cast, const, consts, reshape_to
 
-from .creation import linspace_values, spaced
-from .sorting import places_in
+from .creation import linspace, linspace_values
+from .sorting import searchsorted
 
 __all__ = [
-    "counted",
+    "bincount",
     "frequencies",
     "weight_dtype",
 ]
@@ -136,7 +136,7 @@ def _edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None, margi
     flat, wider = make("Equal", [low, high]), const(graph, margin, dtype)
     low = make("Where", [flat, make("Sub", [low, wider]), low])
     high = make("Where", [flat, make("Add", [high, wider]), high])
-    return spaced(graph, low, high, bins + 1, dtype)
+    return linspace(graph, low, high, bins + 1, dtype)
 
 
 def _inside(graph: Graph, x: str, edges: str) -> str:
@@ -157,8 +157,8 @@ def _bin_by_division(graph: Graph, x: str, edges: str, bins: int) -> str:
     away = make("Mul", [make("Sub", [x, first]), const(graph, bins, dtype)])
     place = make("Div", [away, make("Sub", [last, first])])
     kept = make("Where", [_inside(graph, x, edges), place, const(graph, 0, dtype)])
-    found = cast(graph, kept, dtypes.int64)
-    return make("Min", [found, const(graph, bins - 1, dtypes.int64)])
+    result = cast(graph, kept, dtypes.int64)
+    return make("Min", [result, const(graph, bins - 1, dtypes.int64)])
 
 
 def _bin_by_search(graph: Graph, x: str, edges: str, bins: int) -> str:
@@ -176,7 +176,7 @@ def _bin_by_search(graph: Graph, x: str, edges: str, bins: int) -> str:
 def _bin_between(graph: Graph, x: str, edges: str) -> str:
     """The bin of each element between given edges, by looking at all of them."""
     make, one = graph.make_node, const(graph, 1, dtypes.int64)
-    place = make("Sub", [places_in(graph, edges, x, True, dtypes.int64), one])
+    place = make("Sub", [searchsorted(graph, edges, x, True, dtypes.int64), one])
     last = const(graph, dim_of(graph, edges, 0) - 2, dtypes.int64)
     return make("Max", [make("Min", [place, last]), const(graph, 0, dtypes.int64)])
 
@@ -196,8 +196,8 @@ def _counts(
         here = make("And", [here, _inside(graph, column, edge)])
     kept = make("Where", [here, place, const(graph, total, dtypes.int64)])
     flat = None if weight is None else as_flat(graph, weight)
-    found = counted(graph, kept, flat, as_vec(graph, total + 1), graph.get_type(columns[0]))
-    return reshape_to(graph, sliced(graph, found, 0, 0, total), sizes)
+    result = bincount(graph, kept, flat, as_vec(graph, total + 1), graph.get_type(columns[0]))
+    return reshape_to(graph, sliced(graph, result, 0, 0, total), sizes)
 
 
 def _weighed(
@@ -209,24 +209,24 @@ def _weighed(
     density: bool,
 ) -> str:
     """The counts, or with ``density`` their share of the total over the size of the bin."""
-    found = _counts(graph, columns, edges, places, weight)
+    result = _counts(graph, columns, edges, places, weight)
     if not density:
-        return found
+        return result
     make = graph.make_node
-    found = make("Div", [found, make("ReduceSum", [found], keepdims=0)])
+    result = make("Div", [result, make("ReduceSum", [result], keepdims=0)])
     for axis, edge in enumerate(edges):
         widths: Any = make(
             "Sub", [sliced(graph, edge, 0, 1, 2**63 - 1), sliced(graph, edge, 0, 0, -1)]
         )
         shape = [-1 if each == axis else 1 for each in range(len(edges))]
-        found = make("Div", [found, reshape_to(graph, widths, shape)])
-    return found
+        result = make("Div", [result, reshape_to(graph, widths, shape)])
+    return result
 
 
 def frequencies(graph: Graph, index: Result, count: SymInt, dtype: Dtype) -> Result:
     """How often each element of the 1-d ``index`` occurs in it; they are below ``count``."""
-    ones = stretched(graph, const(graph, 1, dtype), list(shape_of(graph, index)))
-    totals = put_elements(graph, zeros_of(graph, [count], dtype), 0, index, ones, "add")
+    ones = expanded(graph, const(graph, 1, dtype), list(shape_of(graph, index)))
+    totals = scatter_elements(graph, zeros_of(graph, [count], dtype), 0, index, ones, "add")
     return graph.make_node("Gather", [totals, index], axis=0)
 
 
@@ -237,16 +237,18 @@ def weight_dtype(graph: Graph, weights: Result | None) -> Dtype | None:
     return dtypes.float32 if graph.get_type(weights) == dtypes.float32 else dtypes.float64
 
 
-def counted(
+def bincount(
     graph: Graph, places: Result, weights: Result | None, size: Result, dtype: Dtype
 ) -> Result:
     """How often each number from 0 to ``size`` - 1 (an int64[1] result) stands in ``places``, or
     the sum of the ``weights`` that stand there."""
-    wide = wide_dtype(dtype)
-    zeros = graph.make_node("Expand", [const(graph, 0, wide), size])
+    compute_dtype = opmath_dtype(dtype)
+    zeros = graph.make_node("Expand", [const(graph, 0, compute_dtype), size])
     if not graph.has_rank(zeros):
         graph.set_rank(zeros, 1)
-    each = const(graph, 1, wide) if weights is None else cast(graph, weights, wide)
+    each = (
+        const(graph, 1, compute_dtype) if weights is None else cast(graph, weights, compute_dtype)
+    )
     added = graph.make_node("Expand", [each, graph.make_node("Shape", [places])])
     parts = [zeros, places, added]
     return cast(graph, graph.make_node("ScatterElements", parts, axis=0, reduction="add"), dtype)

@@ -70,9 +70,9 @@ def index_tensor(graph: Graph, res: Res, self: str, indices: Sequence[str | None
     negative indices included."""
     place = _place(graph, self, indices)
     rank = rank_of(graph, self)
-    turned = permuted(graph, self, place.permutation(rank))
-    found = graph.make_node("GatherND", [turned, place.tuples])
-    return permuted(graph, found, place.result_permutation(rank))
+    transposed = permuted(graph, self, place.permutation(rank))
+    result = graph.make_node("GatherND", [transposed, place.tuples])
+    return permuted(graph, result, place.result_permutation(rank))
 
 
 def index_put(
@@ -90,17 +90,21 @@ def index_put(
         return masked
     place = _place(graph, self, indices)
     order = place.permutation(rank)
-    turned = permuted(graph, self, order)
-    wanted = _put_shape(graph, turned, place)
+    transposed = permuted(graph, self, order)
+    wanted = _put_shape(graph, transposed, place)
     updates = _updates(graph, cast(graph, values, graph.get_type(self)), place, rank, wanted)
     dtype = graph.get_type(self)
     if accumulate and dtype in _ADDED_IN:
-        turned, updates = (cast(graph, each, _ADDED_IN[dtype]) for each in (turned, updates))
+        transposed, updates = (
+            cast(graph, each, _ADDED_IN[dtype]) for each in (transposed, updates)
+        )
     if accumulate and not names_each_once(graph, place.tuples):
-        written = _added(graph, turned, place, updates)
+        written = _added(graph, transposed, place, updates)
     else:
         reduction = "add" if accumulate else "none"
-        written = graph.make_node("ScatterND", [turned, place.tuples, updates], reduction=reduction)
+        written = graph.make_node(
+            "ScatterND", [transposed, place.tuples, updates], reduction=reduction
+        )
     return permuted(graph, cast(graph, written, dtype), inverse_perm(order))
 
 
@@ -116,13 +120,13 @@ def _added(graph: Graph, turned: str, place: _Placement, updates: str) -> str:
     column = make("Concat", [length, ones], axis=0) if rest else length
     index = make("Expand", [make("Reshape", [flat, column], allowzero=1), rows])
     base = reshape_to(graph, turned, [dims.prod(sizes), *rest]) if count > 1 else turned
-    found = make(
+    result = make(
         "ScatterElements",
         [base, index, make("Reshape", [updates, rows], allowzero=1)],
         axis=0,
         reduction="add",
     )
-    return reshape_to(graph, found, shape) if count > 1 else found
+    return reshape_to(graph, result, shape) if count > 1 else result
 
 
 def _flat_places(graph: Graph, place: _Placement, sizes: Sequence[Any]) -> str:
@@ -142,7 +146,7 @@ def _flat_places(graph: Graph, place: _Placement, sizes: Sequence[Any]) -> str:
 
 def _place(graph: Graph, self: str, indices: Sequence[str | None]) -> _Placement:
     axes: list[int] = []
-    found: list[str] = []
+    result: list[str] = []
     axis = 0
     for index in indices:
         if index is None:
@@ -150,18 +154,18 @@ def _place(graph: Graph, self: str, indices: Sequence[str | None]) -> _Placement
         elif _is_mask(graph, index):
             parts = _mask_indices(graph, cast(graph, index, dtypes.boolean))
             axes.extend(range(axis, axis + len(parts)))
-            found.extend(parts)
+            result.extend(parts)
             axis += len(parts)
         else:
             axes.append(axis)
-            found.append(cast(graph, index, dtypes.int64))
+            result.append(cast(graph, index, dtypes.int64))
             axis += 1
-    if not found:
+    if not result:
         raise UnsupportedCase("advanced indexing without an index tensor")
     adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
     front = axes[0] if adjacent else 0
-    index_rank = max(rank_of(graph, index) for index in found)
-    return _Placement(axes, front, index_rank, _tuples(graph, found, index_rank))
+    index_rank = max(rank_of(graph, index) for index in result)
+    return _Placement(axes, front, index_rank, _tuples(graph, result, index_rank))
 
 
 def _mask_indices(graph: Graph, mask: str) -> list[str]:
@@ -198,13 +202,13 @@ def _broadcast(graph: Graph, indices: list[str]) -> list[str]:
                 for index, fits in zip(indices, same, strict=True)
             ]
     shapes = [graph.make_node("Shape", [index]) for index in indices]
-    found = []
+    result = []
     for index in indices:
         for shape in shapes:
             # Expand broadcasts both ways, so after all of them every index has the common shape
             index = graph.make_node("Expand", [index, shape])
-        found.append(index)
-    return found
+        result.append(index)
+    return result
 
 
 def _is_mask(graph: Graph, index: str) -> bool:
@@ -311,9 +315,9 @@ def _sliced(graph: Graph, x: str, axis: int, item: slice) -> str:
 
 def nonzero_columns(graph: Graph, x: Result) -> Results:
     """The coordinates of what is not zero, one vector an axis."""
-    found = graph.make_node("NonZero", [cast(graph, at_least_1d(graph, x), dtypes.boolean)])
+    result = graph.make_node("NonZero", [cast(graph, at_least_1d(graph, x), dtypes.boolean)])
     return [
-        graph.make_node("Gather", [found, const(graph, axis, dtypes.int64)], axis=0)
+        graph.make_node("Gather", [result, const(graph, axis, dtypes.int64)], axis=0)
         for axis in range(max(rank_of(graph, x), 1))
     ]
 

@@ -57,10 +57,10 @@ def associative_scan(
     heads = [graph.make_node("Slice", [x, zero, one, zero]) for x in xs]
     rest = [graph.make_node("Slice", [x, one, end, zero]) for x in xs]
     starts = [graph.make_node("Squeeze", [head, zero]) for head in heads]
-    found = _scanned(graph, combine_fn, starts, rest, additional_inputs, twice=True)
+    result = _scanned(graph, combine_fn, starts, rest, additional_inputs, twice=True)
     return [
         graph.make_node("Concat", [head, tail], axis=0)
-        for head, tail in zip(heads, found[len(xs) :], strict=True)
+        for head, tail in zip(heads, result[len(xs) :], strict=True)
     ]
 
 
@@ -77,14 +77,14 @@ def _scanned(
     body = graph.subgraph("scan_body")
     operands = _declare_inputs(body, step, [*states, *xs])
     seen, rename = _as_seen(body, step, operands)
-    found = graph.ctx.convert_into(body, step, [*seen, *captured], rename)
-    found = [*found, *found] if twice else found
-    places = [place for place, value in enumerate(found) if value is not None]
+    result = graph.ctx.convert_into(body, step, [*seen, *captured], rename)
+    result = [*result, *result] if twice else result
+    places = [place for place, value in enumerate(result) if value is not None]
     for place in places:
-        _declare_output(body, found[place])
+        _declare_output(body, result[place])
     made = graph.make_node("Scan", [*states, *xs], len(places), body=body, num_scan_inputs=len(xs))
     results = dict(zip(places, [made] if isinstance(made, str) else made, strict=True))
-    return [results.get(place) for place in range(len(found))]
+    return [results.get(place) for place in range(len(result))]
 
 
 def while_loop(
@@ -110,9 +110,9 @@ def while_loop_stack_output(
 ) -> list[str]:
     """The carries of every step, stacked; those given, when there is no step."""
     starts = [as_result(graph, value) for value in carried_inputs]
-    first, found = _looped(graph, cond_fn, body_fn, starts, additional_inputs, True)
+    first, result = _looped(graph, cond_fn, body_fn, starts, additional_inputs, True)
     branches = []
-    for name, values in (("some_steps", found[len(starts) :]), ("no_step", starts)):
+    for name, values in (("some_steps", result[len(starts) :]), ("no_step", starts)):
         branch = graph.subgraph(name)
         for value in values:
             _declare_output(
@@ -141,8 +141,8 @@ def _looped(
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
     operands = _declare_inputs(body, body_fn, starts)
     seen, rename = _as_seen(body, body_fn, operands)
-    found = graph.ctx.convert_into(body, body_fn, [*seen, *captured], rename)
-    after = [as_result(body, value) for value in found]
+    result = graph.ctx.convert_into(body, body_fn, [*seen, *captured], rename)
+    after = [as_result(body, value) for value in result]
     _declare_output(body, _condition(body, cond_fn, after, captured))
     for value in [*after, *after] if stacked else after:
         _declare_output(body, value)

@@ -14,7 +14,7 @@ from ortable.ir import Graph, Res
 from ortable.prelude.facts import Int, Result, Results, SymInt, dim_of, is_float, rank_of, shape_of
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.reductions import any_true, loss_reduced
-from ortable.prelude.shapes import counting, without
+from ortable.prelude.shapes import iota, without
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, const, reshape_to, squeezed, unsqueezed
 
@@ -77,7 +77,7 @@ def nll_loss_backward(
     dtype = graph.get_type(self)
     rank = rank_of(graph, self)
     # int32: half as much to compare; a class that is none stands for the ignored targets
-    numbers = cast(graph, counting(graph, 0, shape_of(graph, self)[axis], 1), dtypes.int32)
+    numbers = cast(graph, iota(graph, 0, shape_of(graph, self)[axis], 1), dtypes.int32)
     numbers = unsqueezed(graph, numbers, list(range(1, rank - axis)))
     wide = cast(graph, target, dtypes.int64)
     ignored = graph.make_node("Equal", [wide, const(graph, ignore_index, dtypes.int64)])
@@ -206,7 +206,7 @@ def _along_classes(graph: Graph, weight: str, rank: int, axis: int) -> str:
 
 def at_class(graph: Graph, target: Result, classes: SymInt) -> Result:
     """A bool result with one more axis, True where the class is the one that ``target`` names."""
-    numbers = counting(graph, 0, classes, 1)
+    numbers = iota(graph, 0, classes, 1)
     wide = unsqueezed(graph, cast(graph, target, dtypes.int64), [rank_of(graph, target)])
     return graph.make_node("Equal", [wide, numbers])
 
@@ -214,7 +214,7 @@ def at_class(graph: Graph, target: Result, classes: SymInt) -> Result:
 def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -> Results:
     """[loss, 1 where a class is a target]: the targets of a row end at the first negative one;
     every class that is none costs 1 - (x[target] - x[class]), if that is positive."""
-    make, kind, rank = graph.make_node, graph.get_type(x), rank_of(graph, x)
+    make, dtype, rank = graph.make_node, graph.get_type(x), rank_of(graph, x)
     rows = dim_of(graph, x, 0) if rank > 1 else 1
     count = dim_of(graph, x, -1) if rank else 1
     values, places = (reshape_to(graph, each, [rows, count]) for each in (x, target))
@@ -224,13 +224,13 @@ def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -
     chosen = any_true(graph, hits, [1], False)
     safe = make("Where", [kept, places, const(graph, 0, dtypes.int64)])
     own = unsqueezed(graph, make("GatherElements", [values, safe], axis=1), [2])
-    one, zero = const(graph, 1, kind), const(graph, 0, kind)
+    one, zero = const(graph, 1, dtype), const(graph, 0, dtype)
     gap = make("Add", [make("Sub", [one, own]), unsqueezed(graph, values, [1])])
     counts = make("And", [column, unsqueezed(graph, make("Not", [chosen]), [1])])
     counts = make("And", [counts, make("Greater", [gap, zero])])
     lost = summed_over(graph, make("Where", [counts, gap, zero]), [1, 2], False)
-    loss = loss_reduced(graph, make("Div", [lost, const(graph, count, kind)]), reduction)
-    return [loss, reshape_to(graph, cast(graph, chosen, kind), list(shape_of(graph, target)))]
+    loss = loss_reduced(graph, make("Div", [lost, const(graph, count, dtype)]), reduction)
+    return [loss, reshape_to(graph, cast(graph, chosen, dtype), list(shape_of(graph, target)))]
 
 
 def _before_end(graph: Graph, target: str) -> str:
@@ -242,9 +242,9 @@ def _before_end(graph: Graph, target: str) -> str:
 
 def stirling(graph: Graph, x: Result) -> Result:
     """Stirling's approximation of log(x!): x log(x) - x + log(2 pi x) / 2; 0 up to 1."""
-    make, kind = graph.make_node, graph.get_type(x)
+    make, dtype = graph.make_node, graph.get_type(x)
     main = make("Sub", [make("Mul", [x, make("Log", [x])]), x])
-    turned = make("Log", [make("Mul", [x, const(graph, 2 * math.pi, kind)])])
-    found = make("Add", [main, make("Mul", [turned, const(graph, 0.5, kind)])])
-    small = make("LessOrEqual", [x, const(graph, 1, kind)])
-    return make("Where", [small, const(graph, 0, kind), found])
+    transposed = make("Log", [make("Mul", [x, const(graph, 2 * math.pi, dtype)])])
+    result = make("Add", [main, make("Mul", [transposed, const(graph, 0.5, dtype)])])
+    small = make("LessOrEqual", [x, const(graph, 1, dtype)])
+    return make("Where", [small, const(graph, 0, dtype), result])

@@ -29,7 +29,7 @@ from ortable.prelude.facts import (
     shape_of,
 )
 from ortable.prelude.pointwise import scaled
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import without
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, const, consts, filled, reshape_to, squeezed, unsqueezed
@@ -67,13 +67,15 @@ def batch_norm_training(
     torch normalises with the biased variance and keeps the unbiased one in the running statistics.
     """
     output, mean, inverse, total = batch_statistics(graph, input, weight, bias, eps)
-    wide = graph.get_type(mean)
+    compute_dtype = graph.get_type(mean)
     count = count_over(graph, input, without([1], rank_of(graph, input)))
     new_mean = new_var = None
     if res[3].name != "":
         new_mean = cast(graph, _moved(graph, running_mean, mean, momentum), res[3].dtype)
     if res[4].name != "":
-        less = graph.make_node("Sub", [const(graph, count, wide), const(graph, 1, wide)])
+        less = graph.make_node(
+            "Sub", [const(graph, count, compute_dtype), const(graph, 1, compute_dtype)]
+        )
         unbiased = graph.make_node("Div", [total, less])
         new_var = cast(graph, _moved(graph, running_var, unbiased, momentum), res[4].dtype)
     return (
@@ -103,10 +105,10 @@ def batch_norm_update(
         [res.dtypes[place] for place in kept],
         [res.shapes[place] for place in kept],
     )
-    found = batch_norm_training(
+    result = batch_norm_training(
         graph, shared, input, weight, bias, running_mean, running_var, momentum, eps
     )
-    return (*found[:3], consts(graph, [], dtypes.uint8), *found[3:])
+    return (*result[:3], consts(graph, [], dtypes.uint8), *result[3:])
 
 
 def batch_norm_single(
@@ -131,21 +133,21 @@ def batch_statistics(
     deviations [C])."""
     rank = rank_of(graph, input)
     axes = without([1], rank)
-    wide = wide_dtype(dtype_of(graph, input))
-    x = cast(graph, input, wide)
+    compute_dtype = opmath_dtype(dtype_of(graph, input))
+    x = cast(graph, input, compute_dtype)
     mean, total = (squeezed(graph, each, axes) for each in moments_over(graph, x, axes))
-    count = const(graph, count_over(graph, input, axes), wide)
+    count = const(graph, count_over(graph, input, axes), compute_dtype)
     variance = graph.make_node("Div", [total, count])
     shape = [dim_of(graph, input, 1)]
     tensors = [
-        or_filled(graph, weight, shape, 1, wide),
-        or_filled(graph, bias, shape, 0, wide),
+        or_filled(graph, weight, shape, 1, compute_dtype),
+        or_filled(graph, bias, shape, 0, compute_dtype),
         mean,
     ]
     spread, least = with_epsilon(graph, variance, eps)
     output = graph.make_node("BatchNormalization", [x, *tensors, spread], epsilon=least)
     spread_out = graph.make_node(
-        "Sqrt", [graph.make_node("Add", [variance, const(graph, eps, wide)])]
+        "Sqrt", [graph.make_node("Add", [variance, const(graph, eps, compute_dtype)])]
     )
     return (
         cast(graph, output, graph.get_type(input)),
@@ -157,7 +159,7 @@ def batch_statistics(
 
 def _moved(graph: Graph, running: str, now: str, momentum: float) -> str:
     """``(1 - momentum) * running + momentum * now``, in float32 for the 16 bit floats."""
-    dtype = wide_dtype(graph.get_type(running))
+    dtype = opmath_dtype(graph.get_type(running))
     fresh = scaled(graph, cast(graph, now, dtype), momentum)
     kept = scaled(graph, cast(graph, running, dtype), 1 - momentum)
     return graph.make_node("Add", [kept, fresh])
@@ -185,10 +187,10 @@ def batch_norm_backward(
     """
     rank = rank_of(graph, input)
     axes = without([1], rank)
-    wide = wide_dtype(dtype_of(graph, input))
-    grad, x = cast(graph, grad_out, wide), cast(graph, input, wide)
+    compute_dtype = opmath_dtype(dtype_of(graph, input))
+    grad, x = cast(graph, grad_out, compute_dtype), cast(graph, input, compute_dtype)
     mean, inverse = _used_statistics(
-        graph, (running_mean, running_var), (save_mean, save_invstd), train, eps, wide
+        graph, (running_mean, running_var), (save_mean, save_invstd), train, eps, compute_dtype
     )
     away = graph.make_node("Sub", [x, per_channel(graph, mean, rank)])
     normal = graph.make_node("Mul", [away, per_channel(graph, inverse, rank)])
@@ -197,14 +199,14 @@ def batch_norm_backward(
     grad_input = None
     if output_mask[0]:
         if train:
-            count = const(graph, count_over(graph, input, axes), wide)
+            count = const(graph, count_over(graph, input, axes), compute_dtype)
             level = per_channel(graph, graph.make_node("Div", [total, count]), rank)
             slope = per_channel(graph, graph.make_node("Div", [along, count]), rank)
             left = graph.make_node("Sub", [grad, level])
             grad = graph.make_node("Sub", [left, graph.make_node("Mul", [normal, slope])])
         factor = inverse
         if weight is not None:
-            factor = graph.make_node("Mul", [inverse, cast(graph, weight, wide)])
+            factor = graph.make_node("Mul", [inverse, cast(graph, weight, compute_dtype)])
         grad_input = cast(
             graph, graph.make_node("Mul", [grad, per_channel(graph, factor, rank)]), res[0].dtype
         )
@@ -229,27 +231,29 @@ def layer_norm_backward(
     """aten::native_layer_norm_backward: gradients of input, weight and bias; None where the mask
     asks for none. The sums over rows are those of grad * weight and of grad * normal * weight."""
     make, rank = graph.make_node, rank_of(graph, input)
-    wide = wide_dtype(dtype_of(graph, input))
+    compute_dtype = opmath_dtype(dtype_of(graph, input))
     rows = rank - len(normalized_shape)
     inner = list(range(rows, rank))
-    grad, x, middle, inverse = (cast(graph, each, wide) for each in (grad_out, input, mean, rstd))
+    grad, x, middle, inverse = (
+        cast(graph, each, compute_dtype) for each in (grad_out, input, mean, rstd)
+    )
     normal = make("Mul", [make("Sub", [x, middle]), inverse])
     along = make("Mul", [grad, normal])
-    found: list[str | None] = [None, None, None]
+    result: list[str | None] = [None, None, None]
     if output_mask[0]:
-        gain = None if weight is None else cast(graph, weight, wide)
+        gain = None if weight is None else cast(graph, weight, compute_dtype)
         scaled_grad, scaled_along = (
             each if gain is None else make("Mul", [each, gain]) for each in (grad, along)
         )
         level, slope = (mean_over(graph, each, inner, True) for each in (scaled_grad, scaled_along))
         away = make("Sub", [make("Sub", [scaled_grad, level]), make("Mul", [normal, slope])])
-        found[0] = make("Mul", [away, inverse])
+        result[0] = make("Mul", [away, inverse])
     for place, each in ((1, along), (2, grad)):
         if output_mask[place]:
-            found[place] = summed_over(graph, each, list(range(rows)), False) if rows else each
+            result[place] = summed_over(graph, each, list(range(rows)), False) if rows else each
     kinds = (res[0].dtype, res[1].dtype, res[2].dtype)
     return tuple(  # type: ignore[return-value]
-        None if x is None else cast(graph, x, kind) for x, kind in zip(found, kinds, strict=True)
+        None if x is None else cast(graph, x, kind) for x, kind in zip(result, kinds, strict=True)
     )
 
 
@@ -307,7 +311,7 @@ def batch_norm_known(
 ) -> Result:
     """Batch norm of [N, C, ...] with known statistics [C]; parameters may have another float dtype
     than ``x``."""
-    dtype = wide_dtype(graph.get_type(x))
+    dtype = opmath_dtype(graph.get_type(x))
     shape = [dim_of(graph, x, 1)]
     parameters = [
         or_filled(graph, gain, shape, 1, dtype),
@@ -316,8 +320,8 @@ def batch_norm_known(
     ]
     spread, least = with_epsilon(graph, cast(graph, variance, dtype), eps)
     tensors = [cast(graph, x, dtype), *parameters, spread]
-    found = graph.make_node("BatchNormalization", tensors, epsilon=least)
-    return cast(graph, found, graph.get_type(x))
+    result = graph.make_node("BatchNormalization", tensors, epsilon=least)
+    return cast(graph, result, graph.get_type(x))
 
 
 def group_normalized(
@@ -325,7 +329,7 @@ def group_normalized(
 ) -> Results:
     """Group norm of [N, C, ...]: the normalised input, mean and 1/std of each group as [N, groups,
     1]."""
-    dtype = wide_dtype(graph.get_type(x))
+    dtype = opmath_dtype(graph.get_type(x))
     shape = list(shape_of(graph, x))
     rest = dims.prod(shape[1:]) // groups
     flat = reshape_to(graph, cast(graph, x, dtype), [shape[0], groups, rest])
@@ -335,9 +339,9 @@ def group_normalized(
         "Sqrt", [graph.make_node("Add", [variance, const(graph, eps, dtype)])]
     )
     inverse = graph.make_node("Reciprocal", [spread_out])
-    found = reshape_to(graph, graph.make_node("Mul", [away, inverse]), shape)
-    found = on_channels(graph, found, gain, shift)
-    return [cast(graph, found, graph.get_type(x)), mean, inverse]
+    result = reshape_to(graph, graph.make_node("Mul", [away, inverse]), shape)
+    result = on_channels(graph, result, gain, shift)
+    return [cast(graph, result, graph.get_type(x)), mean, inverse]
 
 
 def on_channels(graph: Graph, x: Result, gain: Result | None, shift: Result | None) -> Result:
@@ -368,11 +372,11 @@ def rows_normalized(
     variance = make("Div", [total, const(graph, dims.prod(normalized), dtype)])
     spread_out = make("Sqrt", [make("Add", [variance, const(graph, eps, dtype)])])
     inverse = make("Reciprocal", [spread_out])
-    found = make("Mul", [away, inverse])
+    result = make("Mul", [away, inverse])
     for op, parameter in (("Mul", gain), ("Add", shift)):
         if parameter is not None:
-            found = make(op, [found, cast(graph, parameter, dtype)])
-    return [found, mean, inverse]
+            result = make(op, [result, cast(graph, parameter, dtype)])
+    return [result, mean, inverse]
 
 
 def is_short_layer(normalized: SymInts) -> Bool:
@@ -402,12 +406,12 @@ def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
     )
     graph.set_shape(flat, (shape[0], groups, rest))
     ones, zeros = (consts(graph, [value] * groups, dtypes.float32) for value in (1.0, 0.0))
-    found = graph.make_node("InstanceNormalization", [flat, ones, zeros], epsilon=eps)
+    result = graph.make_node("InstanceNormalization", [flat, ones, zeros], epsilon=eps)
     if fixed:
-        return reshape_to(graph, found, shape)
-    found = graph.make_node("Reshape", [found, graph.make_node("Shape", [x])])
-    graph.set_shape(found, tuple(shape))
-    return found
+        return reshape_to(graph, result, shape)
+    result = graph.make_node("Reshape", [result, graph.make_node("Shape", [x])])
+    graph.set_shape(result, tuple(shape))
+    return result
 
 
 def rms_normalized(
@@ -424,8 +428,8 @@ def rms_normalized(
     axes = list(range(first, rank_of(graph, x)))
     square = mean_over(graph, graph.make_node("Mul", [x, x]), axes, True)
     shifted = graph.make_node("Add", [square, const(graph, eps, dtype)])
-    found = graph.make_node("Div", [x, graph.make_node("Sqrt", [shifted])])
-    return found if gain is None else graph.make_node("Mul", [found, cast(graph, gain, dtype)])
+    result = graph.make_node("Div", [x, graph.make_node("Sqrt", [shifted])])
+    return result if gain is None else graph.make_node("Mul", [result, cast(graph, gain, dtype)])
 
 
 def with_epsilon(graph: Graph, variance: Result, eps: Scalar) -> tuple[Result, float]:

@@ -18,7 +18,7 @@ from ortable.prelude.facts import (
     rank_of,
     static,
 )
-from ortable.prelude.shapes import counting
+from ortable.prelude.shapes import iota
 from ortable.prelude.values import as_scalar, as_vec, const, consts
 
 __all__ = [
@@ -45,7 +45,7 @@ def wrapped_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
             span = [each % have + less for each in range(-low, have + high)]
             index = consts(graph, span, dtypes.int64)
         else:
-            ramp = counting(graph, -before, size + before + after, 1)
+            ramp = iota(graph, -before, size + before + after, 1)
             index = graph.make_node("Mod", [ramp, as_vec(graph, size)])
             index = graph.make_node("Add", [index, as_vec(graph, cut)])
         x = graph.make_node("Gather", [x, index], axis=axis)
@@ -59,7 +59,7 @@ def edge_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
         before, after = pads[2 * place], pads[2 * place + 1]
         axis = rank_of(graph, x) - 1 - place
         size = dim_of(graph, x, axis)
-        ramp = counting(graph, -before, size + before + after, 1)
+        ramp = iota(graph, -before, size + before + after, 1)
         least, most = const(graph, 0, dtypes.int64), as_scalar(graph, size - 1)
         index = graph.make_node("Min", [graph.make_node("Max", [ramp, least]), most])
         x = graph.make_node("Gather", [x, index], axis=axis)

@@ -38,11 +38,11 @@ __all__ = [
 
 def leaky(graph: Graph, x: Result, slope: Float) -> Result:
     """``x`` where it is positive, else ``x`` times the slope."""
-    kind = graph.get_type(x)
-    if kind != dtypes.float64:
+    dtype = graph.get_type(x)
+    if dtype != dtypes.float64:
         return graph.make_node("LeakyRelu", [x], alpha=slope)
-    positive = graph.make_node("Greater", [x, const(graph, 0, kind)])
-    low = graph.make_node("Mul", [x, const(graph, slope, kind)])
+    positive = graph.make_node("Greater", [x, const(graph, 0, dtype)])
+    low = graph.make_node("Mul", [x, const(graph, slope, dtype)])
     return graph.make_node("Where", [positive, x, low])
 
 
@@ -50,17 +50,17 @@ def close_to(graph: Graph, x: Result, y: Result, rtol: Float, atol: Float, nan_t
     """torch.isclose of two results of one dtype: equal, or ``|x - y| <= atol + rtol * |y|``, both
     finite."""
     make, dtype = graph.make_node, graph.get_type(x)
-    wide = dtype if dtypes.is_float_type(dtype) else dtypes.float64
-    a, b = cast(graph, x, wide), cast(graph, y, wide)
+    compute_dtype = dtype if dtypes.is_float_type(dtype) else dtypes.float64
+    a, b = cast(graph, x, compute_dtype), cast(graph, y, compute_dtype)
     gap = make("Abs", [make("Sub", [a, b])])
-    slack = make("Mul", [const(graph, rtol, wide), make("Abs", [b])])
-    near = make("LessOrEqual", [gap, make("Add", [const(graph, atol, wide), slack])])
+    slack = make("Mul", [const(graph, rtol, compute_dtype), make("Abs", [b])])
+    near = make("LessOrEqual", [gap, make("Add", [const(graph, atol, compute_dtype), slack])])
     finite = make("Not", [make("IsInf", [gap])])
-    found = make("Or", [make("Equal", [x, y]), make("And", [near, finite])])
+    result = make("Or", [make("Equal", [x, y]), make("And", [near, finite])])
     if not nan_too:
-        return found
+        return result
     both = make("And", [make("IsNaN", [a]), make("IsNaN", [b])])
-    return make("Or", [found, both])
+    return make("Or", [result, both])
 
 
 def is_nan(graph: Graph, x: Result | None) -> Bool:
@@ -100,8 +100,8 @@ def truncated(graph: Graph, x: Result) -> Result:
 def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
     """``a / b`` rounded towards zero, both of one dtype; ints stay ints and exact."""
     dtype = graph.get_type(a)
-    found = graph.make_node("Div", [opmath(graph, a), opmath(graph, b)])
-    return cast(graph, truncated(graph, found), dtype)
+    result = graph.make_node("Div", [opmath(graph, a), opmath(graph, b)])
+    return cast(graph, truncated(graph, result), dtype)
 
 
 def floor_quotient(graph: Graph, a: Result, b: Result) -> Result:
@@ -169,14 +169,14 @@ def int_power(graph: Graph, x: Result, times: Int) -> Result:
     """
     if times == 0:
         return filled_like(graph, x, 1, graph.get_type(x))
-    found: str | None = None
+    result: str | None = None
     while times:
         if times & 1:
-            found = x if found is None else graph.make_node("Mul", [found, x])
+            result = x if result is None else graph.make_node("Mul", [result, x])
         times >>= 1
         x = graph.make_node("Mul", [x, x]) if times else x
-    assert found is not None
-    return found
+    assert result is not None
+    return result
 
 
 def expm1_of(graph: Graph, x: Result) -> Result:

@@ -26,18 +26,18 @@ from ortable.prelude.facts import (
     Results,
     SymInt,
     SymInts,
+    broadcast_ints,
+    dtype_min,
     is_static,
-    lowest,
     rank_of,
     shape_of,
-    spread,
     static,
 )
-from ortable.prelude.indexing import put_elements
+from ortable.prelude.indexing import scatter_elements
 from ortable.prelude.pointwise import scaled
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
-from ortable.prelude.shapes import counting, zeros_of
+from ortable.prelude.shapes import iota, zeros_of
 from ortable.prelude.values import (
     as_vec,
     cast,
@@ -82,7 +82,11 @@ def avg_pool2d_backward(
     divisor_override: int | None,
 ) -> str:
     """aten::avg_pool2d_backward for [N, C, H, W] or [C, H, W]."""
-    window = (spread(kernel_size, 2), spread(stride, 2) if stride else [], spread(padding, 2))
+    window = (
+        broadcast_ints(kernel_size, 2),
+        broadcast_ints(stride, 2) if stride else [],
+        broadcast_ints(padding, 2),
+    )
     counted = (ceil_mode, count_include_pad, divisor_override)
     return _mean_gradient(graph, grad_output, self, window, counted)
 
@@ -100,7 +104,11 @@ def avg_pool3d_backward(
     divisor_override: int | None,
 ) -> str:
     """aten::avg_pool3d_backward for [N, C, D, H, W] or [C, D, H, W]."""
-    window = (spread(kernel_size, 3), spread(stride, 3) if stride else [], spread(padding, 3))
+    window = (
+        broadcast_ints(kernel_size, 3),
+        broadcast_ints(stride, 3) if stride else [],
+        broadcast_ints(padding, 3),
+    )
     counted = (ceil_mode, count_include_pad, divisor_override)
     return _mean_gradient(graph, grad_output, self, window, counted)
 
@@ -165,7 +173,7 @@ def put_in_planes(graph: Graph, shape: SymInts, n: Int, index: Result, values: R
     windows = [*lead, dims.prod(shape_of(graph, index)[-n:])]
     zeros = zeros_of(graph, [*lead, dims.prod(shape[-n:])], own)
     places, parts = reshape_to(graph, index, windows), reshape_to(graph, values, windows)
-    return reshape_to(graph, put_elements(graph, zeros, len(lead), places, parts, "add"), shape)
+    return reshape_to(graph, scatter_elements(graph, zeros, len(lead), places, parts, "add"), shape)
 
 
 def divisible(sizes: SymInts, parts: SymInts) -> Bool:
@@ -208,22 +216,22 @@ def pooled_max(
         tables = pool_tables(graph, x, sizes, kernel, steps, pads, spacing)
         return window_max(graph, x, tables, sizes, indexed)
     extra = [0] if rank_of(graph, x) == n + 1 else []
-    wide = {
+    compute_dtype = {
         dtypes.int16: dtypes.float64,
         dtypes.int32: dtypes.float64,
         dtypes.bfloat16: dtypes.float32,
     }.get(own, own)
-    window = spread(kernel, n)
+    window = broadcast_ints(kernel, n)
     attributes = {
         "kernel_shape": window,
-        "strides": spread(steps, n) if steps else window,
-        "pads": spread(pads, n) * 2,
-        "dilations": spread(spacing, n),
+        "strides": broadcast_ints(steps, n) if steps else window,
+        "pads": broadcast_ints(pads, n) * 2,
+        "dilations": broadcast_ints(spacing, n),
         "ceil_mode": int(ceil),
     }
-    batched = unsqueezed(graph, cast(graph, x, wide), extra)
-    found = graph.make_node("MaxPool", [batched], 2 if indexed else 1, **attributes)
-    values, places = found if indexed else (found, None)
+    batched = unsqueezed(graph, cast(graph, x, compute_dtype), extra)
+    result = graph.make_node("MaxPool", [batched], 2 if indexed else 1, **attributes)
+    values, places = result if indexed else (result, None)
     if dtypes.is_float_type(own) and not _is_dequantized(graph, x):
         if not indexed and not ceil and _suits_blocks(graph, batched, n):
             values = _with_nan_in_blocks(graph, batched, values, attributes)
@@ -317,11 +325,11 @@ def pooled_mean(
         tables = pool_tables(graph, x, sizes, kernel, steps, pads, [1])
         return window_mean(graph, x, tables, sizes, padded, divisor)
     extra = [0] if rank_of(graph, x) == n + 1 else []
-    wide = dtypes.float32 if own == dtypes.bfloat16 else own
-    window, before = spread(kernel, n), spread(pads, n)
-    strides = spread(steps, n) if steps else window
+    compute_dtype = dtypes.float32 if own == dtypes.bfloat16 else own
+    window, before = broadcast_ints(kernel, n), broadcast_ints(pads, n)
+    strides = broadcast_ints(steps, n) if steps else window
     beyond = _beyond(shape_of(graph, x)[-n:], window, strides, before) if ceil else [0] * n
-    value = unsqueezed(graph, cast(graph, x, wide), extra)
+    value = unsqueezed(graph, cast(graph, x, compute_dtype), extra)
     counted = padded or divisor is not None
     if counted and divisor is None and any(beyond):
         # the padding becomes part of the input, so that only what lies beyond it is left out of the
@@ -331,7 +339,7 @@ def pooled_mean(
         before, ends, counted = [0] * n, beyond, False
     else:
         ends = [pad + more for pad, more in zip(before, beyond, strict=True)]
-    found = graph.make_node(
+    result = graph.make_node(
         "AveragePool",
         [value],
         kernel_shape=window,
@@ -340,8 +348,8 @@ def pooled_mean(
         count_include_pad=int(counted),
     )
     if divisor is not None:
-        found = scaled(graph, found, math.prod(window) / divisor)
-    return squeezed(graph, cast(graph, found, own), extra)
+        result = scaled(graph, result, math.prod(window) / divisor)
+    return squeezed(graph, cast(graph, result, own), extra)
 
 
 def _area(sizes: SymInts) -> SymInt:
@@ -353,11 +361,11 @@ def _area(sizes: SymInts) -> SymInt:
 
 def _beyond(sizes: SymInts, window: Ints, strides: Ints, pads: Ints) -> Ints:
     """How far the last window reaches past the padding, per axis."""
-    found = []
+    result = []
     for size, k, step, pad in zip(static(sizes), window, strides, pads, strict=True):
         count = _window_count(size, k, step, pad, True)
-        found.append(max((count - 1) * step + k - size - 2 * pad, 0))
-    return found
+        result.append(max((count - 1) * step + k - size - 2 * pad, 0))
+    return result
 
 
 def pooled_sizes(
@@ -371,10 +379,10 @@ def pooled_sizes(
     ceil: Bool,
 ) -> SymInts:
     """How many windows fit along each of the last ``n`` dimensions."""
-    window = spread(kernel, n)
-    strides = spread(steps, n) if steps else window
-    reach = [gap * (k - 1) + 1 for k, gap in zip(window, spread(spacing, n), strict=True)]
-    given = zip(shape_of(graph, x)[-n:], reach, strides, spread(pads, n), strict=True)
+    window = broadcast_ints(kernel, n)
+    strides = broadcast_ints(steps, n) if steps else window
+    reach = [gap * (k - 1) + 1 for k, gap in zip(window, broadcast_ints(spacing, n), strict=True)]
+    given = zip(shape_of(graph, x)[-n:], reach, strides, broadcast_ints(pads, n), strict=True)
     return [_window_count(*each, ceil) for each in given]
 
 
@@ -414,16 +422,16 @@ def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> R
         parts = quotients(have, sizes)
         return pooled_mean(graph, x, n, parts, parts, [0], False, False, None)
     if not is_static(have):
-        wide = cast(graph, x, wide_dtype(own))
+        wide = cast(graph, x, opmath_dtype(own))
         tables = even_tables(graph, wide, sizes)
         if largest:
             return cast(graph, window_max(graph, wide, tables, sizes, False)[0], own)
         return cast(graph, window_mean(graph, wide, tables, sizes, False, None), own)
-    found = _over(graph, x, ones, largest) if ones else x
+    result = _over(graph, x, ones, largest) if ones else x
     for place, size in enumerate(sizes):
         if first + place not in ones and not (have[place] is size or have[place] == size):
-            found = _in_regions(graph, found, first + place, static(size), largest)
-    return found
+            result = _in_regions(graph, result, first + place, static(size), largest)
+    return result
 
 
 def _over(graph: Graph, x: str, axes: Ints, largest: bool) -> str:
@@ -452,7 +460,7 @@ def even_tables(graph: Graph, x: Result, sizes: SymInts) -> Any:
         make, one = graph.make_node, const(graph, 1, dtypes.int64)
         start, end = (unsqueezed(graph, each, [1]) for each in even_ends(graph, size, count))
         longest = dims.ceildiv(size, count) + (0 if _divides(size, count) else 1)
-        places = make("Add", [start, counting(graph, 0, longest, 1)])
+        places = make("Add", [start, iota(graph, 0, longest, 1)])
         inside = make("Less", [places, end])
         last = make("Sub", [end, one])
         tables.append((make("Min", [places, last]), inside, make("Sub", [end, start])))
@@ -468,14 +476,18 @@ def pool_tables(
 ) -> Any:
     """The windows of a pool that gives ``sizes``; the third part counts elements and padding."""
     n, tables = len(sizes), []
-    window = spread(kernel, n)
-    strides = spread(steps, n) if steps else window
-    have, before, gaps = shape_of(graph, x)[-n:], spread(pads, n), spread(spacing, n)
+    window = broadcast_ints(kernel, n)
+    strides = broadcast_ints(steps, n) if steps else window
+    have, before, gaps = (
+        shape_of(graph, x)[-n:],
+        broadcast_ints(pads, n),
+        broadcast_ints(spacing, n),
+    )
     given = zip(have, sizes, window, strides, before, gaps,
                 strict=True)  # fmt: skip
     for size, count, k, step, pad, gap in given:
         make, zero = graph.make_node, const(graph, 0, dtypes.int64)
-        start = unsqueezed(graph, counting(graph, -pad, count, step), [1])
+        start = unsqueezed(graph, iota(graph, -pad, count, step), [1])
         places = make(
             "Add", [start, consts(graph, [gap * each for each in range(k)], dtypes.int64)]
         )
@@ -500,20 +512,20 @@ def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bo
     dtype, make = graph.get_type(x), graph.make_node
     lead = list(shape_of(graph, x))[: -len(sizes)]
     values, places, inside = _windows(graph, x, tables)
-    values = make("Where", [inside, values, const(graph, lowest(dtype), dtype)])
+    values = make("Where", [inside, values, const(graph, dtype_min(dtype), dtype)])
     if not indexed:
-        found = reduced_extreme(graph, values, [len(lead) + 1], False, True)
-        return [reshape_to(graph, found, [*lead, *sizes])]
+        result = reduced_extreme(graph, values, [len(lead) + 1], False, True)
+        return [reshape_to(graph, result, [*lead, *sizes])]
     best = _last_best(graph, values, len(lead) + 1)
     top = make("GatherElements", [values, best], axis=len(lead) + 1)
     each = make("Shape", [places], start=1)
-    rows = counting(graph, 0, dims.prod(sizes), 1)
+    rows = iota(graph, 0, dims.prod(sizes), 1)
     flat = make(
         "Add", [make("Mul", [rows, each]), make("Squeeze", [best, _axes(graph, len(lead) + 1)])]
     )
     whole = make("Reshape", [places, consts(graph, [-1], dtypes.int64)])
     at = make("Gather", [whole, flat], axis=0)
-    return [reshape_to(graph, found, [*lead, *sizes]) for found in (top, at)]
+    return [reshape_to(graph, result, [*lead, *sizes]) for result in (top, at)]
 
 
 def _last_best(graph: Graph, values: str, axis: int) -> str:
@@ -522,9 +534,9 @@ def _last_best(graph: Graph, values: str, axis: int) -> str:
     if not dtypes.is_float_type(dtype):
         one = consts(graph, [1], dtypes.int64)
         return str(make("TopK", [cast(graph, values, dtypes.int64), one], 2, axis=axis)[1])
-    wide = values if dtype == dtypes.float64 else cast(graph, values, dtypes.float32)
-    first = make("ArgMax", [wide], axis=axis)
-    wrong = cast(graph, make("IsNaN", [wide]), dtypes.uint8)
+    compute_dtype = values if dtype == dtypes.float64 else cast(graph, values, dtypes.float32)
+    first = make("ArgMax", [compute_dtype], axis=axis)
+    wrong = cast(graph, make("IsNaN", [compute_dtype]), dtypes.uint8)
     lost = make("ArgMax", [wrong], axis=axis, select_last_index=1)
     some = make("ReduceMax", [wrong, _axes(graph, axis)], keepdims=1)
     return str(make("Where", [cast(graph, some, dtypes.boolean), lost, first]))
@@ -581,13 +593,13 @@ def _windows(graph: Graph, x: str, tables: Any) -> tuple[str, str, str]:
 
 def _crossed(graph: Graph, parts: list[str], op: str) -> str:
     """[o0, o1, ..., k0, k1, ...] from one [o, k] an axis."""
-    n, found = len(parts), None
+    n, result = len(parts), None
     for axis, part in enumerate(parts):
         others = [place for place in range(2 * n) if place not in (axis, n + axis)]
         wide = unsqueezed(graph, part, others)
-        found = wide if found is None else graph.make_node(op, [found, wide])
-    assert found is not None
-    return found
+        result = wide if result is None else graph.make_node(op, [result, wide])
+    assert result is not None
+    return result
 
 
 def pooled_fractional(
@@ -600,7 +612,7 @@ def pooled_fractional(
     ``samples`` hold u for every plane, [N, C, axes] (Graham, Fractional max-pooling, 2014).
     """
     make, n = graph.make_node, len(sizes)
-    shape, kind = list(shape_of(graph, x)), graph.get_type(samples)
+    shape, dtype = list(shape_of(graph, x)), graph.get_type(samples)
     lead = shape[: len(shape) - n]
     planes, area = dims.prod(lead), dims.prod(shape[len(shape) - n :])
     drawn = reshape_to(graph, samples, [planes, n])
@@ -613,9 +625,9 @@ def pooled_fractional(
         end = const(graph, size - k, dtypes.int64)
         starts = make("Expand", [end, consts(graph, [1, 1], dtypes.int64)])
         if count > 1:
-            width = make("Sub", [const(graph, size, kind), const(graph, k, kind)])
-            step = make("Div", [width, const(graph, count - 1, kind)])
-            ramp = consts(graph, list(range(count - 1)), kind)
+            width = make("Sub", [const(graph, size, dtype), const(graph, k, dtype)])
+            step = make("Div", [width, const(graph, count - 1, dtype)])
+            ramp = consts(graph, list(range(count - 1)), dtype)
             first = _whole(graph, make("Mul", [make("Add", [ramp, u]), step]))
             moved = make("Sub", [first, _whole(graph, make("Mul", [u, step]))])
             column_of = make(
@@ -638,8 +650,8 @@ def pooled_fractional(
     values = make("GatherElements", [reshape_to(graph, x, [planes, area]), table], axis=1)
     values, table = (reshape_to(graph, part, [planes, windows, each]) for part in (values, table))
     best = _last_best(graph, values, 2)
-    found = [make("GatherElements", [part, best], axis=2) for part in (values, table)]
-    return [reshape_to(graph, part, [*lead, *sizes]) for part in found]
+    result = [make("GatherElements", [part, best], axis=2) for part in (values, table)]
+    return [reshape_to(graph, part, [*lead, *sizes]) for part in result]
 
 
 def _whole(graph: Graph, x: str) -> str:
@@ -653,5 +665,5 @@ def unpooled(graph: Graph, x: Result, indices: Result, sizes: SymInts) -> Result
     lead, space = list(shape_of(graph, x))[:-n], list(shape_of(graph, x))[-n:]
     planes = zeros_of(graph, [*lead, dims.prod(sizes)], graph.get_type(x))
     flat = [reshape_to(graph, each, [*lead, dims.prod(space)]) for each in (indices, x)]
-    found = make("ScatterElements", [planes, *flat], axis=len(lead))
-    return reshape_to(graph, found, [*lead, *sizes])
+    result = make("ScatterElements", [planes, *flat], axis=len(lead))
+    return reshape_to(graph, result, [*lead, *sizes])

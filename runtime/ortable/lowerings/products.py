@@ -19,7 +19,7 @@ from ortable.prelude.facts import (
     dim_of,
     rank_of,
 )
-from ortable.prelude.shapes import counting
+from ortable.prelude.shapes import iota
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, cast, const, consts, filled, unsqueezed
 
@@ -38,7 +38,7 @@ def in_group(graph: Graph, ends: Result, size: SymInt) -> Result:
     zero = consts(graph, [0], dtypes.int64)
     before = graph.make_node("Slice", [last, zero, consts(graph, [-1], dtypes.int64)])
     first = graph.make_node("Concat", [zero, before], axis=0)
-    places = counting(graph, 0, size, 1)
+    places = iota(graph, 0, size, 1)
     behind = graph.make_node("GreaterOrEqual", [places, unsqueezed(graph, first, [1])])
     ahead = graph.make_node("Less", [places, unsqueezed(graph, last, [1])])
     return graph.make_node("And", [behind, ahead])
@@ -81,13 +81,13 @@ def einsum_product(graph: Graph, tensors: Results, equation: Str) -> Result:
     if "..." in equation and "..." not in right:
         text = _without_ellipsis(terms, [rank_of(graph, x) for x in xs], right)
         terms = text.partition("->")[0].split(",")
-    gone: list[list[str]] = [[] for _ in terms]
+    dropped: list[list[str]] = [[] for _ in terms]
     for letter in sorted(set("".join(terms)) - set(right) - {"."}):
         places = [place for place, term in enumerate(terms) if letter in term]
         wide = [at for at in places if not _is_one(graph, xs[at], terms[at], letter)]
         for place in places if len(wide) <= 1 else []:
-            gone[place].append(letter)
-    for place, letters in enumerate(gone):
+            dropped[place].append(letter)
+    for place, letters in enumerate(dropped):
         xs[place], terms[place] = _added(graph, xs[place], terms[place], letters)
     if len(xs) == 1 and terms[0] == right:
         return xs[0]
@@ -130,11 +130,11 @@ def _without_ellipsis(terms: list[str], ranks: Ints, right: str) -> str:
     if longest > len(free):
         raise UnsupportedCase("einsum with more subscripts than letters")
     batch = "".join(free[:longest])
-    found = []
+    result = []
     for term, rank in zip(terms, ranks, strict=True):
         length = rank - len(term.replace("...", ""))
-        found.append(term.replace("...", batch[longest - length :]))
-    return ",".join(found) + "->" + right.replace("...", batch)
+        result.append(term.replace("...", batch[longest - length :]))
+    return ",".join(result) + "->" + right.replace("...", batch)
 
 
 def without_product(graph: Graph, x: Result, beta: Scalar, sizes: SymInts) -> Result:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ortable import dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
-from ortable.prelude.indexing import sorted_places
-from ortable.prelude.shapes import as_flat, stretched
+from ortable.prelude.indexing import argsort
+from ortable.prelude.shapes import as_flat, expanded
 from ortable.prelude.values import (
     as_vec,
     at_least_1d,
@@ -60,20 +60,20 @@ def _quantile(
     order = [each for each in range(rank_of(graph, rows)) if each != axis] + [axis]
     rows = permuted(graph, rows, order)
     last = len(order) - 1
-    ordered = make("GatherElements", [rows, sorted_places(graph, rows, last)], axis=last)
+    ordered = make("GatherElements", [rows, argsort(graph, rows, last)], axis=last)
     single = not isinstance(q, str) or rank_of(graph, q) == 0
     wanted = at_least_1d(graph, q) if isinstance(q, str) else consts(graph, [q], dtype)
     places = _places(graph, ordered, wanted, skip_nan)
-    found = _between(graph, ordered, places, how)
+    result = _between(graph, ordered, places, how)
     # found is [others, quantiles]
     if dim is None:
-        found = unsqueezed(graph, found, list(range(rank))) if keepdim else found
+        result = unsqueezed(graph, result, list(range(rank))) if keepdim else result
     elif keepdim and rank:
-        found = unsqueezed(graph, found, [axis])
-    wide = rank_of(graph, found)
+        result = unsqueezed(graph, result, [axis])
+    wide = rank_of(graph, result)
     if single:
-        return squeezed(graph, found, [wide - 1])
-    return permuted(graph, found, [wide - 1, *range(wide - 1)])
+        return squeezed(graph, result, [wide - 1])
+    return permuted(graph, result, [wide - 1, *range(wide - 1)])
 
 
 def _places(graph: Graph, ordered: str, q: str, skip_nan: bool) -> str:
@@ -94,7 +94,7 @@ def _between(graph: Graph, ordered: str, places: str, how: str) -> str:
     make, dtype = graph.make_node, graph.get_type(ordered)
     last = rank_of(graph, ordered) - 1
     sizes = [*shape_of(graph, ordered)[:-1], dim_of(graph, places, -1)]
-    places = stretched(graph, places, sizes)
+    places = expanded(graph, places, sizes)
     rounding = {"lower": "Floor", "higher": "Ceil", "nearest": "Round"}.get(how, "Floor")
     first = make(rounding, [places])
     below = make("GatherElements", [ordered, cast(graph, first, dtypes.int64)], axis=last)

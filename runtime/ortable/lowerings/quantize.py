@@ -21,12 +21,12 @@ from ortable.prelude.facts import (
     Results,
     SymInts,
     dim_of,
-    highest,
-    lowest,
+    dtype_max,
+    dtype_min,
     rank_of,
     shape_of,
 )
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.quantized import before_widening, constant_array
 from ortable.prelude.values import cast, const, reshape_to
 
@@ -57,17 +57,17 @@ def fake_quantized(
 
     ``narrow``: the way back is computed in the dtype of ``factor``, whatever that of ``x``.
     """
-    make, kind = graph.make_node, wide_dtype(graph.get_type(x))
-    inverse = cast(graph, make("Div", [const(graph, 1, graph.get_type(factor)), factor]), kind)
-    zero, back = cast(graph, zero, kind), graph.get_type(factor) if narrow else kind
-    bounds = [const(graph, low, kind), const(graph, high, kind)]
-    rounded = make("Round", [make("Mul", [cast(graph, x, kind), inverse])])
+    make, dtype = graph.make_node, opmath_dtype(graph.get_type(x))
+    inverse = cast(graph, make("Div", [const(graph, 1, graph.get_type(factor)), factor]), dtype)
+    zero, back = cast(graph, zero, dtype), graph.get_type(factor) if narrow else dtype
+    bounds = [const(graph, low, dtype), const(graph, high, dtype)]
+    rounded = make("Round", [make("Mul", [cast(graph, x, dtype), inverse])])
     codes = make("Add", [rounded, zero])
     shifted = make("Sub", [make("Clip", [codes, *bounds]), zero])
-    found = make("Mul", [cast(graph, shifted, back), cast(graph, factor, back)])
-    found = cast(graph, found, graph.get_type(x))
+    result = make("Mul", [cast(graph, shifted, back), cast(graph, factor, back)])
+    result = cast(graph, result, graph.get_type(x))
     outside = make("Or", [make("Less", [codes, bounds[0]]), make("Greater", [codes, bounds[1]])])
-    return [found, make("Not", [outside])]
+    return [result, make("Not", [outside])]
 
 
 def float32_below(value: Float) -> Float:
@@ -115,7 +115,7 @@ def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
     in a QuantizeLinear and begin with a DequantizeLinear, whatever is between.
     """
     dtype = graph.get_type(codes)
-    if low <= lowest(dtype) and high >= highest(dtype):
+    if low <= dtype_min(dtype) and high >= dtype_max(dtype):
         return codes
     bounds = [const(graph, low, dtype), const(graph, high, dtype)]
     return graph.make_node("Clip", [codes, *bounds])

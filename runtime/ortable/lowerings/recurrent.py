@@ -191,7 +191,7 @@ def _run(
         first = layer * directions * per_direction
         weights = params[first : first + directions * per_direction]
         tensors = _onnx_weights(graph, weights, per_direction, directions, hidden, network.gates)
-        found = graph.make_node(
+        result = graph.make_node(
             network.op_type,
             [x, *tensors, None, *(start[layer] for start in starts)],
             1 + len(states),
@@ -202,9 +202,9 @@ def _run(
         own = [start[layer] for start in starts]
         backward = (network.attributes.get("direction") == "reverse", True)[:directions]
         shape = Layer(x, tensors, own, len(network.gates), hidden, backward)
-        found = with_nan(graph, shape, found)
-        x = _join_directions(graph, found[0], directions, hidden)
-        for kept, state in zip(last, found[1:], strict=True):
+        result = with_nan(graph, shape, result)
+        x = _join_directions(graph, result[0], directions, hidden)
+        for kept, state in zip(last, result[1:], strict=True):
             kept.append(state)
     if network.batch_first:
         x = graph.make_node("Transpose", [x], perm=[1, 0, 2])
@@ -275,7 +275,7 @@ def _projected_direction(
         hidden,
         network.gates,
     )
-    found = graph.make_node(
+    result = graph.make_node(
         network.op_type,
         [fed, *tensors, None, None, start[1]],
         3,
@@ -291,11 +291,11 @@ def _projected_direction(
         (direction == 1,),
         _stack(graph, [product]),
     )
-    found = with_nan(graph, layer, found)
+    result = with_nan(graph, layer, result)
     projection = graph.make_node("Transpose", [w_hr], perm=[1, 0])
-    output = graph.make_node("Squeeze", [found[0], consts(graph, [1], dtypes.int64)])
-    h_n = graph.make_node("MatMul", [found[1], projection])
-    return graph.make_node("MatMul", [output, projection]), h_n, found[2]
+    output = graph.make_node("Squeeze", [result[0], consts(graph, [1], dtypes.int64)])
+    h_n = graph.make_node("MatMul", [result[1], projection])
+    return graph.make_node("MatMul", [output, projection]), h_n, result[2]
 
 
 def _without_nan(graph: Graph, weight: str) -> str:
@@ -353,10 +353,10 @@ def _join_directions(graph: Graph, output: str, directions: int, hidden: Dim) ->
     if directions == 1:
         return graph.make_node("Squeeze", [output, consts(graph, [1], dtypes.int64)])
     steps, _, batch, _ = shape_of(graph, output)
-    turned = graph.make_node("Transpose", [output], perm=[0, 2, 1, 3])
+    transposed = graph.make_node("Transpose", [output], perm=[0, 2, 1, 3])
     if isinstance(steps, int) and isinstance(batch, int):
-        return reshape_to(graph, turned, [steps, batch, hidden * directions])
-    return graph.make_node("Reshape", [turned, as_vec(graph, [0, 0, -1])])
+        return reshape_to(graph, transposed, [steps, batch, hidden * directions])
+    return graph.make_node("Reshape", [transposed, as_vec(graph, [0, 0, -1])])
 
 
 def gate_parts(graph: Graph, x: Result, count: Int) -> Results:

@@ -50,11 +50,11 @@ def with_nan(graph: Graph, layer: Layer, results: Sequence[str]) -> list[str]:
         rows = [_traces(graph, layer.later), consts(graph, [1], dtypes.int64)]
         later = _total(graph, [later, graph.make_node("ReduceSum", rows, keepdims=1)])
     steps, last = _steps(graph, layer, start, later)
-    found = [_total(graph, [results[0], steps, units])]
+    result = [_total(graph, [results[0], steps, units])]
     for place, state in enumerate(results[1:]):
         own = units if place == 0 else _without_output_gate(graph, gates)
-        found.append(_total(graph, [state, last, own]))
-    return found
+        result.append(_total(graph, [state, last, own]))
+    return result
 
 
 def _total(graph: Graph, parts: Sequence[str]) -> str:
@@ -75,16 +75,16 @@ def _gates(graph: Graph, layer: Layer) -> str:
     make, directions = graph.make_node, len(layer.backward)
     sizes = [directions, layer.gates, layer.hidden]
     rows = [_traces(graph, each) for each in layer.weights[:2] if each is not None]
-    found = make("Reshape", [_total(graph, rows), consts(graph, sizes, dtypes.int64)])
+    result = make("Reshape", [_total(graph, rows), consts(graph, sizes, dtypes.int64)])
     bias = layer.weights[2]
     if bias is None:
-        return str(found)
+        return str(result)
     zero = const_like(graph, 0, bias)
     pairs = make("Reshape", [
         make("Clip", [bias, zero, zero]), consts(graph, [directions, 2, *sizes[1:]], dtypes.int64)
     ])  # fmt: skip
     both = make("ReduceSum", [pairs, consts(graph, [1], dtypes.int64)], keepdims=0)
-    return str(make("Add", [found, both]))
+    return str(make("Add", [result, both]))
 
 
 def _without_output_gate(graph: Graph, gates: str) -> str:
@@ -109,10 +109,10 @@ def _steps(graph: Graph, layer: Layer, start: str, later: str) -> tuple[str, str
             make("CumSum", [make("Add", [seen, each]), axis], exclusive=place, reverse=turn)
             for place, each in enumerate(own)
         ]
-        found = make("Add", summed)
-        steps.append(found)
+        result = make("Add", summed)
+        steps.append(result)
         edges = (0, 1) if backward else (-1, _END)
-        ends.append(squeezed(graph, sliced(graph, found, 0, *edges), [0]))
+        ends.append(squeezed(graph, sliced(graph, result, 0, *edges), [0]))
     if len(steps) == 1:
         return str(steps[0]), str(ends[0])
     return str(make("Concat", steps, axis=1)), str(make("Concat", ends, axis=0))

@@ -32,8 +32,8 @@ __all__ = [
     "distance_slope",
     "extreme_index",
     "mean_over",
+    "mean_var",
     "product_over",
-    "spread_over",
 ]
 
 
@@ -50,15 +50,15 @@ def distance_slope(graph: Graph, away: Result, dist: Result, grad: Result, p: Fl
         most = make("Equal", [size, dist])
         return make("Where", [most, make("Mul", [grad, sign]), zero])
     if p == 2:
-        found = make("Div", [make("Mul", [grad, away]), dist])
+        result = make("Div", [make("Mul", [grad, away]), dist])
     else:
         steep = const_like(graph, p - 1, away)
         part = make("Mul", [make("Mul", [sign, make("Pow", [size, steep])]), grad])
-        found = make("Div", [part, make("Pow", [dist, steep])])
+        result = make("Div", [part, make("Pow", [dist, steep])])
     lost = make("Equal", [dist, zero])
     if p < 1:
         lost = make("Or", [lost, make("Equal", [away, zero])])
-    return make("Where", [lost, zero, found])
+    return make("Where", [lost, zero, result])
 
 
 def extreme_index(graph: Graph, x: Result, axis: Int, keepdim: Bool, largest: Bool) -> Result:
@@ -70,35 +70,35 @@ def extreme_index(graph: Graph, x: Result, axis: Int, keepdim: Bool, largest: Bo
     if dtype in (dtypes.int16, dtypes.bfloat16, dtypes.float16):
         # ONNX allows them, ONNX Runtime has no kernel; the wider type orders them alike
         value = cast(graph, x, dtypes.int32 if dtype == dtypes.int16 else dtypes.float32)
-    found = graph.make_node(op, [value], axis=axis, keepdims=int(keepdim))
+    result = graph.make_node(op, [value], axis=axis, keepdims=int(keepdim))
     if not dtypes.is_float_type(dtype):
-        return found
+        return result
     lost = nan_bytes(graph, x)
     first = graph.make_node("ArgMax", [lost], axis=axis, keepdims=int(keepdim))
     some = graph.make_node(
         "ReduceMax", [lost, consts(graph, [axis], dtypes.int64)], keepdims=int(keepdim)
     )
-    return graph.make_node("Where", [cast(graph, some, dtypes.boolean), first, found])
+    return graph.make_node("Where", [cast(graph, some, dtypes.boolean), first, result])
 
 
 def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The mean of floats over non-negative ``axes``; NaN for no elements, where ONNX Runtime's
     ReduceMean gives 0."""
-    kind = graph.get_type(x)
+    dtype = graph.get_type(x)
     if not axes:
         return x
-    if kind in (dtypes.float16, dtypes.bfloat16):
-        return cast(graph, mean_over(graph, cast(graph, x, dtypes.float32), axes, keepdim), kind)
+    if dtype in (dtypes.float16, dtypes.bfloat16):
+        return cast(graph, mean_over(graph, cast(graph, x, dtypes.float32), axes, keepdim), dtype)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     if count >= 1 and is_static(count) and not is_long_sum(graph, x, axes):
         over = consts(graph, axes, dtypes.int64)
         return graph.make_node("ReduceMean", [x, over], keepdims=int(keepdim))
     total = float_sum(graph, x, axes, keepdim, False)
     mean = graph.make_node("Div", [total, const(graph, count, graph.get_type(total))])
-    return cast(graph, mean, kind)
+    return cast(graph, mean, dtype)
 
 
-def spread_over(
+def mean_var(
     graph: Graph, x: Result, axes: Ints, correction: Scalar | None, keepdim: Bool
 ) -> Results:
     """[mean, variance] of floats over non-negative ``axes``, both in float64, in which torch
@@ -110,37 +110,40 @@ def spread_over(
     total = summed_over(graph, graph.make_node("Mul", [away, away]), axes, keepdim)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     less = 1 if correction is None else correction
-    return [mean, graph.make_node("Div", [total, freedom(graph, count, less, dtypes.float64)])]
+    return [
+        mean,
+        graph.make_node("Div", [total, degrees_of_freedom(graph, count, less, dtypes.float64)]),
+    ]
 
 
 def centred_over(graph: Graph, x: Result, axes: Ints) -> Results:
     """[x less its mean, mean, sum of the squared differences] over non-negative ``axes``, which are
     kept as 1, in the dtype of ``x``. The differences add up to nothing but for the rounding of the
     mean: what they do add up to corrects the others, else a mean of 1e5 deviations costs digits."""
-    make, kind = graph.make_node, graph.get_type(x)
+    make, dtype = graph.make_node, graph.get_type(x)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     first = _exact_mean(graph, x, axes, count)
-    rough = make("Sub", [x, cast(graph, first, kind)])
+    rough = make("Sub", [x, cast(graph, first, dtype)])
     slip = _exact_mean(graph, rough, axes, count)
-    away = make("Sub", [rough, cast(graph, slip, kind)])
+    away = make("Sub", [rough, cast(graph, slip, dtype)])
     total = float_sum(graph, make("Mul", [away, away]), axes, True, True)
-    mean = make("Add", [cast(graph, cast(graph, first, kind), graph.get_type(slip)), slip])
-    return [away, cast(graph, mean, kind), cast(graph, total, kind)]
+    mean = make("Add", [cast(graph, cast(graph, first, dtype), graph.get_type(slip)), slip])
+    return [away, cast(graph, mean, dtype), cast(graph, total, dtype)]
 
 
 def moments_over(graph: Graph, x: Result, axes: Ints) -> Results:
     """[mean, sum of the squared differences from it] of ``centred_over``, without a pass over all
     elements to correct each of them."""
-    make, kind = graph.make_node, graph.get_type(x)
+    make, dtype = graph.make_node, graph.get_type(x)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
-    first = cast(graph, _exact_mean(graph, x, axes, count), kind)
+    first = cast(graph, _exact_mean(graph, x, axes, count), dtype)
     rough = make("Sub", [x, first])
     slip = _exact_mean(graph, rough, axes, count)
     squares = float_sum(graph, make("Mul", [rough, rough]), axes, True, True)
-    wide = graph.get_type(slip)
-    excess = make("Mul", [make("Mul", [slip, slip]), const(graph, count, wide)])
-    mean = make("Add", [cast(graph, first, wide), slip])
-    return [cast(graph, mean, kind), cast(graph, make("Sub", [squares, excess]), kind)]
+    compute_dtype = graph.get_type(slip)
+    excess = make("Mul", [make("Mul", [slip, slip]), const(graph, count, compute_dtype)])
+    mean = make("Add", [cast(graph, first, compute_dtype), slip])
+    return [cast(graph, mean, dtype), cast(graph, make("Sub", [squares, excess]), dtype)]
 
 
 def _exact_mean(graph: Graph, x: str, axes: Ints, count: SymInt) -> str:
@@ -149,7 +152,7 @@ def _exact_mean(graph: Graph, x: str, axes: Ints, count: SymInt) -> str:
     return graph.make_node("Div", [total, const(graph, count, graph.get_type(total))])
 
 
-def freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Result:
+def degrees_of_freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Result:
     """``max(count - correction, 0)`` as a 0-d result: the divisor of a variance (torch's
     ``correction``)."""
     if isinstance(count, int):
@@ -164,13 +167,13 @@ def freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Re
 def product_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The product over non-negative ``axes`` in the dtype of ``x``; ints wrap around, and of bools
     it is whether all are true."""
-    kind = graph.get_type(x)
+    dtype = graph.get_type(x)
     if not axes:
         return x
-    if kind == dtypes.boolean:
+    if dtype == dtypes.boolean:
         whole = cast(graph, x, dtypes.int64)
-        return cast(graph, product_over(graph, whole, axes, keepdim), kind)
-    if not dtypes.is_float_type(kind) and largest_int(graph, x) > 1:
+        return cast(graph, product_over(graph, whole, axes, keepdim), dtype)
+    if not dtypes.is_float_type(dtype) and largest_int(graph, x) > 1:
         return int_product(graph, x, axes, keepdim)
     over = consts(graph, axes, dtypes.int64)
     return graph.make_node("ReduceProd", [x, over], keepdims=int(keepdim))

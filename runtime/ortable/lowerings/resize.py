@@ -31,14 +31,14 @@ from ortable.prelude.facts import (
     Str,
     SymInt,
     SymInts,
+    broadcast_ints,
     is_static,
     rank_of,
     shape_of,
-    spread,
 )
 from ortable.prelude.pointwise import const_like
-from ortable.prelude.promotion import wide_dtype
-from ortable.prelude.shapes import counting, sliced
+from ortable.prelude.promotion import opmath_dtype
+from ortable.prelude.shapes import iota, sliced
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqueezed
 
 from .padding import full_pads
@@ -82,20 +82,20 @@ def resized(
         return _repeated(graph, x, times, how)
     if own == dtypes.uint8 and not how.startswith("nearest"):
         return _resized_bytes(graph, x, have, wanted, factors, how, align)
-    kind = dtypes.float64 if own == dtypes.float64 else dtypes.float32
-    found = x if how.startswith("nearest") else cast(graph, x, wide_dtype(own))
+    dtype = dtypes.float64 if own == dtypes.float64 else dtypes.float32
+    result = x if how.startswith("nearest") else cast(graph, x, opmath_dtype(own))
     copied = False
     for place in reversed(range(len(have))):
         if how in _COPYING and _stays(have[place], wanted[place], factors[place]):
             copied = how == "linear"
             continue
-        axis = _Axis(graph, have[place], wanted[place], factors[place], align, kind)
+        axis = _Axis(graph, have[place], wanted[place], factors[place], align, dtype)
         axis.rank = 2 + len(have)
-        found = axis.resize(found, 2 + place, how)
+        result = axis.resize(result, 2 + place, how)
     if copied:  # torch weighs the element by 1 and 0, so an infinite one becomes NaN
-        nothing = graph.make_node("Mul", [found, const(graph, 0, graph.get_type(found))])
-        found = graph.make_node("Add", [found, nothing])
-    return cast(graph, found, own)
+        nothing = graph.make_node("Mul", [result, const(graph, 0, graph.get_type(result))])
+        result = graph.make_node("Add", [result, nothing])
+    return cast(graph, result, own)
 
 
 def _stays(size: Any, goal: Any, factor: float | None) -> bool:
@@ -111,14 +111,14 @@ def _resized_bytes(
     """Images of uint8: torch computes with weights of 16 bits and rounds after each axis."""
     if len(have) != 2 or not all(isinstance(size, int) for size in (*have, *wanted)):
         raise UnsupportedCase("interpolation of uint8 but for images of known size")
-    found = cast(graph, x, dtypes.int32)
+    result = cast(graph, x, dtypes.int32)
     for place in (1, 0):
         if have[place] == wanted[place]:
             continue
         axis = _Axis(graph, have[place], wanted[place], factors[place], align, dtypes.float64)
         axis.rank = 4
-        found = axis.resize_bytes(found, 2 + place, how)
-    return cast(graph, found, dtypes.uint8)
+        result = axis.resize_bytes(result, 2 + place, how)
+    return cast(graph, result, dtypes.uint8)
 
 
 def _wanted_sizes(
@@ -127,17 +127,17 @@ def _wanted_sizes(
     """The sizes after resizing: ints, symbolic ints, or names of int64[1] results."""
     if sizes is not None:
         return list(sizes) if isinstance(sizes, list | tuple) else [sizes]
-    found: list[Any] = []
+    result: list[Any] = []
     for size, factor in zip(have, factors, strict=True):
         if isinstance(size, int):
-            found.append(int(size * factor))
+            result.append(int(size * factor))
         elif factor == int(factor):
-            found.append(size * int(factor))
+            result.append(size * int(factor))
         else:
             wide = cast(graph, as_vec(graph, size), dtypes.float64)
             times = graph.make_node("Mul", [wide, const(graph, factor, dtypes.float64)])
-            found.append(cast(graph, times, dtypes.int64))
-    return found
+            result.append(cast(graph, times, dtypes.int64))
+    return result
 
 
 def _whole_factors(have: SymInts, wanted: list[Any], factors: list[Any]) -> list[int] | None:
@@ -226,8 +226,8 @@ class _Axis:
         half, unit, least, most = (
             const(self.graph, value, dtypes.int32) for value in (2**bits // 2, 2**bits, 0, 255)
         )
-        found = make("Div", [make("Add", [total, half]), unit])
-        return make("Max", [make("Min", [found, most]), least])
+        result = make("Div", [make("Add", [total, half]), unit])
+        return make("Max", [make("Min", [result, most]), least])
 
     def _whole_table(self, how: str) -> Any:
         """[goal, have]: the weight of each element of the source."""
@@ -339,12 +339,12 @@ class _Axis:
             self._near(rest),
             self._far(make("Add", [rest, one])),
         ]
-        found = []
+        result = []
         for offset, weight in zip((-1, 0, 1, 2), weights, strict=True):
             moved = make("Add", [first, self._number(offset)])
             inside = make("Max", [make("Min", [moved, self._last()]), zero])
-            found.append((cast(self.graph, inside, dtypes.int64), weight))
-        return found
+            result.append((cast(self.graph, inside, dtypes.int64), weight))
+        return result
 
     def _near(self, t: str, a: float = _CUBIC) -> str:
         """Keys' convolution up to 1: ((A + 2) t - (A + 3)) t t + 1."""
@@ -356,9 +356,9 @@ class _Axis:
     def _far(self, t: str, a: float = _CUBIC) -> str:
         """Keys' convolution from 1 to 2: ((A t - 5 A) t + 8 A) t - 4 A."""
         make = self.graph.make_node
-        found = make("Sub", [make("Mul", [t, self._number(a)]), self._number(5 * a)])
-        found = make("Add", [make("Mul", [found, t]), self._number(8 * a)])
-        return make("Sub", [make("Mul", [found, t]), self._number(4 * a)])
+        result = make("Sub", [make("Mul", [t, self._number(a)]), self._number(5 * a)])
+        result = make("Add", [make("Mul", [result, t]), self._number(8 * a)])
+        return make("Sub", [make("Mul", [result, t]), self._number(4 * a)])
 
     # -- filters
 
@@ -416,7 +416,7 @@ def grid_steps(graph: Graph, size: SymInt, align: Bool, dtype: Dtype) -> Result:
     """Where the elements of an axis lie between -1 and 1: their centres, or with ``align`` from end
     to end; [0] for one element."""
     make = graph.make_node
-    ramp = cast(graph, counting(graph, 0, size, 1), dtype)
+    ramp = cast(graph, iota(graph, 0, size, 1), dtype)
     if isinstance(size, int) and size <= 1:
         return make("Mul", [ramp, const(graph, 0, dtype)])
     count, one = const(graph, size, dtype), const(graph, 1, dtype)
@@ -439,7 +439,7 @@ def _through_windows(
     make, later = graph.make_node, list(range(2, rank_of(graph, x) - axis + 1))
     shared = unsqueezed(graph, cast(graph, counts, graph.get_type(x)), [n - 1 for n in later])
     x = unsqueezed(graph, make("Div", [x, shared]), [axis])
-    places = unsqueezed(graph, counting(graph, 0, size, 1), [1])
+    places = unsqueezed(graph, iota(graph, 0, size, 1), [1])
     inside = make("And", [make("GreaterOrEqual", [places, start]), make("Less", [places, end])])
     kept = make("Where", [unsqueezed(graph, inside, later), x, const_like(graph, 0, x)])
     return make("ReduceSum", [kept, consts(graph, [axis + 1], dtypes.int64)], keepdims=0)
@@ -450,9 +450,9 @@ def _through_edges(graph: Graph, x: str, axis: int, size: SymInt, before: int, a
     make, rank = graph.make_node, rank_of(graph, x)
     cut = max(-before, 0), max(-after, 0)
     first = max(before, 0)
-    found = sliced(graph, x, axis, first, first + size - sum(cut), 1)
+    result = sliced(graph, x, axis, first, first + size - sum(cut), 1)
     if any(cut):
-        found = make("Pad", [found, as_vec(graph, full_pads(rank, axis, *cut))])
+        result = make("Pad", [result, as_vec(graph, full_pads(rank, axis, *cut))])
     last = first + size - sum(cut)
     left, right = (0, first), (last, last + max(after, 0))
     for ends, pads in ((left, (0, size - 1)), (right, (size - 1, 0))):
@@ -461,8 +461,8 @@ def _through_edges(graph: Graph, x: str, axis: int, size: SymInt, before: int, a
         over = sliced(graph, x, axis, *ends, 1)
         total = make("ReduceSum", [over, consts(graph, [axis], dtypes.int64)], keepdims=1)
         more = make("Pad", [total, as_vec(graph, full_pads(rank, axis, *pads))])
-        found = make("Add", [found, more])
-    return found
+        result = make("Add", [result, more])
+    return result
 
 
 def _known(sizes: Any) -> list[int]:
@@ -478,9 +478,9 @@ def _response(count: int, dtype: int, backward: Callable[[Any, Any], Any]) -> np
     import torch
     from torch.utils._python_dispatch import _disable_current_modes
 
-    kind = torch.float64 if dtype == dtypes.float64 else torch.float32
+    compute_dtype = torch.float64 if dtype == dtypes.float64 else torch.float32
     with _disable_current_modes(), torch.no_grad():
-        unit = torch.eye(count, dtype=kind, device="cpu").reshape(1, count, 1, count)
+        unit = torch.eye(count, dtype=compute_dtype, device="cpu").reshape(1, count, 1, count)
         return backward(torch, unit)[0, :, 0].numpy().T
 
 
@@ -534,22 +534,22 @@ def mean_weights(
     """The maps of average pooling of ``sizes`` into ``places`` windows; ``rest`` holds ceil_mode,
     count_include_pad and divisor_override."""
     n, (ceil, padded, divisor) = len(sizes), rest
-    window, before = spread(kernel, n), spread(pads, n)
-    strides = spread(steps, n) if steps else window
-    found: list[Any] = []
+    window, before = broadcast_ints(kernel, n), broadcast_ints(pads, n)
+    strides = broadcast_ints(steps, n) if steps else window
+    result: list[Any] = []
     for size, count, k, step, pad in zip(sizes, places, window, strides, before, strict=True):
-        share = divisor and (1 if found else divisor)  # all of it along the first axis
+        share = divisor and (1 if result else divisor)  # all of it along the first axis
         if is_static([size, count]):
             windows = ([1, k], [1, step], [0, pad])
             back = partial(
                 _pooled_back, size=size, window=windows, rest=(ceil, padded, divisor and 1)
             )
-            found.append(_response(count, dtype, back) / (share or 1))
+            result.append(_response(count, dtype, back) / (share or 1))
         else:
             start, end, counts = window_ends(graph, size, count, k, step, pad, padded)
             counts = counts if share is None else consts(graph, [share], dtype)
-            found.append(partial(_through_windows, size=size, start=start, end=end, counts=counts))
-    return found
+            result.append(partial(_through_windows, size=size, start=start, end=end, counts=counts))
+    return result
 
 
 def window_ends(
@@ -558,7 +558,7 @@ def window_ends(
     """Where ``count`` windows of ``k`` elements begin and end along an axis, and how many elements
     each of them averages: those inside, and those of the padding where it counts."""
     make = graph.make_node
-    start = counting(graph, -pad, count, step)
+    start = iota(graph, -pad, count, step)
     end = make("Add", [start, const(graph, k, dtypes.int64)])
     low, high = (-pad, size + pad) if padded else (0, size)
     last = make("Min", [end, const(graph, high, dtypes.int64)])
@@ -580,15 +580,15 @@ def _adapted_back(torch: Any, grad: Any, size: int) -> Any:
 
 def adaptive_weights(graph: Graph, have: SymInts, wanted: SymInts, dtype: Dtype) -> Opaque:
     """The maps of adaptive average pooling from sizes to sizes."""
-    found: list[Any] = []
+    result: list[Any] = []
     for size, count in zip(have, wanted, strict=True):
         if is_static([size, count]):
-            found.append(_response(count, dtype, partial(_adapted_back, size=size)))
+            result.append(_response(count, dtype, partial(_adapted_back, size=size)))
         else:
             start, end = even_ends(graph, size, count)
             counts = graph.make_node("Sub", [end, start])
-            found.append(partial(_through_windows, size=size, start=start, end=end, counts=counts))
-    return found
+            result.append(partial(_through_windows, size=size, start=start, end=end, counts=counts))
+    return result
 
 
 def edge_weights(sizes: SymInts, pads: SymInts, dtype: Dtype) -> Opaque:
@@ -598,22 +598,22 @@ def edge_weights(sizes: SymInts, pads: SymInts, dtype: Dtype) -> Opaque:
         UnsupportedCase: an amount is dynamic.
     """
     amounts = _known(pads)[::-1]
-    found: list[Any] = []
+    result: list[Any] = []
     for place, size in enumerate(sizes):
         after, before = amounts[2 * place : 2 * place + 2]
         if isinstance(size, SymDim):
-            found.append(partial(_through_edges, size=size, before=before, after=after))
+            result.append(partial(_through_edges, size=size, before=before, after=after))
             continue
         read = np.clip(np.arange(-before, size + after), 0, max(size - 1, 0))
-        kind = np.float64 if dtype == dtypes.float64 else np.float32
-        found.append((np.arange(size)[:, None] == read).astype(kind))
-    return found
+        compute_dtype = np.float64 if dtype == dtypes.float64 else np.float32
+        result.append((np.arange(size)[:, None] == read).astype(compute_dtype))
+    return result
 
 
 def even_ends(graph: Graph, size: SymInt, count: SymInt) -> Results:
     """Where the ``count`` windows of adaptive pooling begin and end along an axis."""
     make, one = graph.make_node, const(graph, 1, dtypes.int64)
-    ramp = counting(graph, 0, count, 1)
+    ramp = iota(graph, 0, count, 1)
     whole, parts = const(graph, size, dtypes.int64), const(graph, count, dtypes.int64)
     start = make("Div", [make("Mul", [ramp, whole]), parts])
     after = make("Mul", [make("Add", [ramp, one]), whole])

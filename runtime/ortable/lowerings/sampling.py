@@ -18,17 +18,17 @@ from ortable.prelude.facts import (
     shape_of,
     static,
 )
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import cast, const, filled, reshape_to
 
 __all__ = [
-    "drawn_bernoulli",
-    "drawn_choices",
-    "drawn_dropout",
-    "drawn_exponential",
-    "drawn_integers",
-    "drawn_normal",
-    "drawn_uniform",
+    "random_bernoulli",
+    "random_choices",
+    "random_dropout",
+    "random_exponential",
+    "random_integers",
+    "random_normal",
+    "random_uniform",
 ]
 
 
@@ -36,7 +36,7 @@ __all__ = [
 _STEPS = {dtypes.float16: 2**11, dtypes.bfloat16: 2**8}
 
 
-def check_drawing(graph: Graph) -> None:
+def check_random(graph: Graph) -> None:
     """Random numbers may be drawn by the model.
 
     Raises:
@@ -54,73 +54,77 @@ def check_drawing(graph: Graph) -> None:
         )
 
 
-def drawn_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
+def random_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Numbers in [0, 1) of a float dtype."""
-    found = _drawn(graph, "RandomUniform", shape, wide_dtype(dtype))
+    result = _drawn(graph, "RandomUniform", shape, opmath_dtype(dtype))
     if dtype not in _STEPS:
-        return found
+        return result
     steps = const(graph, _STEPS[dtype], dtypes.float32)
-    whole = graph.make_node("Floor", [graph.make_node("Mul", [found, steps])])
+    whole = graph.make_node("Floor", [graph.make_node("Mul", [result, steps])])
     return cast(graph, graph.make_node("Div", [whole, steps]), dtype)
 
 
-def drawn_normal(graph: Graph, shape: SymInts, mean: Float, std: Float, dtype: Dtype) -> Result:
+def random_normal(graph: Graph, shape: SymInts, mean: Float, std: Float, dtype: Dtype) -> Result:
     """Normally distributed numbers of a float dtype."""
-    wide = wide_dtype(dtype)
-    found = _drawn(graph, "RandomNormal", shape, wide)
+    compute_dtype = opmath_dtype(dtype)
+    result = _drawn(graph, "RandomNormal", shape, compute_dtype)
     if std != 1:
         # not the attribute: ONNX Runtime aborts the process for a deviation of 0
-        found = graph.make_node("Mul", [found, const(graph, std, wide)])
+        result = graph.make_node("Mul", [result, const(graph, std, compute_dtype)])
     if mean != 0:
-        found = graph.make_node("Add", [found, const(graph, mean, wide)])
-    return cast(graph, found, dtype)
+        result = graph.make_node("Add", [result, const(graph, mean, compute_dtype)])
+    return cast(graph, result, dtype)
 
 
-def drawn_integers(graph: Graph, shape: SymInts, low: Scalar, high: Scalar, dtype: Dtype) -> Result:
+def random_integers(
+    graph: Graph, shape: SymInts, low: Scalar, high: Scalar, dtype: Dtype
+) -> Result:
     """Integers from ``low`` to ``high - 1`` in any dtype."""
-    make, kind = graph.make_node, dtypes.float64
-    span = const(graph, high - low, kind)
-    whole = make("Floor", [make("Mul", [drawn_uniform(graph, shape, kind), span])])
+    make, compute_dtype = graph.make_node, dtypes.float64
+    span = const(graph, high - low, compute_dtype)
+    whole = make("Floor", [make("Mul", [random_uniform(graph, shape, compute_dtype), span])])
     # a product may be rounded up to the span
-    whole = make("Min", [whole, make("Sub", [span, const(graph, 1, kind)])])
+    whole = make("Min", [whole, make("Sub", [span, const(graph, 1, compute_dtype)])])
     places = cast(graph, whole, dtypes.int64)
     return cast(graph, make("Add", [places, const(graph, low, dtypes.int64)]), dtype)
 
 
-def drawn_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
+def random_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Exponentially distributed numbers, rate 1, of a float dtype; none is 0 or infinite."""
-    wide = wide_dtype(dtype)
-    uniform = drawn_uniform(graph, shape, wide)
-    tiny = const(graph, 2.0**-24, wide)
-    left = graph.make_node("Max", [graph.make_node("Sub", [const(graph, 1, wide), uniform]), tiny])
-    found = graph.make_node("Neg", [graph.make_node("Log", [left])])
-    return cast(graph, graph.make_node("Max", [found, tiny]), dtype)
+    compute_dtype = opmath_dtype(dtype)
+    uniform = random_uniform(graph, shape, compute_dtype)
+    tiny = const(graph, 2.0**-24, compute_dtype)
+    left = graph.make_node(
+        "Max", [graph.make_node("Sub", [const(graph, 1, compute_dtype), uniform]), tiny]
+    )
+    result = graph.make_node("Neg", [graph.make_node("Log", [left])])
+    return cast(graph, graph.make_node("Max", [result, tiny]), dtype)
 
 
-def drawn_bernoulli(graph: Graph, chances: Result, dtype: Dtype) -> Result:
+def random_bernoulli(graph: Graph, chances: Result, dtype: Dtype) -> Result:
     """1 with the chance that each element says, else 0.
 
     Not ONNX's Bernoulli: the function by which it is defined, and run, compares the wrong way
     round and gives 1 with the chance of 0.
     """
-    kind = wide_dtype(graph.get_type(chances))
-    draws = drawn_uniform(graph, shape_of(graph, chances), kind)
-    return cast(graph, graph.make_node("Less", [draws, cast(graph, chances, kind)]), dtype)
+    compute_dtype = opmath_dtype(graph.get_type(chances))
+    draws = random_uniform(graph, shape_of(graph, chances), compute_dtype)
+    return cast(graph, graph.make_node("Less", [draws, cast(graph, chances, compute_dtype)]), dtype)
 
 
-def drawn_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
+def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
     """``count`` places of the last axis, each drawn anew with the chances that the weights give."""
-    check_drawing(graph)
+    check_random(graph)
     shape = shape_of(graph, weights)
     rows = reshape_to(graph, cast(graph, weights, dtypes.float32), [-1, shape[-1]])
-    chances = graph.make_node("Log", [rows])
+    probs = graph.make_node("Log", [rows])
     sizes = {"sample_size": static(count), "dtype": dtypes.int64}
-    found = graph.make_node("Multinomial", [chances], **sizes)
-    return reshape_to(graph, found, [*shape[:-1], count])
+    result = graph.make_node("Multinomial", [probs], **sizes)
+    return reshape_to(graph, result, [*shape[:-1], count])
 
 
 def _drawn(graph: Graph, word: str, shape: SymInts, dtype: int) -> str:
-    check_drawing(graph)
+    check_random(graph)
     if len(shape) == 0:
         return reshape_to(graph, _drawn(graph, word, [1], dtype), [])
     if is_static(shape):
@@ -132,7 +136,7 @@ def _drawn(graph: Graph, word: str, shape: SymInts, dtype: int) -> str:
 # -- random -------------------------------------------------------------------------------------
 
 
-def drawn_dropout(graph: Graph, x: Result, p: Float) -> Results:
+def random_dropout(graph: Graph, x: Result, p: Float) -> Results:
     """Dropout in training: [output, mask], drawn by ONNX's operator.
 
     The output is made of the mask: ONNX Runtime's EliminateDropout drops a Dropout whose mask
@@ -148,8 +152,11 @@ def drawn_dropout(graph: Graph, x: Result, p: Float) -> Results:
         )
     ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
     mask = graph.make_node("Dropout", [x, ratio, training], 2)[1]
-    kind = graph.get_type(x)
-    wide = wide_dtype(kind)
-    kept = cast(graph, const(graph, 1 / (1 - p), kind), wide)
-    factor = graph.make_node("Where", [mask, kept, const(graph, 0, wide)])
-    return [cast(graph, graph.make_node("Mul", [cast(graph, x, wide), factor]), kind), mask]
+    dtype = graph.get_type(x)
+    compute_dtype = opmath_dtype(dtype)
+    kept = cast(graph, const(graph, 1 / (1 - p), dtype), compute_dtype)
+    factor = graph.make_node("Where", [mask, kept, const(graph, 0, compute_dtype)])
+    return [
+        cast(graph, graph.make_node("Mul", [cast(graph, x, compute_dtype), factor]), dtype),
+        mask,
+    ]

@@ -16,23 +16,23 @@ from ortable.prelude.facts import (
     SymInt,
     axis_of,
     dim_of,
-    highest,
-    lowest,
+    dtype_max,
+    dtype_min,
     rank_of,
     shape_of,
 )
-from ortable.prelude.indexing import put_elements
-from ortable.prelude.shapes import counting, is_open_end, other_axes, stretched
+from ortable.prelude.indexing import scatter_elements
+from ortable.prelude.shapes import expanded, iota, is_open_end, other_axes
 from ortable.prelude.values import at_least_1d, cast, const, permuted, reshape_to, unsqueezed
 
 from .pointwise import floor_quotient
 
 __all__ = [
     "clamped_bound",
+    "expanded_index",
     "put_diagonal",
-    "scattered",
+    "scatter_reduce",
     "stretch_end",
-    "wide_index",
 ]
 
 
@@ -48,10 +48,10 @@ def put_diagonal(
     start = offset if offset >= 0 else -offset * width
     rank = rank_of(graph, x)
     order = [row, column_, *other_axes(rank, [row, column_])]
-    turned = permuted(graph, x, order)
-    shape = list(shape_of(graph, turned))
-    rows = reshape_to(graph, turned, [shape[0] * shape[1], *shape[2:]])
-    places = unsqueezed(graph, counting(graph, start, count, width + 1), [1])
+    transposed = permuted(graph, x, order)
+    shape = list(shape_of(graph, transposed))
+    rows = reshape_to(graph, transposed, [shape[0] * shape[1], *shape[2:]])
+    places = unsqueezed(graph, iota(graph, start, count, width + 1), [1])
     last = rank - 2
     updates = permuted(graph, values, [last, *range(last)])
     written = graph.make_node("ScatterND", [rows, places, updates])
@@ -65,15 +65,15 @@ def scatter_word(reduce_: Str) -> Str:
     return {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}.get(reduce_, "none")
 
 
-def wide_index(graph: Graph, index: Result, x: Result, dim_: Int) -> Result:
+def expanded_index(graph: Graph, index: Result, x: Result, dim_: Int) -> Result:
     """A vector of places along one axis as an int64 index of the shape of ``x``."""
     axis = axis_of(graph, x, dim_)
     places = cast(graph, at_least_1d(graph, index), dtypes.int64)
     column_ = unsqueezed(graph, places, list(range(1, max(rank_of(graph, x), 1) - axis)))
-    return stretched(graph, column_, shape_of(graph, at_least_1d(graph, x)))
+    return expanded(graph, column_, shape_of(graph, at_least_1d(graph, x)))
 
 
-def scattered(
+def scatter_reduce(
     graph: Graph, x: Result, dim_: Int, index: Result, values: Result, how: Str, with_self: Bool
 ) -> Result:
     """torch.scatter_reduce, by torch's word ``how``: ``values`` reduced into ``x`` where ``index``
@@ -84,13 +84,13 @@ def scattered(
     """
     dtype = graph.get_type(x)
     if how == "mean":
-        wide = dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
-        found = _mean_of(graph, cast(graph, x, wide), dim_, index, values, with_self)
-        return cast(graph, found, dtype)
+        compute_dtype = dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+        result = _mean_of(graph, cast(graph, x, compute_dtype), dim_, index, values, with_self)
+        return cast(graph, result, dtype)
     if not with_self:
-        neutral = {"sum": 0, "prod": 1, "amax": lowest(dtype), "amin": highest(dtype)}[how]
-        x = put_elements(graph, x, dim_, index, const(graph, neutral, dtype), "none")
-    return put_elements(graph, x, dim_, index, values, scatter_word(how))
+        neutral = {"sum": 0, "prod": 1, "amax": dtype_min(dtype), "amin": dtype_max(dtype)}[how]
+        x = scatter_elements(graph, x, dim_, index, const(graph, neutral, dtype), "none")
+    return scatter_elements(graph, x, dim_, index, values, scatter_word(how))
 
 
 def _mean_of(
@@ -98,12 +98,12 @@ def _mean_of(
 ) -> Result:
     dtype = graph.get_type(x)
     kept = x
-    ones = stretched(graph, const(graph, 1, dtypes.int64), shape_of(graph, x))
+    ones = expanded(graph, const(graph, 1, dtypes.int64), shape_of(graph, x))
     if not with_self:
-        kept = put_elements(graph, x, dim_, index, const(graph, 0, dtype), "none")
-        ones = put_elements(graph, ones, dim_, index, const(graph, 0, dtypes.int64), "none")
-    total = put_elements(graph, kept, dim_, index, cast(graph, values, dtype), "add")
-    count = put_elements(graph, ones, dim_, index, const(graph, 1, dtypes.int64), "add")
+        kept = scatter_elements(graph, x, dim_, index, const(graph, 0, dtype), "none")
+        ones = scatter_elements(graph, ones, dim_, index, const(graph, 0, dtypes.int64), "none")
+    total = scatter_elements(graph, kept, dim_, index, cast(graph, values, dtype), "add")
+    count = scatter_elements(graph, ones, dim_, index, const(graph, 1, dtypes.int64), "add")
     count = cast(graph, count, dtype)
     if dtypes.is_float_type(dtype):
         return graph.make_node("Div", [total, count])

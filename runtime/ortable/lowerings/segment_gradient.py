@@ -8,8 +8,8 @@ from typing import Any
 from ortable import dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
-from ortable.prelude.indexing import put_elements
-from ortable.prelude.shapes import counting, sliced, stretched, zeros_of
+from ortable.prelude.indexing import scatter_elements
+from ortable.prelude.shapes import expanded, iota, sliced, zeros_of
 from ortable.prelude.values import cast, const, consts, unsqueezed
 
 
@@ -33,7 +33,7 @@ def segment_reduce_backward(
     make, axis = graph.make_node, axis_of(graph, data, axis)
     ends, sizes = _ends(graph, lengths, offsets)
     count = dim_of(graph, ends, -1)
-    places = counting(graph, 0, dim_of(graph, data, axis), 1)
+    places = iota(graph, 0, dim_of(graph, data, axis), 1)
     passed = make("LessOrEqual", [unsqueezed(graph, ends, [rank_of(graph, ends)]), places])
     number = make(
         "ReduceSum",
@@ -47,21 +47,21 @@ def segment_reduce_backward(
     inside = unsqueezed(graph, make("Less", [number, const(graph, count, dtypes.int64)]), rest)
     last = make("Sub", [const(graph, count, dtypes.int64), const(graph, 1, dtypes.int64)])
     number = unsqueezed(graph, make("Min", [number, last]), rest)
-    number = stretched(graph, number, list(shape_of(graph, data)))
+    number = expanded(graph, number, list(shape_of(graph, data)))
 
     def spread_out(x: str) -> str:
         return make("GatherElements", [x, number], axis=axis)
 
-    found = spread_out(grad)
+    result = spread_out(grad)
     if reduce == "mean":
         parts = unsqueezed(graph, cast(graph, sizes, graph.get_type(grad)), rest)
-        wide = stretched(graph, parts, list(shape_of(graph, grad)))
-        found = make("Div", [found, spread_out(wide)])
+        wide = expanded(graph, parts, list(shape_of(graph, grad)))
+        result = make("Div", [result, spread_out(wide)])
     elif reduce in ("max", "min"):
-        found = _extreme_share(graph, found, (data, output, number), axis, spread_out)
+        result = _extreme_share(graph, result, (data, output, number), axis, spread_out)
     elif reduce == "prod":
-        found = _product_share(graph, found, (data, output, number), axis, (spread_out, initial))
-    return make("Where", [inside, found, const(graph, 0, graph.get_type(grad))])
+        result = _product_share(graph, result, (data, output, number), axis, (spread_out, initial))
+    return make("Where", [inside, result, const(graph, 0, graph.get_type(grad))])
 
 
 def _ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, str]:
@@ -79,9 +79,9 @@ def _ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, 
 
 def _counted(graph: Graph, marks: str, output: str, number: str, axis: int) -> str:
     """How many elements of each segment are marked, in the dtype of ``output``."""
-    kind = graph.get_type(output)
-    zeros = zeros_of(graph, list(shape_of(graph, output)), kind)
-    return put_elements(graph, zeros, axis, number, cast(graph, marks, kind), "add")
+    dtype = graph.get_type(output)
+    zeros = zeros_of(graph, list(shape_of(graph, output)), dtype)
+    return scatter_elements(graph, zeros, axis, number, cast(graph, marks, dtype), "add")
 
 
 def _extreme_share(
@@ -107,19 +107,19 @@ def _product_share(
     """``grad * product / element``; for 0 and NaN the product of the other elements."""
     data, output, number = tensors
     spread_out, initial = rest
-    make, kind = graph.make_node, graph.get_type(data)
-    one, zero = const(graph, 1, kind), const(graph, 0, kind)
+    make, dtype = graph.make_node, graph.get_type(data)
+    one, zero = const(graph, 1, dtype), const(graph, 0, dtype)
     lost, empty = make("IsNaN", [data]), make("Equal", [data, zero])
     apart = make("Or", [lost, empty])
-    start = const(graph, 1 if initial is None else initial, kind)
-    start = stretched(graph, start, list(shape_of(graph, output)))
+    start = const(graph, 1 if initial is None else initial, dtype)
+    start = expanded(graph, start, list(shape_of(graph, output)))
     factors = make("Where", [apart, one, data])
-    usual = spread_out(put_elements(graph, start, axis, number, factors, "mul"))
+    usual = spread_out(scatter_elements(graph, start, axis, number, factors, "mul"))
     others = []
     for marks in (lost, empty):
         total = spread_out(_counted(graph, marks, output, number, axis))
-        others.append(make("Greater", [make("Sub", [total, cast(graph, marks, kind)]), zero]))
+        others.append(make("Greater", [make("Sub", [total, cast(graph, marks, dtype)]), zero]))
     product = make("Where", [others[1], zero, usual])
-    product = make("Where", [others[0], const(graph, math.nan, kind), product])
+    product = make("Where", [others[0], const(graph, math.nan, dtype), product])
     plain = make("Div", [make("Mul", [grad, spread_out(output)]), data])
     return make("Where", [apart, make("Mul", [grad, product]), plain])

@@ -7,12 +7,12 @@ from math import inf, nan
 from ortable import dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
-from ortable.prelude.indexing import put_elements
-from ortable.prelude.promotion import wide_dtype
-from ortable.prelude.shapes import counting, sliced, stretched
+from ortable.prelude.indexing import scatter_elements
+from ortable.prelude.promotion import opmath_dtype
+from ortable.prelude.shapes import expanded, iota, sliced
 from ortable.prelude.values import cast, const, filled, unsqueezed
 
-from .sorting import places_in
+from .sorting import searchsorted
 
 _EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -inf, "min": inf}
 
@@ -42,32 +42,32 @@ def segment_reduce(
         edges = cast(graph, offsets, dtypes.int64)
     count = dim_of(graph, edges, -1) - 1
     # places before the first segment are in segment 0, those after the last in segment count + 1
-    places = counting(graph, 0, dim_of(graph, data, at), 1)
+    places = iota(graph, 0, dim_of(graph, data, at), 1)
     outer = list(shape_of(graph, edges)[:-1])
-    places = stretched(graph, places, [*outer, dim_of(graph, data, at)])
-    index = places_in(graph, edges, places, True, dtypes.int64)
+    places = expanded(graph, places, [*outer, dim_of(graph, data, at)])
+    index = searchsorted(graph, edges, places, True, dtypes.int64)
     rank = rank_of(graph, data)
     index = unsqueezed(graph, index, list(range(at + 1, rank)))
-    index = stretched(graph, index, list(shape_of(graph, data)))
+    index = expanded(graph, index, list(shape_of(graph, data)))
     sizes = list(shape_of(graph, data))
     sizes[at] = count + 2
     start = _EMPTY[reduce] if initial is None else float(initial)
-    wide = wide_dtype(dtype)
+    compute_dtype = opmath_dtype(dtype)
     how = {"prod": "mul", "max": "max", "min": "min"}.get(reduce, "add")
-    base = stretched(graph, const(graph, start, wide), sizes)
-    found = put_elements(graph, base, at, index, cast(graph, data, wide), how)
+    base = expanded(graph, const(graph, start, compute_dtype), sizes)
+    result = scatter_elements(graph, base, at, index, cast(graph, data, compute_dtype), how)
     if reduce == "mean":
-        found = _mean(graph, found, at, index, sizes, initial)
-    return cast(graph, sliced(graph, found, at, 1, count + 1), dtype)
+        result = _mean(graph, result, at, index, sizes, initial)
+    return cast(graph, sliced(graph, result, at, 1, count + 1), dtype)
 
 
 def _mean(
     graph: Graph, total: str, at: int, index: str, sizes: list[int], initial: float | None
 ) -> str:
     """The total over the count; a segment of nothing gives ``initial``, or NaN without one."""
-    make, wide = graph.make_node, graph.get_type(total)
-    zeros = stretched(graph, const(graph, 0, dtypes.int64), sizes)
-    count = put_elements(graph, zeros, at, index, const(graph, 1, dtypes.int64), "add")
+    make, compute_dtype = graph.make_node, graph.get_type(total)
+    zeros = expanded(graph, const(graph, 0, dtypes.int64), sizes)
+    count = scatter_elements(graph, zeros, at, index, const(graph, 1, dtypes.int64), "add")
     empty = make("Equal", [count, const(graph, 0, dtypes.int64)])
-    nothing = const(graph, nan if initial is None else float(initial), wide)
-    return make("Where", [empty, nothing, make("Div", [total, cast(graph, count, wide)])])
+    nothing = const(graph, nan if initial is None else float(initial), compute_dtype)
+    return make("Where", [empty, nothing, make("Div", [total, cast(graph, count, compute_dtype)])])

@@ -28,13 +28,15 @@ from ortable.prelude.facts import (
 )
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.promotion import result_type
-from ortable.prelude.shapes import flat_sizes, is_inferred, sliced, stretched
+from ortable.prelude.shapes import expanded, flat_sizes, is_inferred, sliced
 from ortable.prelude.values import at_least_1d, cast, const, consts, reshape_to, unsqueezed
 
 __all__ = [
-    "alike",
     "all_but",
     "as_column",
+    "broadcast_axes",
+    "broadcast_except",
+    "broadcast_to_common",
     "cat_list",
     "ceil_div",
     "chunk_count",
@@ -48,18 +50,16 @@ __all__ = [
     "numbered",
     "on_grid",
     "ones_axes",
-    "repeated_places",
+    "repeat_indices",
     "replaced_at",
     "rolled_along",
-    "sizes_but",
-    "stretched_axes",
     "summed_dtype",
     "unflat_sizes",
     "wrapped_index",
 ]
 
 
-def stretched_axes(graph: Graph, x: Result, sizes: SymInts) -> Ints:
+def broadcast_axes(graph: Graph, x: Result, sizes: SymInts) -> Ints:
     """The axes over which ``x`` must be added up to have ``sizes`` again, after it was broadcast
     from them."""
     shape = list(shape_of(graph, x))
@@ -76,25 +76,25 @@ def summed_dtype(graph: Graph, x: Result, sizes: SymInts) -> Dtype | None:
     if (
         dtypes.is_float_type(dtype)
         or dtypes.is_complex_type(dtype)
-        or (sizes and not stretched_axes(graph, x, sizes))
+        or (sizes and not broadcast_axes(graph, x, sizes))
     ):
         return None
     return dtypes.int64
 
 
-def alike(graph: Graph, x: Result, other: Result) -> Result:
+def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
     """``x`` broadcast against ``other``; by their shapes at run time, where which of two dynamic
     sizes is the 1 that stretches cannot be told."""
     sizes = broadcast(tuple(shape_of(graph, x)), tuple(shape_of(graph, other)))
     if sizes is not None:
-        return stretched(graph, x, list(sizes))
-    found = graph.make_node("Expand", [x, graph.make_node("Shape", [other])])
-    if not graph.has_rank(found):
-        graph.set_rank(found, max(rank_of(graph, x), rank_of(graph, other)))
-    return found
+        return expanded(graph, x, list(sizes))
+    result = graph.make_node("Expand", [x, graph.make_node("Shape", [other])])
+    if not graph.has_rank(result):
+        graph.set_rank(result, max(rank_of(graph, x), rank_of(graph, other)))
+    return result
 
 
-def repeated_places(graph: Graph, counts: Result) -> Result:
+def repeat_indices(graph: Graph, counts: Result) -> Result:
     """The int64 vector in which each place ``i`` of the 1-d ``counts`` stands ``counts[i]``
     times."""
     if shape_or_none(graph, counts) == (0,):
@@ -104,8 +104,8 @@ def repeated_places(graph: Graph, counts: Result) -> Result:
         "Range", [const(graph, 0, dtypes.int64), most, const(graph, 1, dtypes.int64)]
     )
     rows = unsqueezed(graph, cast(graph, counts, dtypes.int64), [1])
-    found = graph.make_node("NonZero", [graph.make_node("Less", [ramp, rows])])
-    return graph.make_node("Gather", [found, const(graph, 0, dtypes.int64)], axis=0)
+    result = graph.make_node("NonZero", [graph.make_node("Less", [ramp, rows])])
+    return graph.make_node("Gather", [result, const(graph, 0, dtypes.int64)], axis=0)
 
 
 def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
@@ -113,8 +113,8 @@ def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
     shape = list(shape_of(graph, x))
     place = normalize_axis(axis, len(shape))
     rest = dims.prod([size for size in sizes if not is_inferred(size)])
-    found = [shape[place] // rest if is_inferred(size) else size for size in sizes]
-    return [*shape[:place], *found, *shape[place + 1 :]]
+    result = [shape[place] // rest if is_inferred(size) else size for size in sizes]
+    return [*shape[:place], *result, *shape[place + 1 :]]
 
 
 def all_but(values: SymInts, axes: Ints) -> SymInts:
@@ -124,9 +124,9 @@ def all_but(values: SymInts, axes: Ints) -> SymInts:
 
 def replaced_at(values: SymInts, axis: Int, value: SymInt) -> SymInts:
     """``values`` with another one at ``axis``."""
-    found = list(values)
-    found[axis] = value
-    return found
+    result = list(values)
+    result[axis] = value
+    return result
 
 
 def insert_at(values: SymInts, place: Int, value: SymInt) -> SymInts:
@@ -192,13 +192,13 @@ def cat_list(graph: Graph, xs: Results) -> Results:
     return [cast(graph, x, wanted) for x in kept or xs[:1]]
 
 
-def sizes_but(graph: Graph, x: Result, y: Result, axis: Int) -> SymInts:
+def broadcast_except(graph: Graph, x: Result, y: Result, axis: Int) -> SymInts:
     """The shape of ``x`` broadcast against that of ``y`` (one rank) along every axis but one."""
     own = list(shape_of(graph, x))
-    found = broadcast(tuple(all_but(own, [axis])), tuple(all_but(shape_of(graph, y), [axis])))
-    if found is None:
+    result = broadcast(tuple(all_but(own, [axis])), tuple(all_but(shape_of(graph, y), [axis])))
+    if result is None:
         raise UnsupportedCase("shapes whose common shape depends on which dynamic size is 1")
-    return insert_at(list(found), axis, own[axis])
+    return insert_at(list(result), axis, own[axis])
 
 
 def common_sizes(graph: Graph, xs: Results) -> SymInts:
@@ -207,10 +207,10 @@ def common_sizes(graph: Graph, xs: Results) -> SymInts:
     Raises:
         UnsupportedCase: two dynamic sizes meet of which either could be the 1 that stretches.
     """
-    found = broadcast(*(tuple(shape_of(graph, x)) for x in xs))
-    if found is None:
+    result = broadcast(*(tuple(shape_of(graph, x)) for x in xs))
+    if result is None:
         raise UnsupportedCase("shapes whose common shape depends on which dynamic size is 1")
-    return list(found)
+    return list(result)
 
 
 def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
@@ -246,7 +246,7 @@ def on_grid(graph: Graph, x: Result, xs: Results, place: Int, turned: Bool) -> R
     wide = unsqueezed(
         graph, at_least_1d(graph, x), [axis for axis in range(len(xs)) if axis != axes[place]]
     )
-    return stretched(graph, wide, sizes)
+    return expanded(graph, wide, sizes)
 
 
 def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result:

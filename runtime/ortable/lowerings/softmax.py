@@ -39,5 +39,5 @@ def log_sum_exp(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     most = make("ReduceMax", [x, over], keepdims=1)
     shift = make("Where", [make("IsInf", [most]), const_like(graph, 0, x), most])
     total = summed_over(graph, make("Exp", [make("Sub", [x, shift])]), axes, True)
-    found = make("Add", [make("Log", [total]), shift])
-    return found if keepdim else squeezed(graph, found, axes)
+    result = make("Add", [make("Log", [total]), shift])
+    return result if keepdim else squeezed(graph, result, axes)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Int, Result, dim_of, rank_of, shape_of
-from ortable.prelude.indexing import run_ids, sorted_places
+from ortable.prelude.indexing import argsort, run_ids
 from ortable.prelude.metadata import shape_or_none
-from ortable.prelude.shapes import counting, other_axes, sliced, stretched
+from ortable.prelude.shapes import expanded, iota, other_axes, sliced
 from ortable.prelude.values import as_vec, cast, const, consts, reshape_to, unsqueezed
 
 from .shapes import replaced_at
@@ -18,12 +18,12 @@ from .shapes import replaced_at
 __all__ = [
     "compressed",
     "equality_codes",
-    "median_place",
+    "median_index",
     "new_runs",
-    "places_in",
     "reordered",
     "run_lengths",
     "run_starts",
+    "searchsorted",
 ]
 
 
@@ -43,7 +43,7 @@ def run_starts(graph: Graph, x: Result, axis: Int) -> Result:
             keepdims=0,
         )  # fmt: skip
         other = cast(graph, count, dtypes.boolean)
-    first = graph.make_node("Equal", [counting(graph, 0, size, 1), const(graph, 0, dtypes.int64)])
+    first = graph.make_node("Equal", [iota(graph, 0, size, 1), const(graph, 0, dtypes.int64)])
     return graph.make_node("Or", [other, first])
 
 
@@ -54,18 +54,18 @@ def new_runs(graph: Graph, x: Result) -> Result:
     parts = [sliced(graph, x, last, 0, 1), sliced(graph, x, last, 0, -1)]
     before = graph.make_node("Concat", parts, axis=last)
     graph.set_shape(before, tuple(shape_of(graph, x)))
-    places = counting(graph, 0, dim_of(graph, x, last), 1)
+    places = iota(graph, 0, dim_of(graph, x, last), 1)
     first = graph.make_node("Equal", [places, const(graph, 0, dtypes.int64)])
     other = graph.make_node("Not", [graph.make_node("Equal", [x, before])])
     return graph.make_node("Or", [other, first])
 
 
-def median_place(graph: Graph, x: Result, axis: Int, skip_nan: Bool) -> Result:
+def median_index(graph: Graph, x: Result, axis: Int, skip_nan: Bool) -> Result:
     """Where the lower median stands in the sorted order along one axis, which is kept as 1; the
     first NaN counts as the median unless ``skip_nan``."""
     size = dim_of(graph, x, axis)
     kept = replaced_at(shape_of(graph, x), axis, 1)
-    middle = stretched(graph, const(graph, (size - 1) // 2, dtypes.int64), kept)
+    middle = expanded(graph, const(graph, (size - 1) // 2, dtypes.int64), kept)
     if not dtypes.is_float_type(graph.get_type(x)):
         return middle
     make, two = graph.make_node, const(graph, 2, dtypes.int64)
@@ -81,7 +81,7 @@ def median_place(graph: Graph, x: Result, axis: Int, skip_nan: Bool) -> Result:
 def run_lengths(graph: Graph, starts: Result) -> Result:
     """How long each run is, from the marks of ``run_starts``."""
     size = dim_of(graph, starts, 0)
-    first = compressed(graph, counting(graph, 0, size, 1), starts, 0)
+    first = compressed(graph, iota(graph, 0, size, 1), starts, 0)
     ends = [sliced(graph, first, 0, 1, 2**63 - 1), as_vec(graph, size)]
     if shape_or_none(graph, starts) == (0,):
         return first
@@ -91,11 +91,11 @@ def run_lengths(graph: Graph, starts: Result) -> Result:
 def compressed(graph: Graph, x: Result, marks: Result, axis: Int) -> Result:
     """The slices of ``x`` along one axis where the bool vector ``marks`` is True."""
     dtype = graph.get_type(x)
-    wide = dtypes.float32 if dtype == dtypes.bfloat16 else dtype
-    found = graph.make_node("Compress", [cast(graph, x, wide), marks], axis=axis)
-    if not graph.has_rank(found):
-        graph.set_rank(found, rank_of(graph, x))
-    return cast(graph, found, dtype)
+    compute_dtype = dtypes.float32 if dtype == dtypes.bfloat16 else dtype
+    result = graph.make_node("Compress", [cast(graph, x, compute_dtype), marks], axis=axis)
+    if not graph.has_rank(result):
+        graph.set_rank(result, rank_of(graph, x))
+    return cast(graph, result, dtype)
 
 
 def equality_codes(graph: Graph, x: Result) -> Result:
@@ -104,7 +104,7 @@ def equality_codes(graph: Graph, x: Result) -> Result:
     if not dtypes.is_float_type(graph.get_type(x)):
         return cast(graph, x, dtypes.int64)
     flat = reshape_to(graph, x, [dims.prod(shape_of(graph, x))])
-    order = sorted_places(graph, flat, 0)
+    order = argsort(graph, flat, 0)
     ids = run_ids(graph, run_starts(graph, graph.make_node("Gather", [flat, order]), 0))
     codes = graph.make_node("ScatterElements", [order, order, ids], axis=0)
     return reshape_to(graph, codes, shape_of(graph, x))
@@ -117,7 +117,7 @@ def reordered(graph: Graph, x: Result, order: Result | None) -> Result:
     return graph.make_node("GatherElements", [x, order], axis=rank_of(graph, x) - 1)
 
 
-def places_in(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype) -> Result:
+def searchsorted(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype) -> Result:
     """Where each element of ``x`` belongs in the sorted last axis of ``edges``: how many stand
     before it.
 

@@ -35,9 +35,9 @@ def symbolic(
     """A node with one result."""
     attributes = _attributes(attr_keys, attr_types, attr_pos, (attr_ints, attr_floats, attr_strs))
     notes = dict(zip(metadata_props_keys, metadata_props_values, strict=True))
-    (found,) = _node(graph, inputs, op_type, domain, version, 1, attributes, notes)
-    _describe(graph, found, onnx_dtype, shape)
-    return found
+    (result,) = _node(graph, inputs, op_type, domain, version, 1, attributes, notes)
+    _describe(graph, result, onnx_dtype, shape)
+    return result
 
 
 def symbolic_multi_out(
@@ -99,11 +99,11 @@ def _node(
     # set on the node: an attribute may be called like an argument of make_node
     later = {name: attributes.pop(name) for name in _TAKEN & set(attributes)}
     try:
-        found = graph.make_node(op_type, list(inputs), count, domain=plain, **attributes)
+        result = graph.make_node(op_type, list(inputs), count, domain=plain, **attributes)
     finally:
         graph.origin = origin
     graph.nodes[-1].attrs.update(later)
-    return [found] if isinstance(found, str) else list(found)
+    return [result] if isinstance(result, str) else list(result)
 
 
 def _is_same(op_type: str, domain: str, version: int, other: int) -> bool:
@@ -123,11 +123,11 @@ def _attributes(
 ) -> dict[str, Any]:
     """Attributes out of the lists in which torch keeps them: a type is i, f or s, and ``s`` behind
     it for a list."""
-    found = {}
+    result = {}
     for key, kind, (start, end) in zip(keys, types, places, strict=True):
         part = list(values["ifs".index(kind[0])][start:end])
-        found[key] = part if len(kind) == 2 else part[0]
-    return found
+        result[key] = part if len(kind) == 2 else part[0]
+    return result
 
 
 def _describe(graph: Graph, name: str, dtype: int, shape: Sequence[Any]) -> None:

@@ -17,13 +17,13 @@ from ortable.dims import Dim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import Bool, Result, SymInt, SymInts, inverse_perm, is_static, shape_of
-from ortable.prelude.shapes import counting
+from ortable.prelude.shapes import iota
 from ortable.prelude.values import as_vec, cast, consts, permuted, reshape_to, unsqueezed
 
 __all__ = [
     "first_elements",
-    "known_flag",
-    "known_number",
+    "metadata_bool",
+    "metadata_int",
 ]
 
 
@@ -65,8 +65,8 @@ def as_strided_scatter(
     parts = [flat, unsqueezed(graph, places, [1]), rows]
     written = graph.make_node("ScatterND", parts)
     shape = shape_of(graph, self)
-    turned = reshape_to(graph, written, [shape[axis] for axis in order])
-    return permuted(graph, turned, inverse_perm(order))
+    transposed = reshape_to(graph, written, [shape[axis] for axis in order])
+    return permuted(graph, transposed, inverse_perm(order))
 
 
 def _memory(graph: Graph, x: str) -> tuple[str, list[int], int]:
@@ -106,7 +106,7 @@ def _computed_places(graph: Graph, size: Sequence[Dim], stride: Sequence[Dim], o
     """The places for dynamic sizes; ONNX Runtime reports one that lies outside the input."""
     places = as_vec(graph, offset)
     for count, step in zip(size, stride, strict=True):
-        ramp = counting(graph, 0, count, step)
+        ramp = iota(graph, 0, count, step)
         places = graph.make_node("Add", [unsqueezed(graph, places, [1]), ramp])
         places = reshape_to(graph, places, [-1])
     return places
@@ -176,25 +176,25 @@ def first_elements(graph: Graph, x: Result, sizes: SymInts) -> Result:
     )
 
 
-def known_number(graph: Graph) -> SymInt:
+def metadata_int(graph: Graph) -> SymInt:
     """The number that metadata gives for the node that is being converted.
 
     Raises:
         UnsupportedCase: there is no metadata.
     """
-    found = getattr(graph.origin, "meta", {}).get("val")
-    if found is None:
+    result = getattr(graph.origin, "meta", {}).get("val")
+    if result is None:
         raise UnsupportedCase("where the elements lie in memory; give example inputs (args)")
-    return dims.from_torch(found)
+    return dims.from_torch(result)
 
 
-def known_flag(graph: Graph) -> Bool:
+def metadata_bool(graph: Graph) -> Bool:
     """The bool that metadata gives for the node that is being converted.
 
     Raises:
         UnsupportedCase: there is no metadata, or it depends on a dynamic size.
     """
-    found = getattr(graph.origin, "meta", {}).get("val")
-    if not isinstance(found, bool):
+    result = getattr(graph.origin, "meta", {}).get("val")
+    if not isinstance(result, bool):
         raise UnsupportedCase("how the elements lie in memory, which no metadata says")
-    return found
+    return result

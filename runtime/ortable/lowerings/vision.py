@@ -12,7 +12,7 @@ from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import dim_of, static
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqueezed
 
 
@@ -74,9 +74,9 @@ def roi_pool(
         last = consts(body, [3], dtypes.int64)
         narrow = unsqueezed(body, make("ReduceMax", [spread, last], keepdims=0), [1])
         spread = make("Where", [unsqueezed(body, rows, [2]), narrow, lowest])
-        found = make("ReduceMax", [spread, consts(body, [2], dtypes.int64)], keepdims=0)
-        empty = make("Equal", [found, lowest])
-        return make("Where", [empty, const(body, 0, body.get_type(picture)), found])
+        result = make("ReduceMax", [spread, consts(body, [2], dtypes.int64)], keepdims=0)
+        empty = make("Equal", [result, lowest])
+        return make("Where", [empty, const(body, 0, body.get_type(picture)), result])
 
     return _each_region(graph, input, rois, bins, pooled), None
 
@@ -89,8 +89,8 @@ def _each_region(
     pooled: Callable[[Graph, str, list[str]], str],
 ) -> str:
     """``pooled(body, picture [C, H, W], [x1, y1, x2, y2])`` of every region, stacked."""
-    kind = wide_dtype(graph.get_type(input))
-    pictures, regions = cast(graph, input, kind), cast(graph, rois, kind)
+    dtype = opmath_dtype(graph.get_type(input))
+    pictures, regions = cast(graph, input, dtype), cast(graph, rois, dtype)
     body = graph.subgraph("region")
     step = body.make_tensor_input(body.unique_name("step"), dtypes.int64, ())
     going = body.make_tensor_input(body.unique_name("going"), dtypes.boolean, ())
@@ -100,8 +100,8 @@ def _each_region(
         for place in range(5)
     ]
     picture = body.make_node("Gather", [pictures, cast(body, numbers[0], dtypes.int64)], axis=0)
-    found = pooled(body, picture, numbers[1:])
-    for result in (going, found):
+    out = pooled(body, picture, numbers[1:])
+    for result in (going, out):
         body.make_tensor_output(body.make_node("Identity", [result]))
     count = as_scalar(graph, dim_of(graph, rois, 0))
     # not Scan, which ONNX Runtime cannot run over no region
@@ -119,61 +119,61 @@ def _edges(
     body: Graph, corners: list[str], scale: float, offset: float, at_least_one: bool
 ) -> tuple[str, str]:
     """Where a region begins along one axis, and its length."""
-    kind = body.get_type(corners[0])
+    dtype = body.get_type(corners[0])
     start, end = (
         body.make_node(
             "Sub",
-            [body.make_node("Mul", [each, const(body, scale, kind)]), const(body, offset, kind)],
+            [body.make_node("Mul", [each, const(body, scale, dtype)]), const(body, offset, dtype)],
         )
         for each in corners
     )
     length = body.make_node("Sub", [end, start])
-    return start, body.make_node("Max", [length, const(body, 1, kind)]) if at_least_one else length
+    return start, body.make_node("Max", [length, const(body, 1, dtype)]) if at_least_one else length
 
 
 def _sample_weights(body: Graph, edges: tuple[str, str], bins: int, size: Dim, ratio: int) -> str:
     """[bins, size]: how much each row of the picture counts in the mean of each bin."""
     make, (start, length) = body.make_node, edges
-    kind = body.get_type(start)
-    step = make("Div", [length, const(body, bins, kind)])
+    dtype = body.get_type(start)
+    step = make("Div", [length, const(body, bins, dtype)])
     if ratio > 0:
-        count, numbers = const(body, ratio, kind), consts(body, np.arange(ratio), kind)
+        count, numbers = const(body, ratio, dtype), consts(body, np.arange(ratio), dtype)
     else:
-        count = make("Max", [make("Ceil", [step]), const(body, 0, kind)])
+        count = make("Max", [make("Ceil", [step]), const(body, 0, dtype)])
         ends = [const(body, 0, dtypes.int64), cast(body, count, dtypes.int64)]
-        numbers = cast(body, make("Range", [*ends, const(body, 1, dtypes.int64)]), kind)
+        numbers = cast(body, make("Range", [*ends, const(body, 1, dtypes.int64)]), dtype)
     within = make("Div", [make("Mul", [_plus(body, numbers, 0.5), step]), count])
-    bin_starts = make("Mul", [unsqueezed(body, consts(body, np.arange(bins), kind), [1]), step])
+    bin_starts = make("Mul", [unsqueezed(body, consts(body, np.arange(bins), dtype), [1]), step])
     places = make("Add", [make("Add", [start, bin_starts]), within])
-    end = cast(body, as_scalar(body, size), kind)
+    end = cast(body, as_scalar(body, size), dtype)
     known = make(
         "And",
         [
-            make("GreaterOrEqual", [places, const(body, -1, kind)]),
+            make("GreaterOrEqual", [places, const(body, -1, dtype)]),
             make("LessOrEqual", [places, end]),
         ],
     )
-    clipped = make("Clip", [places, const(body, 0, kind), _plus(body, end, -1)])
-    distance = make("Sub", [unsqueezed(body, clipped, [2]), _positions(body, size, kind)])
-    share = make("Sub", [const(body, 1, kind), make("Abs", [distance])])
-    share = make("Max", [share, const(body, 0, kind)])
-    share = make("Mul", [share, unsqueezed(body, cast(body, known, kind), [2])])
+    clipped = make("Clip", [places, const(body, 0, dtype), _plus(body, end, -1)])
+    distance = make("Sub", [unsqueezed(body, clipped, [2]), _positions(body, size, dtype)])
+    share = make("Sub", [const(body, 1, dtype), make("Abs", [distance])])
+    share = make("Max", [share, const(body, 0, dtype)])
+    share = make("Mul", [share, unsqueezed(body, cast(body, known, dtype), [2])])
     total = make("ReduceSum", [share, consts(body, [1], dtypes.int64)], keepdims=0)
-    return make("Div", [total, make("Max", [count, const(body, 1, kind)])])
+    return make("Div", [total, make("Max", [count, const(body, 1, dtype)])])
 
 
 def _inside_bins(body: Graph, corners: list[str], scale: float, bins: int, size: Dim) -> str:
     """[bins, size]: whether a row of the picture is in a bin, both ends rounded outwards."""
-    make, kind = body.make_node, body.get_type(corners[0])
-    start, end = (_rounded(body, make("Mul", [x, const(body, scale, kind)])) for x in corners)
-    length = make("Max", [_plus(body, make("Sub", [end, start]), 1), const(body, 1, kind)])
-    step = make("Div", [length, const(body, bins, kind)])
+    make, dtype = body.make_node, body.get_type(corners[0])
+    start, end = (_rounded(body, make("Mul", [x, const(body, scale, dtype)])) for x in corners)
+    length = make("Max", [_plus(body, make("Sub", [end, start]), 1), const(body, 1, dtype)])
+    step = make("Div", [length, const(body, bins, dtype)])
     bounds = [
-        make("Add", [make(word, [make("Mul", [consts(body, numbers, kind), step])]), start])
+        make("Add", [make(word, [make("Mul", [consts(body, numbers, dtype), step])]), start])
         for word, numbers in (("Floor", np.arange(bins)), ("Ceil", np.arange(1, bins + 1)))
     ]
     low, high = (unsqueezed(body, each, [1]) for each in bounds)
-    places = _positions(body, size, kind)
+    places = _positions(body, size, dtype)
     return make("And", [make("GreaterOrEqual", [places, low]), make("Less", [places, high])])
 
 
@@ -185,11 +185,11 @@ def _positions(body: Graph, size: Dim, kind: int) -> str:
 
 def _rounded(body: Graph, x: str) -> str:
     """Halves away from zero, as C rounds."""
-    make, kind = body.make_node, body.get_type(x)
+    make, dtype = body.make_node, body.get_type(x)
     size = make("Abs", [x])
     whole = make("Floor", [size])
-    half = make("GreaterOrEqual", [make("Sub", [size, whole]), const(body, 0.5, kind)])
-    return make("Mul", [make("Sign", [x]), make("Add", [whole, cast(body, half, kind)])])
+    half = make("GreaterOrEqual", [make("Sub", [size, whole]), const(body, 0.5, dtype)])
+    return make("Mul", [make("Sign", [x]), make("Add", [whole, cast(body, half, dtype)])])
 
 
 def _plus(body: Graph, x: Any, value: float) -> str:

@@ -30,7 +30,7 @@ def merge_equal_nodes(graph: Graph) -> int:
     for node in graph.nodes:
         if readers:
             replace_inputs(node, readers)
-        for inner in inner_graphs(node):
+        for inner in inner_graphs(node) if node.attrs else ():
             merged += merge_equal_nodes(inner)
         key = _key(node)
         first = None if key is None else seen.setdefault(key, node)
@@ -88,7 +88,7 @@ def merge_equal_initializers(graph: Graph, buffers: bool = False) -> int:
     for node in graph.nodes:
         if readers:
             replace_inputs(node, readers)
-        for inner in inner_graphs(node):
+        for inner in inner_graphs(node) if node.attrs else ():
             merged += merge_equal_initializers(inner, buffers)
     for name in readers:
         del graph.initializers_dict[name]

@@ -37,7 +37,7 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
     stay: set[str] = set()
     outputs = {info.name for info in graph.outputs}
     for node in graph.nodes:
-        for inner in inner_graphs(node):
+        for inner in inner_graphs(node) if node.attrs else ():
             folded += constant_folding(inner, max_bytes, weights)
         limit = _NO_LIMIT if weights and isinstance(node.origin, Rewritten) else max_bytes
         if _stores_more(graph, node) or not stay.isdisjoint(node.inputs):

@@ -12,7 +12,12 @@ def remove_identity_nodes(graph: Graph) -> int:
     """Removes Identity nodes: readers of the copy read the original. A copy that is a graph
     output gives its name to the original, unless that is an input, an initializer, another
     output, or from outside."""
-    removed = sum(remove_identity_nodes(g) for node in graph.nodes for g in inner_graphs(node))
+    removed = sum(
+        remove_identity_nodes(inner)
+        for node in graph.nodes
+        if node.attrs
+        for inner in inner_graphs(node)
+    )
     copies = [node for node in graph.nodes if node.op_type == "Identity" and not node.domain]
     if not copies:
         return removed

@@ -26,7 +26,8 @@ def arrange_quantized(graph: Graph) -> int:
     found = False
     for node in graph.nodes:
         found = found or node.op_type == "DequantizeLinear"
-        changed += sum(arrange_quantized(inner) for inner in inner_graphs(node))
+        for inner in inner_graphs(node) if node.attrs else ():
+            changed += arrange_quantized(inner)
     if not found:
         return changed
     remove_unused(graph)

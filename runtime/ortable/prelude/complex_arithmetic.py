@@ -22,16 +22,16 @@ from .values import as_tensor, cast, const, permuted
 __all__ = [
     "as_complex",
     "c_abs",
+    "c_add",
     "c_cast",
     "c_conj",
+    "c_div",
     "c_exp",
     "c_is_zero",
-    "c_over",
+    "c_mul",
     "c_permuted",
     "c_polar",
     "c_scaled",
-    "c_sum",
-    "c_times",
     "c_truth",
     "complex_of",
     "im",
@@ -88,7 +88,7 @@ def c_conj(graph: Graph, x: Complex) -> Complex:
     return ComplexValue(x.real, graph.make_node("Neg", [x.imag]), x.dtype)
 
 
-def c_sum(graph: Graph, a: Complex, b: Complex, sign: Scalar = 1) -> Complex:
+def c_add(graph: Graph, a: Complex, b: Complex, sign: Scalar = 1) -> Complex:
     """``a + b``, or ``a - b`` for a sign of -1."""
     op = "Add" if sign == 1 else "Sub"
     return ComplexValue(
@@ -96,7 +96,7 @@ def c_sum(graph: Graph, a: Complex, b: Complex, sign: Scalar = 1) -> Complex:
     )
 
 
-def c_times(graph: Graph, a: Complex, b: Complex) -> Complex:
+def c_mul(graph: Graph, a: Complex, b: Complex) -> Complex:
     """The product of two complex tensors, element by element."""
     return complex_product(graph, "Mul", a, b)
 
@@ -119,7 +119,7 @@ def complex_product(graph: Graph, op: str, a: ComplexValue, b: ComplexValue) -> 
     return ComplexValue(real, imag, a.dtype)
 
 
-def c_over(graph: Graph, a: Complex, b: Complex) -> Complex:
+def c_div(graph: Graph, a: Complex, b: Complex) -> Complex:
     """The quotient of two complex tensors, scaled by the larger part of the divisor."""
     make = graph.make_node
     size = make("Max", [make("Abs", [b.real]), make("Abs", [b.imag])])
@@ -183,10 +183,10 @@ def on_both_parts(graph: Graph, function: Any, *values: Any) -> Any:
 def c_exp(graph: Graph, x: Complex) -> Complex:
     """The exponential; a real argument keeps its zero imaginary part."""
     make = graph.make_node
-    found = c_polar(graph, make("Exp", [x.real]), x.imag)
+    result = c_polar(graph, make("Exp", [x.real]), x.imag)
     flat = make("Equal", [x.imag, const_like(graph, 0, x.imag)])
     return ComplexValue(
-        make("Where", [flat, make("Exp", [x.real]), found.real]),
-        make("Where", [flat, x.imag, found.imag]),
+        make("Where", [flat, make("Exp", [x.real]), result.real]),
+        make("Where", [flat, x.imag, result.imag]),
         x.dtype,
     )

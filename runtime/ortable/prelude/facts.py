@@ -25,12 +25,14 @@ from .metadata import number_dtype
 __all__ = [
     "axes_of",
     "axis_of",
+    "broadcast_ints",
     "count_of",
     "differs",
     "dim_of",
+    "dtype_max",
+    "dtype_min",
     "dtype_of",
     "fits_attribute",
-    "highest",
     "is_bool",
     "is_complex",
     "is_constant",
@@ -39,14 +41,12 @@ __all__ = [
     "is_static",
     "is_used",
     "is_wide",
-    "lowest",
     "product",
     "rank_of",
     "shape_of",
-    "spread",
     "square_root",
     "static",
-    "swapped",
+    "transpose_perm",
 ]
 
 
@@ -192,7 +192,7 @@ def static(value: SymInts) -> Ints:
     return value
 
 
-def spread(values: Ints, count: Int) -> Ints:
+def broadcast_ints(values: Ints, count: Int) -> Ints:
     """``count`` ints: torch accepts one int, or a list of one, for all spatial dimensions."""
     given = [values] if isinstance(values, int) else list(values)
     if len(given) == count:
@@ -218,7 +218,7 @@ def axes_of(graph: Graph, x: Result, axes: Any) -> Ints:
     return sorted(normalize_axis(axis, rank) for axis in given)
 
 
-def swapped(rank: Int, first: Int, second: Int) -> Ints:
+def transpose_perm(rank: Int, first: Int, second: Int) -> Ints:
     """The permutation of ``rank`` axes that exchanges two of them."""
     order = list(range(rank))
     if order:
@@ -238,14 +238,14 @@ def differs(left: Any, right: Any) -> Bool:
     return bool(left != right)
 
 
-def lowest(dtype: Dtype) -> Scalar:
+def dtype_min(dtype: Dtype) -> Scalar:
     """The smallest value of a dtype: -inf, an int's minimum, False."""
     if dtypes.is_float_type(dtype):
         return -math.inf
     return False if dtype == dtypes.boolean else _limits(dtype)[0]
 
 
-def highest(dtype: Dtype) -> Scalar:
+def dtype_max(dtype: Dtype) -> Scalar:
     """The largest value of a dtype: inf, an int's maximum, True."""
     if dtypes.is_float_type(dtype):
         return math.inf

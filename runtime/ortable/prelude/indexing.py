@@ -15,24 +15,24 @@ from ortable.inference import normalize_axis
 from ortable.ir import Graph
 
 from .facts import Bool, Dtype, Int, Result, Str, SymInt, dim_of, rank_of, shape_of
-from .shapes import along_axis, counting, stretched
+from .shapes import along_axis, expanded, iota
 from .values import as_vec, at_least_1d, cast, const, consts, permuted, squeezed, unsqueezed
 
 __all__ = [
+    "argsort",
     "gather_dtype",
-    "marked_places",
+    "marked_indices",
     "nonzero_rows",
-    "put_along",
-    "put_elements",
     "run_ids",
+    "scatter_elements",
+    "scatter_slices",
     "sort_keys",
-    "sorted_places",
-    "taken_along",
-    "window_places",
+    "take_along_dim",
+    "window_indices",
 ]
 
 
-def sorted_places(graph: Graph, x: Result, axis: Int) -> Result:
+def argsort(graph: Graph, x: Result, axis: Int) -> Result:
     """The int64 places of the elements in ascending order along one axis (at least 1-d); equal ones
     keep their order, NaN comes last."""
     keys = sort_keys(graph, x)
@@ -48,23 +48,23 @@ def run_ids(graph: Graph, starts: Result) -> Result:
     return graph.make_node("Sub", [count, const(graph, 1, dtypes.int64)])
 
 
-def window_places(graph: Graph, count: SymInt, window: Int, step: Int, spacing: Int) -> Result:
+def window_indices(graph: Graph, count: SymInt, window: Int, step: Int, spacing: Int) -> Result:
     """The int64 matrix [count, window] of the places in each of ``count`` windows."""
     inner = np.arange(window) * spacing
     if isinstance(count, int):
         return graph.make_initializer("", (np.arange(count)[:, None] * step + inner))
-    starts = unsqueezed(graph, counting(graph, 0, count, step), [1])
+    starts = unsqueezed(graph, iota(graph, 0, count, step), [1])
     return graph.make_node("Add", [starts, consts(graph, inner, dtypes.int64)])
 
 
-def put_along(
+def scatter_slices(
     graph: Graph, x: Result, axis: Int, index: Result, values: Result, how: Str
 ) -> Result:
     """``x`` with ``values`` written where the 1-d ``index`` points along one axis; ``how`` is
     ScatterND's reduction, for which an index may occur twice."""
     rank = rank_of(graph, x)
-    wide = _sum_dtype(graph, x, how)
-    base, updates = cast(graph, x, wide), cast(graph, values, wide)
+    compute_dtype = _sum_dtype(graph, x, how)
+    base, updates = cast(graph, x, compute_dtype), cast(graph, values, compute_dtype)
     if how != "none" and not names_each_once(graph, index):
         wanted = graph.make_node("Shape", [updates])
         places = graph.make_node("Expand", [along_axis(graph, index, axis, rank), wanted])
@@ -93,7 +93,7 @@ def names_each_once(graph: Graph, index: Result) -> Bool:
     return bool((rows >= 0).all()) and len(np.unique(rows, axis=0)) == len(rows)
 
 
-def put_elements(
+def scatter_elements(
     graph: Graph, x: Result, dim_: Int, index: Result, values: Result, how: Str
 ) -> Result:
     """torch.scatter: ``values`` (of the shape of ``index``, or larger, or 0-d) written into ``x``
@@ -118,35 +118,35 @@ def put_elements(
                 "Slice", [values, zeros, ends, consts(graph, short, dtypes.int64)]
             )
     else:
-        values = stretched(graph, values, wanted)
+        values = expanded(graph, values, wanted)
     base = at_least_1d(graph, x)
     axis = normalize_axis(dim_, rank_of(graph, base))
-    found = _reduced(graph, base, places, values, axis, how)
-    return squeezed(graph, found, [0]) if rank_of(graph, x) == 0 else found
+    result = _reduced(graph, base, places, values, axis, how)
+    return squeezed(graph, result, [0]) if rank_of(graph, x) == 0 else result
 
 
-def marked_places(graph: Graph, x: Result, dim_: Int, index: Result) -> Result:
+def marked_indices(graph: Graph, x: Result, dim_: Int, index: Result) -> Result:
     """A bool result that broadcasts against ``x``: True where ``index`` points along one axis."""
     rank = rank_of(graph, x)
     size = dim_of(graph, x, dim_) if rank else 1
     axis = normalize_axis(dim_, rank) if rank else 0
-    nowhere = stretched(graph, const(graph, False, dtypes.boolean), [size])
+    nowhere = expanded(graph, const(graph, False, dtypes.boolean), [size])
     places = unsqueezed(graph, cast(graph, at_least_1d(graph, index), dtypes.int64), [1])
     count = dim_of(graph, places, 0)
-    yes = stretched(graph, const(graph, True, dtypes.boolean), [count])
-    found = graph.make_node("ScatterND", [nowhere, places, yes])
-    return along_axis(graph, found, axis, rank) if rank else squeezed(graph, found, [0])
+    yes = expanded(graph, const(graph, True, dtypes.boolean), [count])
+    result = graph.make_node("ScatterND", [nowhere, places, yes])
+    return along_axis(graph, result, axis, rank) if rank else squeezed(graph, result, [0])
 
 
 def nonzero_rows(graph: Graph, x: Result) -> Result:
     """The coordinates of what is not zero, one row an element (torch.nonzero): int64 [count,
     rank]."""
-    found = graph.make_node("NonZero", [cast(graph, at_least_1d(graph, x), dtypes.boolean)])
+    result = graph.make_node("NonZero", [cast(graph, at_least_1d(graph, x), dtypes.boolean)])
     if rank_of(graph, x) == 0:
-        found = graph.make_node(
-            "Slice", [found, as_vec(graph, 0), as_vec(graph, 0), as_vec(graph, 0)]
+        result = graph.make_node(
+            "Slice", [result, as_vec(graph, 0), as_vec(graph, 0), as_vec(graph, 0)]
         )
-    return graph.make_node("Transpose", [found], perm=[1, 0])
+    return graph.make_node("Transpose", [result], perm=[1, 0])
 
 
 def sort_keys(graph: Graph, x: Result) -> Result:
@@ -170,7 +170,7 @@ def sort_keys(graph: Graph, x: Result) -> Result:
     return graph.make_node("Where", [unordered, const(graph, inf, graph.get_type(keys)), finite])
 
 
-def taken_along(graph: Graph, x: Result, places: Result, axis: Int) -> Result:
+def take_along_dim(graph: Graph, x: Result, places: Result, axis: Int) -> Result:
     """``x`` taken along one axis at ``places`` (GatherElements), at least 1-d."""
     return graph.make_node("GatherElements", [at_least_1d(graph, x), places], axis=axis)
 
@@ -196,17 +196,17 @@ def _reduced(graph: Graph, base: str, places: str, values: str, axis: int, how: 
     """ScatterElements in a dtype that ONNX Runtime reduces, NaN included: there max and min pass
     over it."""
     dtype = graph.get_type(base)
-    wide = _sum_dtype(graph, base, how)
-    base, values = cast(graph, base, wide), cast(graph, values, wide)
-    found = graph.make_node("ScatterElements", [base, places, values], axis=axis, reduction=how)
-    if how in ("max", "min") and dtypes.is_float_type(wide):
+    compute_dtype = _sum_dtype(graph, base, how)
+    base, values = cast(graph, base, compute_dtype), cast(graph, values, compute_dtype)
+    result = graph.make_node("ScatterElements", [base, places, values], axis=axis, reduction=how)
+    if how in ("max", "min") and dtypes.is_float_type(compute_dtype):
         flags = [
             cast(graph, graph.make_node("IsNaN", [each]), dtypes.int32) for each in (base, values)
         ]
         marks = graph.make_node(
             "ScatterElements", [flags[0], places, flags[1]], axis=axis, reduction="max"
         )
-        found = graph.make_node(
-            "Where", [cast(graph, marks, dtypes.boolean), const(graph, nan, wide), found]
+        result = graph.make_node(
+            "Where", [cast(graph, marks, dtypes.boolean), const(graph, nan, compute_dtype), result]
         )
-    return cast(graph, found, dtype)
+    return cast(graph, result, dtype)

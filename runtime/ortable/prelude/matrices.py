@@ -14,23 +14,22 @@ from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.inference.shape import broadcast
 from ortable.ir import Graph
-from ortable.lowerings.linalg import matrix
 
 from .facts import Bool, Opaque, Result, SymInt, dim_of, rank_of, shape_of
-from .promotion import wide_dtype
+from .promotion import opmath_dtype
 from .shapes import zeros_of
 from .sums import summed_over
 from .values import cast, consts, cropped, permuted, squeezed, unsqueezed
 
 __all__ = [
-    "flipped_matrix",
     "leading_part",
     "matrix_product",
+    "matrix_transpose",
     "projected",
     "smaller_side",
     "summed_back",
+    "triu",
     "untransposed",
-    "upper_part",
 ]
 
 
@@ -45,14 +44,14 @@ def summed_back(graph: Graph, grad: Result, weights: Opaque) -> Result:
     that an infinite gradient stays where it belongs.
     """
     own = graph.get_type(grad)
-    found = cast(graph, grad, wide_dtype(own))
+    result = cast(graph, grad, opmath_dtype(own))
     first = rank_of(graph, grad) - len(weights)
     for place, through in enumerate(weights):
         if isinstance(through, np.ndarray):
-            found = _through_axis(graph, found, first + place, through)
+            result = _through_axis(graph, result, first + place, through)
         else:
-            found = through(graph, found, first + place)
-    return cast(graph, found, own)
+            result = through(graph, result, first + place)
+    return cast(graph, result, own)
 
 
 def _through_axis(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
@@ -88,12 +87,13 @@ def _through_axis(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
 # -- matrices ------------------------------------------------------------------------------------
 
 
-def flipped_matrix(graph: Graph, x: Result) -> Result:
+def matrix_transpose(graph: Graph, x: Result) -> Result:
     """``x`` with its last two dimensions exchanged."""
-    return matrix.turned(graph, x)
+    rank = rank_of(graph, x)
+    return permuted(graph, x, [*range(rank - 2), rank - 1, rank - 2])
 
 
-def upper_part(graph: Graph, x: Result, wanted: Bool = True) -> Result:
+def triu(graph: Graph, x: Result, wanted: Bool = True) -> Result:
     """The upper triangle of matrices, or the lower one."""
     return graph.make_node("Trilu", [x], upper=int(wanted))
 
@@ -105,13 +105,13 @@ def leading_part(graph: Graph, x: Result, rows: SymInt, columns: SymInt) -> Resu
 
 def smaller_side(graph: Graph, x: Result) -> SymInt:
     """How many rows or columns matrices have, whichever is less."""
-    return matrix.fewer(graph, x)
+    return dims.minimum(*shape_of(graph, x)[-2:])
 
 
 def projected(graph: Graph, x: Result, weight: Result, bias: Result | None) -> Result:
     """``x`` times the transposed weight, plus the bias: the linear map of a layer."""
-    found = matrix_product(graph, x, permuted(graph, weight, [1, 0]))
-    return found if bias is None else graph.make_node("Add", [found, bias])
+    result = matrix_product(graph, x, permuted(graph, weight, [1, 0]))
+    return result if bias is None else graph.make_node("Add", [result, bias])
 
 
 _MOST_PRODUCTS = 2**15  # products that one MatMul with a vector may add up, one after the other

@@ -84,11 +84,11 @@ def log1p_of(graph: Graph, x: Result) -> Result:
 
 def polynomial(graph: Graph, x: Result, coefficients: Floats) -> Result:
     """Horner's scheme; the coefficient of the highest power comes first."""
-    found = const_like(graph, coefficients[0], x)
+    result = const_like(graph, coefficients[0], x)
     for coefficient in coefficients[1:]:
-        product = graph.make_node("Mul", [found, x])
-        found = graph.make_node("Add", [product, const_like(graph, coefficient, x)])
-    return found
+        product = graph.make_node("Mul", [result, x])
+        result = graph.make_node("Add", [product, const_like(graph, coefficient, x)])
+    return result
 
 
 def atan_of(graph: Graph, x: Result) -> Result:
@@ -135,12 +135,12 @@ def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Resul
     end = start + count * step
     if start >= 0 and end >= 0:
         return graph.make_node("Range", [const(graph, x, dtypes.int64) for x in (start, end, step)])
-    found = graph.make_node("Range", [const(graph, x, dtypes.int64) for x in (0, count, 1)])
+    result = graph.make_node("Range", [const(graph, x, dtypes.int64) for x in (0, count, 1)])
     if step == -1:
-        return graph.make_node("Sub", [const(graph, start, dtypes.int64), found])
+        return graph.make_node("Sub", [const(graph, start, dtypes.int64), result])
     if step != 1:
-        found = graph.make_node("Mul", [found, const(graph, step, dtypes.int64)])
-    return graph.make_node("Add", [found, const(graph, start, dtypes.int64)])
+        result = graph.make_node("Mul", [result, const(graph, step, dtypes.int64)])
+    return graph.make_node("Add", [result, const(graph, start, dtypes.int64)])
 
 
 def softplus_of(graph: Graph, x: Result) -> Result:
@@ -174,9 +174,9 @@ def hypot_of(graph: Graph, x: Result, y: Result) -> Result:
     long, short = make("Max", [across, up]), make("Min", [across, up])
     ratio = make("Div", [short, long])
     root = make("Sqrt", [make("Add", [make("Mul", [ratio, ratio]), const_like(graph, 1, x)])])
-    found = make("Where", [make("Equal", [long, zero]), zero, make("Mul", [long, root])])
+    result = make("Where", [make("Equal", [long, zero]), zero, make("Mul", [long, root])])
     endless = make("Or", [make("IsInf", [x]), make("IsInf", [y])])
-    return make("Where", [endless, const_like(graph, math.inf, x), found])
+    return make("Where", [endless, const_like(graph, math.inf, x), result])
 
 
 def int_pow(graph: Graph, x: Result, times: Result) -> Result:
@@ -190,13 +190,13 @@ def int_pow(graph: Graph, x: Result, times: Result) -> Result:
     odd = make("Equal", [make("Mod", [times, two]), one])
     unit = make("Equal", [make("Abs", [x]) if dtype != dtypes.uint8 else x, one])
     flipped = make("Where", [unit, make("Where", [odd, x, one]), zero])
-    found, base, left = (
+    result, base, left = (
         filled_like(graph, make("Add", [x, times]), 1, dtype),
         x,
         make("Max", [times, zero]),
     )
-    found = _squaring_loop(graph, found, base, left)
-    return make("Where", [negative, flipped, found])
+    result = _squaring_loop(graph, result, base, left)
+    return make("Where", [negative, flipped, result])
 
 
 def _squaring_loop(graph: Graph, found: str, base: str, left: str) -> str:

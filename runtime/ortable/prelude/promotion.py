@@ -27,7 +27,7 @@ __all__ = [
     "in_dtype",
     "machine_epsilon",
     "opmath",
-    "wide_dtype",
+    "opmath_dtype",
 ]
 
 
@@ -35,15 +35,15 @@ def promote_values(graph: Graph, kind: str, values: Sequence[Any]) -> list[Any]:
     """Each value cast to the common computation dtype; numbers become 0-d constants, None stays
     None."""
     wanted = computation_dtype(graph, kind, values)
-    found: list[Any] = []
+    result: list[Any] = []
     for value in values:
         if value is None:
-            found.append(None)
+            result.append(None)
         elif type(value) is str:
-            found.append(cast(graph, value, wanted))
+            result.append(cast(graph, value, wanted))
         else:
-            found.append(const(graph, value, wanted))
-    return found
+            result.append(const(graph, value, wanted))
+    return result
 
 
 def result_type(graph: Graph, values: Iterable[Any]) -> int:
@@ -68,10 +68,10 @@ def result_type(graph: Graph, values: Iterable[Any]) -> int:
             single = _promoted(single, graph.get_type(value))
         else:
             sized = _promoted(sized, graph.get_type(value))
-    found = _combine(_combine(sized, single), number)
-    if found is None:
+    result = _combine(_combine(sized, single), number)
+    if result is None:
         raise UnsupportedCase("no value to take a dtype from")
-    return found
+    return result
 
 
 def computation_dtype(graph: Graph, kind: str, values: Iterable[Any]) -> int:
@@ -95,10 +95,10 @@ def promoted_dtype(graph: Graph, kind: str, *values: Any) -> int | None:
         return None
     if kind == "always_bool":
         return dtypes.boolean
-    found = computation_dtype(graph, kind, values)
-    if kind == "complex_to_float" and dtypes.is_complex_type(found):
-        return dtypes.float32 if found == dtypes.complex64 else dtypes.float64
-    return found
+    result = computation_dtype(graph, kind, values)
+    if kind == "complex_to_float" and dtypes.is_complex_type(result):
+        return dtypes.float32 if result == dtypes.complex64 else dtypes.float64
+    return result
 
 
 def scalar_dtype(value: Any) -> int:
@@ -129,7 +129,7 @@ def _complex_of(real: int) -> int:
     return dtypes.complex128 if real == dtypes.float64 else dtypes.complex64
 
 
-def wide_dtype(dtype: Dtype) -> Dtype:
+def opmath_dtype(dtype: Dtype) -> Dtype:
     """The dtype in which torch accumulates: float32 for the 16 bit floats, the dtype itself for
     others."""
     return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype

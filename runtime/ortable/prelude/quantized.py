@@ -12,7 +12,7 @@ from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.ir import Graph
 
-from .facts import Bool, Dtype, Ints, Result, highest, lowest
+from .facts import Bool, Dtype, Ints, Result, dtype_max, dtype_min
 from .values import cast, reshape_to
 
 __all__ = [
@@ -48,8 +48,8 @@ def zero_codes(
     if known is not None:
         codes = known.astype(dtypes.to_numpy(dtype))
         return graph.make_initializer("", codes if shape is None else codes.reshape(shape))
-    found = cast(graph, before_widening(graph, zero), dtype)
-    return found if shape is None else reshape_to(graph, found, shape)
+    result = cast(graph, before_widening(graph, zero), dtype)
+    return result if shape is None else reshape_to(graph, result, shape)
 
 
 def before_widening(graph: Graph, name: str) -> str:
@@ -74,5 +74,5 @@ def constant_array(graph: Graph, name: str) -> np.ndarray | None:
 
 
 def _within(values: np.ndarray, dtype: Dtype) -> bool:
-    inside = (values >= lowest(dtype)) & (values <= highest(dtype))
+    inside = (values >= dtype_min(dtype)) & (values <= dtype_max(dtype))
     return bool(np.all(inside & (values == np.rint(values))))

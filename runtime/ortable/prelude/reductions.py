@@ -12,8 +12,8 @@ from ortable import dims, dtypes
 from ortable.ir import Graph
 
 from .facts import Bool, Float, Int, Ints, Result, rank_of, shape_of
-from .promotion import wide_dtype
-from .sums import length_over, magnitude_over, marks_over, summed_over
+from .promotion import opmath_dtype
+from .sums import count_true, l1_norm, l2_norm, summed_over
 from .values import cast, const, consts
 
 __all__ = [
@@ -27,18 +27,18 @@ __all__ = [
 
 def power_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:
     """The p-norm of a float result over ``axes``."""
-    make, kind = graph.make_node, graph.get_type(x)
+    make, dtype = graph.make_node, graph.get_type(x)
     if power in (1, 2):
-        word = magnitude_over if power == 1 else length_over
+        word = l1_norm if power == 1 else l2_norm
         return word(graph, x, axes, keepdim)
     if power == 0:
-        marks = marks_over(graph, cast(graph, x, dtypes.boolean), axes, keepdim)
-        return cast(graph, marks, kind)
+        marks = count_true(graph, cast(graph, x, dtypes.boolean), axes, keepdim)
+        return cast(graph, marks, dtype)
     if abs(power) == math.inf:
         return reduced_extreme(graph, make("Abs", [x]), axes, keepdim, power > 0)
-    raised = make("Pow", [make("Abs", [x]), const(graph, power, kind)])
+    raised = make("Pow", [make("Abs", [x]), const(graph, power, dtype)])
     total = summed_over(graph, raised, axes, keepdim)
-    return make("Pow", [total, const(graph, 1 / power, kind)])
+    return make("Pow", [total, const(graph, 1 / power, dtype)])
 
 
 def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest: Bool) -> Result:
@@ -52,14 +52,14 @@ def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest:
     # older opsets have no ReduceMax of bool, none has one of int16
     computed = {dtypes.boolean: dtypes.uint8, dtypes.int16: dtypes.int32}.get(dtype, dtype)
     op = "ReduceMax" if largest else "ReduceMin"
-    found = cast(
+    result = cast(
         graph, graph.make_node(op, [cast(graph, x, computed), over], keepdims=int(keepdim)), dtype
     )
     if not dtypes.is_float_type(dtype):
-        return found
+        return result
     lost = graph.make_node("ReduceMax", [nan_bytes(graph, x), over], keepdims=int(keepdim))
     mask = cast(graph, lost, dtypes.boolean)
-    return graph.make_node("Where", [mask, const(graph, float("nan"), dtype), found])
+    return graph.make_node("Where", [mask, const(graph, float("nan"), dtype), result])
 
 
 def nan_bytes(graph: Graph, x: str) -> str:
@@ -71,7 +71,7 @@ def nan_bytes(graph: Graph, x: str) -> str:
 def any_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """Whether an element over ``axes`` is not 0; False for no elements."""
     marks = cast(graph, x, dtypes.boolean)
-    return cast(graph, marks_over(graph, marks, axes, keepdim), dtypes.boolean)
+    return cast(graph, count_true(graph, marks, axes, keepdim), dtypes.boolean)
 
 
 def all_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
@@ -86,9 +86,9 @@ def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
     if reduction == 0:
         return x
     dtype, axes = graph.get_type(x), list(range(rank_of(graph, x)))
-    wide = cast(graph, x, wide_dtype(dtype))
+    wide = cast(graph, x, opmath_dtype(dtype))
     total = summed_over(graph, wide, axes, False)
     if reduction == 1:
-        count = const(graph, dims.prod(shape_of(graph, x)), wide_dtype(dtype))
+        count = const(graph, dims.prod(shape_of(graph, x)), opmath_dtype(dtype))
         total = graph.make_node("Div", [total, count])
     return cast(graph, total, dtype)

@@ -20,13 +20,13 @@ __all__ = [
     "as_flat",
     "at_least_2d",
     "at_least_3d",
-    "counting",
+    "expanded",
+    "expanded_sizes",
     "flat_sizes",
-    "grown_sizes",
+    "iota",
     "moved_axes",
     "other_axes",
     "sliced",
-    "stretched",
     "torch_pads",
     "without",
     "zeros_of",
@@ -46,7 +46,7 @@ def flat_sizes(graph: Graph, x: Result, first: Int, last: Int) -> SymInts:
     return [*shape[:start], dims.prod(shape[start : end + 1]), *shape[end + 1 :]]
 
 
-def grown_sizes(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
+def expanded_sizes(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
     """The shape that torch.expand gives: ``sizes`` with -1 replaced by the dimension of ``x`` that
     stands there."""
     shape = list(shape_of(graph, x))
@@ -58,14 +58,14 @@ def grown_sizes(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
     return [shape[place - lead] if is_inferred(size) else size for place, size in enumerate(sizes)]
 
 
-def stretches(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
+def is_expansion(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
     """What Expand must be told to give ``x`` these sizes: 1 where the dimension of ``x`` has that
     size anyway."""
     shape = list(shape_of(graph, x))
     lead = len(sizes) - len(shape)
     return [
         1 if place >= lead and dims.same(shape[place - lead], size) else size
-        for place, size in enumerate(grown_sizes(graph, x, sizes))
+        for place, size in enumerate(expanded_sizes(graph, x, sizes))
     ]
 
 
@@ -105,7 +105,7 @@ def torch_pads(rank: Int, pads: SymInts) -> SymInts:
 # -- results --------------------------------------------------------------------------------------
 
 
-def counting(graph: Graph, start: SymInt, count: SymInt, step: SymInt) -> Result:
+def iota(graph: Graph, start: SymInt, count: SymInt, step: SymInt) -> Result:
     """The int64 vector start, start + step, ... of ``count`` elements; a constant when all are
     known."""
     if isinstance(count, int) and is_static([start, step]):
@@ -135,7 +135,7 @@ def sliced(
     )
 
 
-def stretched(graph: Graph, x: Result, sizes: SymInts) -> Result:
+def expanded(graph: Graph, x: Result, sizes: SymInts) -> Result:
     """``x`` broadcast to ``sizes``; no node when it has them."""
     shape = shape_or_none(graph, x)
     if shape is not None and len(shape) == len(sizes) and all(map(dims.same, shape, sizes)):
@@ -143,9 +143,9 @@ def stretched(graph: Graph, x: Result, sizes: SymInts) -> Result:
     if is_static(list(sizes)) and 0 in sizes:
         # ONNX Runtime's optimizer drops an Expand to a size of 0
         return zeros_of(graph, sizes, graph.get_type(x))
-    found = graph.make_node("Expand", [x, as_vec(graph, stretches(graph, x, sizes))])
-    graph.set_shape(found, tuple(sizes))
-    return found
+    result = graph.make_node("Expand", [x, as_vec(graph, is_expansion(graph, x, sizes))])
+    graph.set_shape(result, tuple(sizes))
+    return result
 
 
 def at_least_2d(graph: Graph, x: Result) -> Result:

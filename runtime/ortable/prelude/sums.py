@@ -19,8 +19,8 @@ from .facts import Bool, Ints, Result, SymInts, dim_of, is_static, shape_of
 from .values import cast, const, consts, filled, permuted, reshape_to
 
 __all__ = [
-    "length_over",
-    "marks_over",
+    "count_true",
+    "l2_norm",
     "summed_over",
 ]
 
@@ -50,23 +50,23 @@ _EXACT = 2**53  # up to here, double holds every int
 def summed_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The sum over non-negative ``axes`` in the dtype of ``x``: a ReduceSum unless it is long. Ints
     wrap around, the 16 bit floats are added in float32."""
-    kind = graph.get_type(x)
+    dtype = graph.get_type(x)
     if not axes:
         return x
-    if not dtypes.is_float_type(kind):
+    if not dtypes.is_float_type(dtype):
         return _int_sum(graph, x, axes, keepdim)
-    if kind in (dtypes.float16, dtypes.bfloat16):
-        return cast(graph, summed_over(graph, cast(graph, x, dtypes.float32), axes, keepdim), kind)
-    return cast(graph, float_sum(graph, x, axes, keepdim, False), kind)
+    if dtype in (dtypes.float16, dtypes.bfloat16):
+        return cast(graph, summed_over(graph, cast(graph, x, dtypes.float32), axes, keepdim), dtype)
+    return cast(graph, float_sum(graph, x, axes, keepdim, False), dtype)
 
 
-def marks_over(graph: Graph, marks: Result, axes: Ints, keepdim: Bool) -> Result:
+def count_true(graph: Graph, marks: Result, axes: Ints, keepdim: Bool) -> Result:
     """How many of the bools are true over non-negative ``axes``, as int64."""
     whole = cast(graph, marks, dtypes.int64)
     return _plain_sum(graph, whole, axes, keepdim) if axes else whole
 
 
-def length_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+def l2_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The root of the sum of squares of floats over non-negative ``axes``."""
     if _is_few(graph, x, axes):
         over = consts(graph, axes, dtypes.int64)
@@ -81,7 +81,7 @@ def _is_few(graph: Graph, x: str, axes: Ints) -> bool:
     return isinstance(count, int) and count <= _MOST // 4
 
 
-def magnitude_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+def l1_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The sum of the absolute values over non-negative ``axes``."""
     if _is_few(graph, x, axes):
         over = consts(graph, axes, dtypes.int64)
@@ -154,14 +154,14 @@ def _most(sizes: SymInts, first: int, end: int) -> int:
 def _runs(sizes: SymInts, axes: Ints) -> list[tuple[int, int]]:
     """Runs of neighbours among ``axes`` whose sizes are known, and single ones whose size is not:
     (first, behind the last)."""
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     for axis in sorted(axes) if sizes else []:
         known = isinstance(sizes[axis], int)
-        if known and found and found[-1][1] == axis and isinstance(sizes[axis - 1], int):
-            found[-1] = (found[-1][0], axis + 1)
+        if known and result and result[-1][1] == axis and isinstance(sizes[axis - 1], int):
+            result[-1] = (result[-1][0], axis + 1)
         else:
-            found.append((axis, axis + 1))
-    return found
+            result.append((axis, axis + 1))
+    return result
 
 
 def _shortened(graph: Graph, x: str, axes: Ints, fine: bool) -> tuple[str, bool]:
@@ -227,9 +227,9 @@ def _ends_open(graph: Graph, x: str, axes: Ints) -> bool:
 def _int_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     """ONNX Runtime's ReduceSum computes in double and ends at the largest int; its product of
     int64 matrices wraps around as torch does, and takes a fourth of the time."""
-    kind = graph.get_type(x)
-    if kind != dtypes.int64:
-        return cast(graph, _int_sum(graph, cast(graph, x, dtypes.int64), axes, keepdim), kind)
+    dtype = graph.get_type(x)
+    if dtype != dtypes.int64:
+        return cast(graph, _int_sum(graph, cast(graph, x, dtypes.int64), axes, keepdim), dtype)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     # no tensor has more than 2**37 elements of 1 or 2 bytes
     if largest_int(graph, x) * (count if isinstance(count, int) else 2**37) <= _EXACT:
@@ -250,17 +250,17 @@ def _int_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
 
 def largest_int(graph: Graph, x: str) -> int:
     """What the absolute values of an int result are at most, by the dtypes that it is cast from."""
-    found = 2**64
+    result = 2**64
     while True:
-        kind = graph.get_type(x)
-        if kind == dtypes.boolean:
+        dtype = graph.get_type(x)
+        if dtype == dtypes.boolean:
             return 1
-        if dtypes.is_float_type(kind):
-            return found
-        found = min(found, 2 ** (8 * dtypes.itemsize(kind)))
+        if dtypes.is_float_type(dtype):
+            return result
+        result = min(result, 2 ** (8 * dtypes.itemsize(dtype)))
         node = graph.values[x].producer
         if node is None or node.op_type != "Cast":
-            return found
+            return result
         x = node.inputs[0]
 
 
@@ -297,15 +297,15 @@ def _columns(graph: Graph, x: str, start: int, end: int) -> str:
 
 def _halved_by_loop(graph: Graph, x: str) -> str:
     """The same for an unknown number of columns, with one of ones in front."""
-    kind = graph.get_type(x)
+    dtype = graph.get_type(x)
     rows = dim_of(graph, x, 0)
-    ones = filled(graph, [rows, 1], 1, kind)
+    ones = filled(graph, [rows, 1], 1, dtype)
     start = graph.make_node("Concat", [ones, x], axis=1)
     body = graph.subgraph("halve")
     body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
     whole = graph.unique_name("whole")
-    body.make_tensor_input(whole, kind, None)
+    body.make_tensor_input(whole, dtype, None)
     make = body.make_node
     size = make("Shape", [whole], start=1, end=2)
     two, zero, one = (consts(body, [value], dtypes.int64) for value in (2, 0, 1))
@@ -314,10 +314,10 @@ def _halved_by_loop(graph: Graph, x: str) -> str:
     first = make("Slice", [whole, zero, half, one])
     second = make("Slice", [whole, half, twice, one])
     rest = make("Slice", [whole, twice, size, one])
-    found = make("Concat", [make("Mul", [first, second]), rest], axis=1)
+    result = make("Concat", [make("Mul", [first, second]), rest], axis=1)
     left = make("Squeeze", [make("Sub", [size, half]), zero])
     more = make("Greater", [left, const(body, 1, dtypes.int64)])
-    for name in (more, found):
+    for name in (more, result):
         body.make_tensor_output(name)
     rounds, going = const(graph, 63, dtypes.int64), const(graph, True, dtypes.boolean)
     made = graph.make_node("Loop", [rounds, going, start], 1, body=body)

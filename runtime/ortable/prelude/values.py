@@ -146,10 +146,10 @@ def reshape_to(graph: Graph, x: Result, shape: SymInts) -> Result:
     allowzero = 1 if 0 in sizes or any(isinstance(size, SymDim) for size in sizes) else 0
     if allowzero and -1 in sizes:
         sizes, allowzero = _without_hole(graph, x, sizes)
-    found = graph.make_node("Reshape", [x, as_vec(graph, sizes)], allowzero=allowzero or None)
-    if not graph.has_shape(found) and -1 not in shape:
-        graph.set_shape(found, tuple(shape))
-    return found
+    result = graph.make_node("Reshape", [x, as_vec(graph, sizes)], allowzero=allowzero or None)
+    if not graph.has_shape(result) and -1 not in shape:
+        graph.set_shape(result, tuple(shape))
+    return result
 
 
 def _has_shape(graph: Graph, x: str, shape: Sequence[Any]) -> bool:

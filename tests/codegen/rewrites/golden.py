@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.check import check_rewrites
 from ortablegen.rewrites.emit import rewrites_text
 from ortablegen.rewrites.read import read_rewrites_text
@@ -20,7 +21,7 @@ HERE = Path(__file__).parent
 def errors_of(path: Path) -> str:
     """What codegen prints for a wrong file."""
     diagnostics = Diagnostics()
-    rewrites = read_rewrites_text(path.read_text(), path.name, diagnostics)
+    rewrites = read_rewrites_text(path.read_text(), path.name, diagnostics, BY_TRAIT)
     check_rewrites(rewrites, diagnostics)
     return diagnostics.render() + "\n" if diagnostics.errors else ""
 
@@ -28,7 +29,7 @@ def errors_of(path: Path) -> str:
 def python_of(path: Path) -> str:
     """What codegen emits for a good file."""
     diagnostics = Diagnostics()
-    rewrites = read_rewrites_text(path.read_text(), path.name, diagnostics)
+    rewrites = read_rewrites_text(path.read_text(), path.name, diagnostics, BY_TRAIT)
     check_rewrites(rewrites, diagnostics)
     diagnostics.raise_if_any()
     return rewrites_text(rewrites, path.name)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.check import check_rewrites
 from ortablegen.rewrites.emit import emit_rewrites
 from ortablegen.rewrites.read import read_rewrites
@@ -48,14 +49,14 @@ def test_a_rewrite_in_two_files_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text("- rewrite: " + first)
     (tmp_path / "two.yaml").write_text("- rewrite: " + second)
     diagnostics = Diagnostics()
-    check_rewrites(read_rewrites(tmp_path, tmp_path, diagnostics), diagnostics)
+    check_rewrites(read_rewrites(tmp_path, tmp_path, diagnostics, BY_TRAIT), diagnostics)
     assert "two.yaml:1:12: error: duplicate entry for 'neg_neg'" in diagnostics.render()
     assert "first given at one.yaml:1:12" in diagnostics.render()
 
 
 def test_generated_rewrites_are_fresh_and_deterministic() -> None:
     diagnostics = Diagnostics()
-    rewrites = read_rewrites(ROOT / "specs" / "rewrites", ROOT, diagnostics)
+    rewrites = read_rewrites(ROOT / "specs" / "rewrites", ROOT, diagnostics, BY_TRAIT)
     check_rewrites(rewrites, diagnostics)
     assert diagnostics.render() == ""
     files = emit_rewrites(rewrites)

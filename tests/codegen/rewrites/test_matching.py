@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ortable.ir.versions import ORT_MAX_OPSET
+from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.emit import rewrites_text
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.rewrites.names import opset_range
@@ -21,7 +22,7 @@ from . import golden
 def _rewrites() -> list[Rewrite]:
     found: list[Rewrite] = []
     for path in sorted((golden.HERE / "pass").glob("*.yaml")):
-        found += read_rewrites_text(path.read_text(), path.name, Diagnostics())
+        found += read_rewrites_text(path.read_text(), path.name, Diagnostics(), BY_TRAIT)
     return found
 
 

@@ -9,6 +9,7 @@ import warnings
 
 import pytest
 
+from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.check import check_rewrites
 from ortablegen.rewrites.emit import emit_rewrites
 from ortablegen.rewrites.read import read_rewrites_text
@@ -50,7 +51,7 @@ def test_a_damaged_rewrite_gives_errors_of_codegen_or_python_that_compiles(start
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # "1if" and the like, from ast.parse
             try:
-                rewrites = read_rewrites_text(text, "damaged.yaml", diagnostics)
+                rewrites = read_rewrites_text(text, "damaged.yaml", diagnostics, BY_TRAIT)
                 check_rewrites(rewrites, diagnostics)
                 for source in {} if diagnostics.errors else emit_rewrites(rewrites).values():
                     compile(source, "damaged", "exec")

@@ -19,6 +19,7 @@ from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite as run_engine
 from ortable.passes.rewrite.rule import Rule
 from ortable_generated.kernels import KERNELS_CPU
+from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.rewrites.read import read_rewrites
 from ortablegen.source.diagnostics import Diagnostics, SpecErrors
@@ -39,7 +40,7 @@ TARGETS = (None, "onnxruntime")
 def all_rewrites() -> tuple[Rewrite, ...]:
     """Every rewrite of the specs, read as codegen reads them."""
     diagnostics = Diagnostics()
-    found = read_rewrites(FOLDER, ROOT, diagnostics)
+    found = read_rewrites(FOLDER, ROOT, diagnostics, BY_TRAIT)
     if diagnostics.errors:
         raise SpecErrors(diagnostics)
     return found

@@ -13,6 +13,7 @@ from ortable.cli.main import main
 from ortable.debug.rewrites_text import fired_lines, made_by_rules, refused_lines
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.rule import STAGES
+from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
 from tests.passes.rewrite.harness import Trial, operators
@@ -124,7 +125,7 @@ def test_every_rule_of_the_package_can_be_shown(capsys: pytest.CaptureFixture[st
         assert re.findall(r"^- rewrite: (\w+)$", entry, re.MULTILINE) == [rule.name]
         if not re.search(r": \*\w+$", entry, re.MULTILINE):  # an alias means another entry
             diagnostics = Diagnostics()
-            (read,) = read_rewrites_text(entry, "shown.yaml", diagnostics)
+            (read,) = read_rewrites_text(entry, "shown.yaml", diagnostics, BY_TRAIT)
             assert not diagnostics.errors and read.name == rule.name
 
 
@@ -224,7 +225,7 @@ def test_the_cases_of_the_page_hold(tmp_path: Path) -> None:
     path = tmp_path / "squares.yaml"
     path.write_text(shown)
     diagnostics = Diagnostics()
-    (rewrite,) = read_rewrites_text(shown, path.name, diagnostics)
+    (rewrite,) = read_rewrites_text(shown, path.name, diagnostics, BY_TRAIT)
     for case in rewrite.cases:
         trial = Trial(rewrite, case, 18, None)
         record = trial.apply(choose.load(path))

@@ -11,6 +11,7 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.language.samples import SampleProblem
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
@@ -25,7 +26,7 @@ def built(pattern: str, case: str) -> GraphBuilder:
     text += textwrap.indent(textwrap.dedent(pattern).strip(), "    ")
     text += f"\n  replace: return x\n  cases:\n    - {case}\n"
     diagnostics = Diagnostics()
-    (rewrite,) = read_rewrites_text(text, "tried.yaml", diagnostics)
+    (rewrite,) = read_rewrites_text(text, "tried.yaml", diagnostics, BY_TRAIT)
     diagnostics.raise_if_any()
     return build(rewrite, rewrite.cases[0], 18, None).builder
 

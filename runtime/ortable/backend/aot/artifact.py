@@ -1,12 +1,12 @@
-"""Compiled graphs in torch's own cache of AOTAutograd, so that a later process neither traces nor
-converts, forward or backward.
+"""Compiled graphs in torch's own cache of AOTAutograd, so that a later process neither traces
+nor converts, forward or backward.
 
-What torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) is the key of a conversion, or those
-of the regions of a graph and a description of what torch runs around them; models stand in
-`cache_dir` alone.  Torch's key does not know the backend: an attribute of the graph
-module adds versions, options and the values of constants, so that nobody loads what another backend
-or other options made.
-"""
+In comes a function that compiles, out comes a compiler whose results torch may keep; called by
+`entry`. What torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) is the key of a
+conversion, or those of the partitions of a graph and a description of what torch runs around
+them; models stand in `cache_dir` alone. Torch's key does not know the backend: an attribute of
+the graph module adds versions, options and the values of constants, so that nobody loads what
+another backend or other options made."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from ortable.backend.cache.conversion import load_cached
 from ortable.backend.cache.graph_key import Uncacheable, constant_text
 from ortable.backend.cache.keys import disk_key
 from ortable.backend.options import OrtOptions
-from ortable.backend.partition.partitioned_graph import MixedGraph
+from ortable.backend.partition.partitioned_graph import PartitionedGraph
 from ortable.backend.roles import CompiledGraph
 from ortable.errors import OrtableError
 from ortable.passes.rewrite.choose import content
 
-from .host_graph import Outer, rebuild
+from .build import Compiled
+from .host_graph import HostGraph, decode_host_graph
 
 __all__ = ["Artifact", "torch_cache"]
 
-Compiled = Callable[..., Any]
 
 _SALT = "_ortable_cache_salt"
-_KNOWN = frozenset({"aten", "prim", "prims"})  # operators that torch's version describes
+_NAMESPACES = frozenset({"aten", "prim", "prims"})  # operators that torch's version describes
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Loader:
     conversions, and what it is besides them, to a callable."""
 
     options: OrtOptions
-    run: Callable[[Sequence[CompiledGraph], Outer | None], Compiled]
+    run: Callable[[Sequence[CompiledGraph], HostGraph | None], Compiled]
 
 
 _loader: ContextVar[Loader | None] = ContextVar("ortable_loader", default=None)
@@ -70,7 +70,7 @@ class Artifact(OutputCode):
         self._time_taken_ns = 0  # torch subtracts it
         self._boxed_call = True  # on the object: dynamo copies `__dict__` only
         self.run: Compiled | None = run
-        self.keys, self.text = _kept(run)
+        self.keys, self.text = _keys_and_text(run)
         self.options: OrtOptions | None = options
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
@@ -108,7 +108,7 @@ class Artifact(OutputCode):
             )
         keys = self.keys or ()
         try:
-            outer = None if self.text is None else rebuild(self.text, len(keys))
+            host = None if self.text is None else decode_host_graph(self.text, len(keys))
         except Exception as exc:  # whatever a damaged text makes a reader raise
             raise FXGraphCacheMiss(f"not a description of a graph: {exc!r}") from exc
         found = []
@@ -119,7 +119,7 @@ class Artifact(OutputCode):
             found.append(compiled)
         self.options = loader.options
         with unset_fake_temporarily():
-            self.run = loader.run(found, outer)
+            self.run = loader.run(found, host)
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
         """Nothing: there are no Triton kernels."""
@@ -129,7 +129,7 @@ class Artifact(OutputCode):
 def torch_cache(
     graph_module: GraphModule,
     options: OrtOptions,
-    load: Callable[[Sequence[CompiledGraph], Outer | None], Compiled],
+    load: Callable[[Sequence[CompiledGraph], HostGraph | None], Compiled],
     own_decompositions: bool,
     written: frozenset[int] = frozenset(),
 ) -> Iterator[Callable[[Callable[[GraphModule], Compiled]], Any]]:
@@ -165,18 +165,18 @@ def _compiler(compile_it: Callable[[GraphModule], Compiled], options: OrtOptions
     return SerializableAOTDispatchCompiler(Artifact, compile_graph)
 
 
-def _kept(run: Compiled) -> tuple[tuple[str, ...] | None, str | None]:
+def _keys_and_text(run: Compiled) -> tuple[tuple[str, ...] | None, str | None]:
     """Keys of the conversions that a callable runs, and the text of a graph of which torch runs a
     part; no keys (None) where another process could not make the callable from these."""
     text = None
-    parts: tuple[Any, ...] = (run,)
-    if isinstance(run, MixedGraph):
-        text, parts = run.text, run.regions
+    callables: tuple[Any, ...] = (run,)
+    if isinstance(run, PartitionedGraph):
+        text, callables = run.text, run.partitions
         if text is None:
             return None, None
     keys = []
-    for part in parts:
-        compiled = getattr(part, "compiled", None)
+    for each in callables:
+        compiled = getattr(each, "compiled", None)
         if not isinstance(compiled, CompiledGraph) or compiled.device != "cpu":
             return None, None
         if compiled.key is None:
@@ -197,7 +197,11 @@ def _salt(
     None for graphs that stay out of torch's cache: functions of the user, which no key compares,
     change what becomes of them (transforms, decompositions, operators).
     """
-    if own_decompositions or options.pre_ort_model_transforms or not _is_torchs(graph_module):
+    if (
+        own_decompositions
+        or options.pre_ort_model_transforms
+        or not _has_torch_operators_only(graph_module)
+    ):
         return None
     settings = [
         str(options.target_opset),
@@ -214,8 +218,8 @@ def _salt(
             constants = [
                 f"{path}.{name} {constant_text(value)}"
                 for path, module in graph_module.named_modules()
-                for place in (vars(module), module._parameters, module._buffers)
-                for name, value in place.items()
+                for values in (vars(module), module._parameters, module._buffers)
+                for name, value in values.items()
                 if isinstance(value, torch.Tensor)
             ]
         key = disk_key(json.dumps(settings, default=repr))
@@ -224,10 +228,10 @@ def _salt(
     return hashlib.sha256(f"{key} {constants}".encode()).hexdigest()
 
 
-def _is_torchs(graph_module: GraphModule) -> bool:
+def _has_torch_operators_only(graph_module: GraphModule) -> bool:
     """Whether all operators of a graph are torch's own, which torch's version describes."""
     return all(
-        str(node.target).partition(".")[0] in _KNOWN
+        str(node.target).partition(".")[0] in _NAMESPACES
         for module in graph_module.modules()
         if isinstance(module, GraphModule)
         for node in module.graph.nodes

@@ -1,12 +1,16 @@
 """Decompositions handed to AOTAutograd: torch's core ATen table without what ortable converts
 whole. An operator with a converter stays whole: one node for it beats the many of its
-decomposition."""
+decomposition. Out comes a table of functions; called by `entry`, and by users."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from ortable.interpreter.tables import generated_tables
+
+from .foreach import foreach_table
 
 __all__ = ["filter_decomposition_table", "get_decomposition_table", "resolve_table"]
 
@@ -18,13 +22,9 @@ def _default_table() -> Table:
     from torch._decomp import core_aten_decompositions, decomposition_table
     from torch._ops import OpOverload
 
-    from ortable_generated.aten.dispatch import CONVERTERS, PLACE
-    from ortable_generated.decompositions import DECOMPOSE
-
-    from .foreach import foreach_table
-
-    wanted = set(DECOMPOSE)
-    whole = {*CONVERTERS, *PLACE}
+    tables = generated_tables()
+    wanted = set(tables.decompose)
+    whole = {*tables.converters, *tables.place}
     table = {
         op: fct
         for op, fct in core_aten_decompositions().items()
@@ -59,10 +59,10 @@ def filter_decomposition_table(
 
         existing_table = decomposition_table
     if filter_fct is None:
-        from ortable_generated.aten.dispatch import CONVERTERS
+        converters = generated_tables().converters
 
         def filter_fct(op: Any) -> bool:
-            return getattr(op, "name", lambda: None)() not in CONVERTERS
+            return getattr(op, "name", lambda: None)() not in converters
 
     return {op: fct for op, fct in existing_table.items() if filter_fct(op)}
 

@@ -1,17 +1,47 @@
-"""The functions that the entry points `ortable` and `onnxrt` of the group `torch_dynamo_backends`
-load. They make `torch.compile(model, backend="ortable")` work without an import of this package,
-and let libraries name the backend that know a fixed list of names only."""
+"""The entry points of torch.compile: `ortable` and `onnxrt`, which the group
+`torch_dynamo_backends` names, and `onnx_custom_backend`, as a backend or as one of the compilers
+of the user's own AOTAutograd. In comes a graph of dynamo or of AOTAutograd, out comes what torch
+calls in its place; which of the two it is is read from the tracing context and from the graph."""
 
 from __future__ import annotations
 
 import functools
+import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
-from ortable.errors import OptionError
+import torch
+from torch.fx import GraphModule
 
-__all__ = ["onnxrt", "ortable"]
+from ortable.backend.execute.runner import run_with_onnxruntime
+from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
+from ortable.backend.options import OrtOptions
+from ortable.backend.partition.draws import refuse_lost_dropout
+from ortable.backend.sessions.providers import check_providers
+from ortable.errors import OptionError, OrtableError
+
+from .build import Compiled, Runner, compile_aot_graph, load_compiled
+from .decompositions import get_decomposition_table, resolve_table
+from .redecompose import redecompose
+from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
+
+__all__ = [
+    "compile_from_torch",
+    "compile_with_autograd",
+    "onnx_custom_backend",
+    "onnxrt",
+    "ortable",
+]
+
+_STALE = (
+    "ortable: freeze='on' makes constants of weights of PEFT's layers, which PEFT writes without a "
+    "trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after that, or leave "
+    "freeze at 'auto', which keeps these weights inputs."
+)
 
 
 def ortable(
@@ -29,10 +59,6 @@ def ortable(
     :param mode: torch.compile's mode: only None, ortable has none
     :raises OptionError: unknown option, wrong value, or a mode
     """
-    from ortable.backend.options import OrtOptions
-
-    from .wiring import compile_with_autograd
-
     if mode is not None:
         raise OptionError(
             f"ortable has no mode {mode!r}: modes belong to inductor. Remove it, and give what you "
@@ -58,3 +84,142 @@ def _onnxrt() -> Callable[..., Any]:
         if found.value.partition(":")[0] != __name__:
             return found.load()  # type: ignore[no-any-return]
     return ortable
+
+
+def onnx_custom_backend(
+    graph_module: GraphModule,
+    args: Sequence[Any],
+    *,
+    target_opset: int | Mapping[str, int] | None = None,
+    export_options: Any = None,
+    providers: Sequence[Any] | None = None,
+    storage: Any = None,
+    dump_prefix: str | os.PathLike[str] | None = None,
+    verbose: int | None = None,
+    optimize: bool | None = None,
+    rewrites: str | Sequence[str] | None = None,
+    session_options: Any = None,
+    run_options: Any = None,
+    pre_ort_model_transforms: Any = None,
+    freeze: str | None = None,
+    fallback: str | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    resizable: bool | None = None,
+    raise_on: Sequence[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Compiled:
+    """Runs graphs with ONNX Runtime, as `backend=` of `torch.compile` or as `fw_compiler=`,
+    `bw_compiler=` or `inference_compiler=` of `aot_autograd`.
+
+    :param graph_module: the graph that dynamo or AOTAutograd hands over
+    :param args: its inputs
+    :param options: the same options as a dict; the keywords are described by `ortable.OrtOptions`
+    :raises OptionError: unknown option, wrong value, or one given twice
+    :raises OrtableError: called outside torch.compile
+    """
+    keywords = {
+        "target_opset": target_opset, "export_options": export_options, "providers": providers,
+        "storage": storage, "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
+        "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
+        "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
+        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "raise_on": raise_on,
+    }  # fmt: skip
+    return compile_from_torch(
+        graph_module,
+        args,
+        OrtOptions.from_mapping(keywords, options),
+        run_with_onnxruntime,
+        "onnx_custom_backend",
+    )
+
+
+def compile_from_torch(
+    graph_module: GraphModule, args: Sequence[Any], options: OrtOptions, runner: Runner, name: str
+) -> Compiled:
+    """Compiles what torch handed over to the function called `name`: a graph of dynamo, or one of
+    AOTAutograd's; `runner` makes a callable of each converted graph.
+    """
+    context = torch._guards.TracingContext.try_get()
+    if context is None:
+        raise OrtableError(
+            f"{name} was called outside torch.compile. Give it as torch.compile(model, "
+            f"backend={name}) or as aot_autograd(fw_compiler={name}), and call the compiled model; "
+            "ortable.to_onnx converts a model without running it."
+        )
+    if context.fw_metadata is not None and _is_aten(graph_module):
+        table = resolve_table(options.export_options)
+        if table is not None:
+            graph_module = redecompose(graph_module, table)
+        return compile_aot_graph(graph_module, options, runner)
+    return compile_with_autograd(graph_module, args, options, runner)
+
+
+def _is_aten(graph_module: GraphModule) -> bool:
+    """Whether AOTAutograd made this graph: its placeholders carry fake tensors under `val`.
+
+    The metadata of an earlier compilation may still be in the tracing context when a backend is
+    called twice for one graph of dynamo, so it does not tell alone.
+    """
+    kinds = (torch._ops.OpOverload, torch._ops.HigherOrderOperator)
+    for node in graph_module.graph.nodes:
+        if node.op in ("call_method", "call_module"):
+            return False
+        if node.op == "placeholder" and "val" not in node.meta:
+            return False
+        if node.op == "call_function" and not isinstance(node.target, kinds):
+            return "val" in node.meta  # AOTAutograd leaves Python operators on sizes only
+    return True
+
+
+def compile_with_autograd(
+    graph_module: GraphModule,
+    args: Sequence[Any],
+    options: OrtOptions,
+    runner: Runner | None = None,
+) -> Compiled:
+    """Compiles a graph of dynamo: AOTAutograd makes forward, backward or inference graphs of it,
+    and each becomes an ONNX model.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    run = runner or run_with_onnxruntime
+    if run is run_with_onnxruntime:
+        check_providers(options.providers)
+    refuse_lost_dropout(graph_module)
+    table = resolve_table(options.export_options)
+
+    compilations: Compilations = []
+    written = find_untracked_writes(graph_module)
+    if written and options.freeze == "on":
+        warnings.warn(_STALE, RuntimeWarning, stacklevel=2)
+
+    def compile_it(gm: GraphModule) -> Compiled:
+        if options.freeze == "auto":
+            mark_untracked_writes(gm, written)
+        compiled = compile_aot_graph(gm, options, run)
+        add_compilation(compilations, compiled)
+        return compiled
+
+    cache: Any = nullcontext(_plain_compiler)
+    if options.cache_dir is not None and run is run_with_onnxruntime:
+        from .artifact import torch_cache  # imports inductor
+
+        loaded = partial(load_compiled, options=options, runner=run)
+        cache = torch_cache(
+            graph_module, options, loaded, own_decompositions=table is not None, written=written
+        )
+    with cache as compiler:
+        backend = aot_autograd(
+            fw_compiler=compiler(compile_it),
+            bw_compiler=compiler(compile_it),
+            inference_compiler=compiler(compile_it),
+            partition_fn=min_cut_rematerialization_partition,
+            decompositions=get_decomposition_table() if table is None else table,
+        )
+        return without_wrapper(backend(graph_module, args), compilations, args)
+
+
+def _plain_compiler(compile_it: Callable[[GraphModule], Compiled]) -> Callable[..., Compiled]:
+    """A compiler for AOTAutograd."""
+    return lambda gm, example_inputs: compile_it(gm)

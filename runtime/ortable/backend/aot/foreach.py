@@ -1,7 +1,7 @@
-"""Operators on lists of tensors (`_foreach_add` and its like, of which optimizers are made) as the
-operator that they apply to each tensor. `get_decomposition_table` holds them for AOTAutograd, after
-torch has made their in-place forms functional.
-"""
+"""Operators on lists of tensors (`_foreach_add` and its like, of which optimizers are made) as
+the operator that they apply to each tensor. Out comes a table for `decompositions`, whose table
+AOTAutograd applies after torch has made their in-place forms functional. Called by
+`decompositions`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _one_by_one(
         args, kwargs = args[:index], {**kwargs, name: args[index]}
     count = next(len(arg) for arg in (*args, *kwargs.values()) if isinstance(arg, list | tuple))
     if isinstance(kwargs.get("value"), torch.Tensor):
-        return _scaled(single, args, kwargs["value"].unbind())
+        return _with_tensor_factors(single, args, kwargs["value"].unbind())
     return [
         single(
             *(_at(arg, place) for arg in args),
@@ -63,7 +63,7 @@ def _at(value: Any, place: int) -> Any:
     return value[place] if isinstance(value, list | tuple) else value
 
 
-def _scaled(single: Any, args: tuple[Any, ...], factors: Any) -> list[Any]:
+def _with_tensor_factors(single: Any, args: tuple[Any, ...], factors: Any) -> list[Any]:
     """addcmul and addcdiv with factors that are elements of a tensor."""
     divide = single is torch.ops.aten.addcdiv
     found = []

@@ -1,7 +1,8 @@
-"""The straight-line code around the regions of a graph that runs partly in torch, as JSON and back:
-operators by name, arguments as plain values.  Nothing that is read is executed or imported: names
-are looked up among torch's own operators and in a table of Python's, and code is generated from
-what they name."""
+"""The host graph of a graph that runs partly in torch, the straight-line code around its
+partitions, as JSON and back: operators by name, arguments as plain values. In comes a HostGraph,
+out comes text, and the other way; called by `build` and `artifact`. Nothing that is read is
+executed or imported: names are looked up among torch's own operators and in a table of Python's,
+and code is generated from what they name."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from torch.fx import Graph, Node
 from torch.fx.node import map_aggregate, map_arg
 
 from ortable.backend.cache.codec import NodeRef, Unserializable, decode_value, encode_value
-from ortable.backend.partition.placement import Placed
+from ortable.backend.partition.placement import Placement
 
-__all__ = ["Outer", "describe", "rebuild", "region_name"]
+__all__ = ["HostGraph", "decode_host_graph", "encode_host_graph", "partition_name"]
 
 _NAMESPACES = ("aten", "prim", "prims")  # operators that torch's version describes
 _OPERATORS = (
@@ -35,24 +36,24 @@ _NAMES = {function: name for name, function in _PYTHON.items()}
 
 
 @dataclass(frozen=True)
-class Outer:
-    """What a graph is besides its regions: the code that calls them, which kind of graph it is, and
-    what runs where in it."""
+class HostGraph:
+    """What a graph is besides its partitions: the code that calls them, which kind of graph it is,
+    and what runs where in it."""
 
     graph: Graph
     kind: str
-    placed: list[Placed]
+    placement: list[Placement]
 
 
-def region_name(index: int) -> str:
-    """The attribute that a rebuilt graph calls for its region `index`."""
-    return f"region_{index}"
+def partition_name(index: int) -> str:
+    """The attribute that a rebuilt graph calls for its partition `index`."""
+    return f"partition_{index}"
 
 
-def describe(outer: Outer, regions: Sequence[str]) -> str:
-    """The text that `rebuild` reads.
+def encode_host_graph(host: HostGraph, partitions: Sequence[str]) -> str:
+    """The text that `decode_host_graph` reads.
 
-    :param regions: names of the regions in the graph, in their order
+    :param partitions: names of the partitions in the graph, in their order
     :raises Unserializable: a constant, or an operator or argument that has no form in a file
     """
     numbers: dict[Node, int] = {}
@@ -61,25 +62,32 @@ def describe(outer: Outer, regions: Sequence[str]) -> str:
     def reference(node: Node) -> Any:
         return NodeRef(numbers[node])
 
-    for node in outer.graph.nodes:
-        kind, target = _target(node, regions)
+    for node in host.graph.nodes:
+        kind, target = _target(node, partitions)
         given = () if kind == "in" else map_arg((node.args, dict(node.kwargs)), reference)
         rows.append([kind, target, encode_value(given)])
         numbers[node] = len(numbers)
-    placed = [dataclasses.astuple(each) for each in outer.placed]
-    content = {"kind": outer.kind, "regions": len(regions), "placed": placed, "nodes": rows}
+    content = {
+        "kind": host.kind,
+        "partitions": len(partitions),
+        "placement": [dataclasses.astuple(each) for each in host.placement],
+        "nodes": rows,
+    }
     return json.dumps(content, separators=(",", ":"))
 
 
-def rebuild(text: str, regions: int) -> Outer:
-    """What `describe` was given, with regions named by `region_name`; nodes have no `meta`.
+def decode_host_graph(text: str, partitions: int) -> HostGraph:
+    """What `encode_host_graph` was given, with partitions named by `partition_name`; nodes have no
+    `meta`.
 
-    :param regions: how many there are
-    :raises Exception: any, when the text was not made by `describe` for a graph of so many regions
+    :param partitions: how many there are
+    :raises Exception: any, when the text was not made by `encode_host_graph` for a graph of so many
+        partitions
     """
     content = json.loads(text)
-    if content["regions"] != regions:
-        raise ValueError(f"code for {content['regions']} regions, of which {regions} are there")
+    if content["partitions"] != partitions:
+        wanted = content["partitions"]
+        raise ValueError(f"code for {wanted} partitions, of which {partitions} are there")
     graph = Graph()
     nodes: list[Node] = []
 
@@ -88,14 +96,14 @@ def rebuild(text: str, regions: int) -> Outer:
 
     for kind, target, given in content["nodes"]:
         values = map_aggregate(decode_value(given), resolve)
-        nodes.append(_add(graph, kind, target, values, len(nodes), regions))
+        nodes.append(_add(graph, kind, target, values, len(nodes), partitions))
     if not nodes or nodes[-1].op != "output":
         raise ValueError("a graph without results")
-    placed = [Placed(*map(str, each)) for each in content["placed"]]
-    return Outer(graph, str(content["kind"]), placed)
+    placement = [Placement(*map(str, each)) for each in content["placement"]]
+    return HostGraph(graph, str(content["kind"]), placement)
 
 
-def _add(graph: Graph, kind: str, target: Any, values: Any, number: int, regions: int) -> Node:
+def _add(graph: Graph, kind: str, target: Any, values: Any, number: int, partitions: int) -> Node:
     """Adds a node to a graph; names are ours, since they become source text."""
     if kind == "in":
         return graph.placeholder(f"arg{number}")
@@ -104,19 +112,19 @@ def _add(graph: Graph, kind: str, target: Any, values: Any, number: int, regions
         return graph.output(args[0])
     if kind == "call":
         return graph.call_function(_function(target), args, kwargs)
-    if kind != "region" or target not in range(regions):
+    if kind != "partition" or target not in range(partitions):
         raise ValueError(f"{kind!r} {target!r} is no node")
-    return graph.call_module(region_name(int(target)), args)
+    return graph.call_module(partition_name(int(target)), args)
 
 
-def _target(node: Node, regions: Sequence[str]) -> tuple[str, Any]:
+def _target(node: Node, partitions: Sequence[str]) -> tuple[str, Any]:
     """The kind of a node, and what it calls."""
     if node.op == "placeholder":
         return "in", None
     if node.op == "output":
         return "out", None
-    if node.op == "call_module" and node.target in regions:
-        return "region", regions.index(str(node.target))
+    if node.op == "call_module" and node.target in partitions:
+        return "partition", partitions.index(str(node.target))
     if node.op == "call_function":
         return "call", _function_name(node.target)
     raise Unserializable(f"{node.name}, a {node.op}")

@@ -1,5 +1,6 @@
 """Decomposes an ATen graph that AOTAutograd already made, for users who wired AOTAutograd without
-decompositions. Nothing happens unless the graph calls an operator of the table."""
+decompositions. In comes a GraphModule, out comes one without operators of the table, the same where
+it calls none; called by `entry`."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ from typing import Any
 
 from torch.fx import GraphModule
 
-__all__ = ["decompose"]
+__all__ = ["redecompose"]
 
 
-def decompose(graph_module: GraphModule, table: Mapping[Any, Callable[..., Any]]) -> GraphModule:
+def redecompose(graph_module: GraphModule, table: Mapping[Any, Callable[..., Any]]) -> GraphModule:
     """`graph_module` with the operators of `table` replaced by what they decompose into.
 
     Arguments and results keep their positions and what AOTAutograd says of them (`meta["desc"]`).

@@ -1,5 +1,6 @@
 """Inference graphs for which AOTAutograd has nothing to do at run time: called without its
-wrappers, which cost about as much as a small session."""
+wrappers, which cost about as much as a small session. In come what AOTAutograd returned and what it
+compiled, out comes what dynamo calls; called by `entry`."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ import torch
 
 from ortable.backend.execute.call import OrtBackend
 
-__all__ = ["Noted", "direct_call", "note"]
+__all__ = ["Compilations", "add_compilation", "without_wrapper"]
 
-Noted = list[tuple[Any, Any]]  # what was compiled, with what AOTAutograd knows of the graph
+Compilations = list[tuple[Any, Any]]  # what was compiled, with what AOTAutograd knows of the graph
 _PLAIN = "PlainTensorMeta"
 
 
-def note(noted: Noted, compiled: Any) -> None:
+def add_compilation(compilations: Compilations, compiled: Any) -> None:
     """Keeps what a compiler of AOTAutograd made, with the metadata of the graph it compiles now.
 
     Without metadata where the first call is one with fake tensors, as DDPOptimizer makes of each
@@ -24,13 +25,13 @@ def note(noted: Noted, compiled: Any) -> None:
     """
     context = torch._guards.TracingContext.try_get()
     if context is None or context.fakify_first_call:
-        noted.append((compiled, None))
+        compilations.append((compiled, None))
     else:
-        noted.append((compiled, context.fw_metadata))
+        compilations.append((compiled, context.fw_metadata))
 
 
-def direct_call(
-    wrapped: Callable[..., Any], noted: Noted, args: Sequence[Any]
+def without_wrapper(
+    wrapped: Callable[..., Any], compilations: Compilations, args: Sequence[Any]
 ) -> Callable[..., Any]:
     """What dynamo calls: `wrapped`, which AOTAutograd returned, or a function that calls the only
     graph with the same arguments and returns what it returns.
@@ -39,9 +40,9 @@ def direct_call(
     argument is written, dropped as a duplicate or taken apart; no result is a view to be made
     again or gets marks; no token, no generator state and no change of the grad mode is carried.
     """
-    if len(noted) != 1:
+    if len(compilations) != 1:
         return wrapped
-    compiled, metadata = noted[0]
+    compiled, metadata = compilations[0]
     if not isinstance(compiled, OrtBackend) or not _passes_through(compiled, metadata, len(args)):
         return wrapped
 

@@ -1,6 +1,7 @@
 """A CompiledGraph without its model as JSON and back: dataclasses of roles by their fields,
 dimensions as exact polynomials, view operators by name. Nothing that is read is executed or
-imported: names are looked up in fixed tables, and view operators among torch's own."""
+imported: names are looked up in fixed tables, and view operators among torch's own. Called by
+`disk`, and by `aot.host_graph` for arguments."""
 
 from __future__ import annotations
 
@@ -13,11 +14,20 @@ from typing import Any
 
 import torch
 
-from ortable.backend.roles import CompiledGraph, Mutation
+from ortable.backend.roles import (
+    Check,
+    CompiledGraph,
+    DimSource,
+    Fetch,
+    InputRole,
+    InputRoleKind,
+    Mutation,
+    OutputRole,
+    OutputRoleKind,
+    ViewStep,
+)
 from ortable.dims import SymDim
 from ortable.dims.expression import flatten, rebuild
-
-from ..roles import Check, DimSource, Fetch, InputKind, InputRole, OutputKind, OutputRole, ViewStep
 
 __all__ = ["NodeRef", "Unserializable", "decode", "decode_value", "encode", "encode_value"]
 
@@ -33,7 +43,9 @@ _RECORDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (Check, DimSource, Fetch, InputRole, Mutation, NodeRef, OutputRole, ViewStep)
 }
-_ENUMS: dict[str, type[enum.Enum]] = {kind.__name__: kind for kind in (InputKind, OutputKind)}
+_ENUMS: dict[str, type[enum.Enum]] = {
+    kind.__name__: kind for kind in (InputRoleKind, OutputRoleKind)
+}
 _TORCH: dict[str, Any] = {
     str(value): value
     for value in vars(torch).values()

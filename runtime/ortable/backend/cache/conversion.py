@@ -1,16 +1,17 @@
-"""`compile_graph` behind the caches: memory first, then the folder of option `cache_dir`."""
+"""`compile_graph` behind the caches: memory first, then the folder of option `cache_dir`. In
+come an AotGraph and resolved OrtOptions, out comes a CompiledGraph; called by `aot.build` and
+`partition`."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
 
-from torch.fx import GraphModule
-
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.compile import compile_graph
+from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 
-from ..options import OrtOptions
 from . import disk
 from .graph_key import Uncacheable
 from .keys import conversion_key, disk_key
@@ -20,42 +21,42 @@ __all__ = ["compile_cached", "load_cached"]
 
 
 def compile_cached(
-    graph_module: GraphModule,
+    graph: AotGraph,
     options: OrtOptions,
     static: frozenset[int] = frozenset(),
-    whole: GraphModule | None = None,
+    whole: AotGraph | None = None,
 ) -> CompiledGraph:
     """What `compile_graph` returns, converted here or found in a cache: `CompiledGraph.cache` says
     which (`miss`, `memory`, `disk`). Raises what `compile_graph` raises.
     """
     begin = time.perf_counter()
     try:
-        key = conversion_key(graph_module, options, static, whole)
+        key = conversion_key(graph, options, static, whole)
     except Uncacheable as exc:
-        _tell(options, f"not cached: {exc}")
-        return compile_graph(graph_module, options, static, whole)
+        _print_verbose(options, f"not cached: {exc}")
+        return compile_graph(graph, options, static, whole)
     seconds = {"key": time.perf_counter() - begin}
     found = _find(key, options, seconds)
     if found is None:
-        made = compile_graph(graph_module, options, static, whole)
+        made = compile_graph(graph, options, static, whole)
         seconds |= made.timings
-        found = replace(made, key=key, fx_names=_numbered(graph_module, made))
+        found = replace(made, key=key, fx_names=_with_positions(graph, made))
         conversions.put(key, found)
         _save(key, found, options)
     # timings are those of this graph, and so are the names of nodes
-    return replace(found, timings=seconds, fx_names=_named(graph_module, found))
+    return replace(found, timings=seconds, fx_names=_with_names(graph, found))
 
 
-def _numbered(graph_module: GraphModule, compiled: CompiledGraph) -> dict[str, str]:
+def _with_positions(graph: AotGraph, compiled: CompiledGraph) -> dict[str, str]:
     """`fx_names` with positions in place of names, which equal graphs may have others of."""
-    places = {node.name: str(place) for place, node in enumerate(graph_module.graph.nodes)}
-    return {result: places[name] for result, name in compiled.fx_names.items()}
+    positions = {node.name: str(i) for i, node in enumerate(graph.module.graph.nodes)}
+    return {result: positions[name] for result, name in compiled.fx_names.items()}
 
 
-def _named(graph_module: GraphModule, compiled: CompiledGraph) -> dict[str, str]:
-    """The inverse of `_numbered`, for another graph of the same key."""
-    names = [node.name for node in graph_module.graph.nodes]
-    return {result: names[int(place)] for result, place in compiled.fx_names.items()}
+def _with_names(graph: AotGraph, compiled: CompiledGraph) -> dict[str, str]:
+    """The inverse of `_with_positions`, for another graph of the same key."""
+    names = [node.name for node in graph.module.graph.nodes]
+    return {result: names[int(position)] for result, position in compiled.fx_names.items()}
 
 
 def load_cached(key: str, options: OrtOptions) -> CompiledGraph | None:
@@ -99,9 +100,9 @@ def _save(key: str, compiled: CompiledGraph, options: OrtOptions, again: bool = 
         if again or not disk.entry_path(options.cache_dir, name).exists():
             disk.save(options.cache_dir, name, compiled)
     except Uncacheable as exc:
-        _tell(options, f"not written into {options.cache_dir}: {exc}")
+        _print_verbose(options, f"not written into {options.cache_dir}: {exc}")
 
 
-def _tell(options: OrtOptions, message: str) -> None:
+def _print_verbose(options: OrtOptions, message: str) -> None:
     if options.verbose:
         print(f"[ortable] {message}")

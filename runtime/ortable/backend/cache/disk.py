@@ -1,11 +1,11 @@
-"""Conversions in files: one per key, in the folder that option `cache_dir` names.
+"""Conversions in files: one per key, in the folder that option `cache_dir` names. In come a
+folder, a key and a CompiledGraph, out comes one; called by `conversion`.
 
 A file holds a magic line, the SHA-256 of what follows, the length of a JSON header, the header
 (roles and versions) and the ONNX model without weights. It is written beside its place and moved
 there, so that readers see all of it or nothing. Whatever cannot be read is a miss and a warning;
 nothing in a file is executed. Files are never removed: a folder grows by a file per graph and
-version, and may be emptied at any time.
-"""
+version, and may be emptied at any time."""
 
 from __future__ import annotations
 

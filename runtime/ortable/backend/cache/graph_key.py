@@ -1,6 +1,7 @@
-"""The digest of an ATen graph as the conversion sees it: operators, arguments, types, layouts and
-constants. Names of nodes and of symbols do not matter, nor do source lines: equal layers of a model
-share one conversion, whose nodes name the source lines of the first."""
+"""The digest of an ATen graph as the conversion sees it: operators, arguments, types, layouts
+and constants. Names of nodes and of symbols do not matter, nor do source lines: equal layers of
+a model share one conversion, whose nodes name the source lines of the first. In comes a
+GraphModule, out come lines of text; called by `keys`."""
 
 from __future__ import annotations
 
@@ -12,8 +13,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.backend.lower.outputs import graph_kind
-from ortable.backend.lower.writers import is_marked
+from ortable.backend.lower.untracked_writes import has_untracked_writes
 from ortable.interpreter.modules import find_attribute
 
 __all__ = ["Uncacheable", "constant_text", "graph_text"]
@@ -37,12 +37,12 @@ def graph_text(graph_module: GraphModule) -> list[str]:
 
     :raises Uncacheable: an argument, a target or a constant that has no content to compare
     """
-    writer = _Writer()
+    writer = _GraphWriter()
     writer.graph(graph_module)
-    return [f"kind {graph_kind(graph_module)}", *writer.lines]
+    return writer.lines
 
 
-class _Writer:
+class _GraphWriter:
     """Lines of one graph and of the graphs inside it; symbols are numbered as they appear."""
 
     def __init__(self) -> None:
@@ -63,8 +63,8 @@ class _Writer:
     def node(self, node: Node, owner: GraphModule, numbers: dict[Node, int]) -> str:
         op = node.op
         if op == "placeholder":
-            written = "written " if is_marked(node) else ""
-            return f"in {written}{type(node.meta.get('desc')).__name__} {self.known(node)}"
+            written = "written " if has_untracked_writes(node) else ""
+            return f"in {written}{type(node.meta.get('desc')).__name__} {self.result(node)}"
         if op == "get_attr":
             return f"attr {self.attribute(find_attribute(owner, str(node.target), None))}"
         if op == "call_module":
@@ -76,9 +76,9 @@ class _Writer:
             described = node.meta.get("desc") or ()
             described = described if isinstance(described, list | tuple) else (described,)
             return f"out {args} {' '.join(type(d).__name__ for d in described)}"
-        return f"{op} {target} {args} {kwargs} {self.known(node)}"
+        return f"{op} {target} {args} {kwargs} {self.result(node)}"
 
-    def known(self, node: Node) -> str:
+    def result(self, node: Node) -> str:
         """What FX says of the result: the fields that conversions read."""
         for name in ("val", "example_value", "tensor_meta"):
             if name in node.meta:
@@ -161,10 +161,10 @@ class _Writer:
         key = (type(expression), expression)
         found = self.expressions.get(key)
         if found is None:
-            found = self.expressions[key] = self.spell(expression, env)
+            found = self.expressions[key] = self.expression_text(expression, env)
         return found
 
-    def spell(self, expression: Any, env: Any) -> str:
+    def expression_text(self, expression: Any, env: Any) -> str:
         args = getattr(expression, "args", ())
         if args:
             parts = [self.expression(arg, env) for arg in args]
@@ -208,7 +208,7 @@ def constant_text(tensor: torch.Tensor) -> str:
         raise Uncacheable(f"a constant is a {type(tensor).__name__} of layout {tensor.layout}")
     if tensor.is_quantized or tensor.device.type == "meta":
         raise Uncacheable(f"a constant is a tensor of {tensor.dtype} on {tensor.device}")
-    return f"{_Writer().tensor(tensor)} {digest_of(tensor)}"
+    return f"{_GraphWriter().tensor(tensor)} {digest_of(tensor)}"
 
 
 def digest_of(tensor: torch.Tensor) -> str:

@@ -1,5 +1,7 @@
 """Keys of conversions and of sessions: what of the graph, the options and the installed versions
-changes a result, as one digest."""
+changes a result, as one digest. In come an AotGraph or a CompiledGraph and options, out comes a
+text of 64 digits, the same in every process; called by `conversion`, `execute.runner` and
+`aot.artifact`."""
 
 from __future__ import annotations
 
@@ -11,27 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
 
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.compile import target_opset
-from ortable.backend.lower.outputs import graph_kind
+from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
-from ortable.backend.sessions.devices import resolve
-from ortable.backend.sessions.session import provider_names
+from ortable.backend.sessions.providers import provider_names
 from ortable.interpreter.tables import LOADED
 from ortable.passes.rewrite.choose import content
 
-from ..options import OrtOptions
 from .graph_key import Uncacheable, graph_text
 
 __all__ = ["conversion_key", "disk_key", "session_key", "versions"]
 
 
 def conversion_key(
-    graph_module: GraphModule,
+    graph: AotGraph,
     options: OrtOptions,
     static: frozenset[int],
-    whole: GraphModule | None = None,
+    whole: AotGraph | None = None,
 ) -> str:
     """Digest of all that `compile_graph` reads of these arguments, in this process.
 
@@ -45,15 +45,15 @@ def conversion_key(
         options.optimize,
         content(options.rewrites),
         sorted(options.raise_on),
-        provider_names(resolve(graph_module, options).providers or ()),
+        provider_names(options.providers),
         sorted(static),
-        None if whole is None else graph_kind(whole),
+        None if whole is None else whole.kind,
         str(torch.get_default_dtype()),
         torch.are_deterministic_algorithms_enabled(),  # what new memory holds
         getattr(torch.utils.deterministic, "fill_uninitialized_memory", True),
         len(LOADED),
     ]
-    return _digest([_text(settings), *graph_text(graph_module)])
+    return _digest([_text(settings), f"kind {graph.kind}", *graph_text(graph.module)])
 
 
 def disk_key(key: str) -> str:

@@ -1,5 +1,6 @@
 """What this process keeps in memory: the latest conversions, because they hold no weights; and
-sessions, for as long as somebody runs them."""
+sessions, for as long as somebody runs them. In come keys, out come CompiledGraphs and sessions;
+called by `conversion` and by `execute`."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ class Conversions:
         self._size -= self._kept.pop(key, (None, 0))[1]
 
 
-class _Slot:
+class _SessionSlot:
     """One shared session, while it lives: a lock for its making, and the memory of its weights, so
     that no other tensor is found at their addresses."""
 
@@ -80,7 +81,7 @@ class Sessions:
     """Sessions in use, by key; each lives as long as its users."""
 
     def __init__(self) -> None:
-        self._slots: dict[Any, _Slot] = {}
+        self._slots: dict[Any, _SessionSlot] = {}
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -98,7 +99,7 @@ class Sessions:
             return make()
         full = (key, stamp, states)
         # `setdefault` is atomic; the slot's own lock makes two threads wait for one session
-        slot = self._slots.setdefault(full, _Slot())
+        slot = self._slots.setdefault(full, _SessionSlot())
         with slot.lock:
             session = slot.session() if slot.session is not None else None
             if session is None:

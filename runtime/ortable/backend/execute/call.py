@@ -1,6 +1,7 @@
-"""The compiled graph as a callable: which session answers, with weights as constants or as inputs.
-What a call does is source text made of the roles; what it uses is never shared between two
-calls."""
+"""The compiled graph as a callable: which session answers, with weights as constants or as
+inputs. What a call does is source text made of the roles; what it uses is never shared between
+two calls. In come a CompiledGraph and what makes its sessions, out comes an OrtBackend; made by
+`runner`, called by torch."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from torch._C import _from_dlpack, _to_dlpack
 
 from ortable import dtypes
 from ortable.backend.cache.memory import shared_session
-from ortable.backend.roles import CompiledGraph, InputKind
+from ortable.backend.roles import CompiledGraph, InputRoleKind
 from ortable.errors import ProviderError
 
 from .call_source import CallSource, code_of
@@ -32,7 +33,7 @@ from .weights import is_watchable, signature, sweep, windows_of
 
 __all__ = ["OrtBackend", "freezable_positions"]
 
-Call = Callable[[list[Any]], list[Any]]
+CompiledCall = Callable[[list[Any]], list[Any]]
 MakeSession = Callable[..., Any]
 
 # Sets of weights of one graph that are constants at the same time: equal layers share a graph.
@@ -67,7 +68,7 @@ class OrtBackend:
         """
         :param session: runs the model with all weights as inputs; None: made by `make` when needed
         :param make: `make(model, constants)` makes a session
-        :param execute: what runs a session (`devices.DeviceRun`); None: its `run_with_ort_values`
+        :param execute: what runs a session (a `DeviceRun`); None: its `run_with_ort_values`
         :param frozen: positions of arguments that become constants, or why none does
         :param key: sessions of graphs with the same key are shared; None: none is
         :param resizable: results are copied into memory of torch, which can be resized
@@ -85,8 +86,8 @@ class OrtBackend:
         self._execute = execute
         self._plain_session = session
         self._dimensions = Dimensions()
-        self._plain: Call | None = None
-        self._call: Call | None = None
+        self._plain: CompiledCall | None = None
+        self._call: CompiledCall | None = None
         self._lock = threading.RLock()
         self._sets: dict[tuple[int, ...], Frozen] = {}
         self._histories: dict[tuple[int, ...], History] = {}
@@ -120,11 +121,11 @@ class OrtBackend:
             call = self._chosen(args) if self._constant else self._keep_plain()
         return call(args)
 
-    def _keep_plain(self) -> Call:
+    def _keep_plain(self) -> CompiledCall:
         self._call = self._unfrozen()
         return self._call
 
-    def _chosen(self, args: list[Any]) -> Call:
+    def _chosen(self, args: list[Any]) -> CompiledCall:
         """The frozen call of these weights, or the unfrozen one where they are not at rest."""
         tensors = [args[i] for i in self._constant]
         key = tuple(map(id, tensors))
@@ -155,7 +156,7 @@ class OrtBackend:
         self._histories[key] = History(now)
         return False
 
-    def _freeze(self, key: tuple[int, ...], args: Sequence[Any]) -> Call | None:
+    def _freeze(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall | None:
         """A session with these weights as constants; None when a write into them would not show, or
         one came while the session was made."""
         gathered = gathered_by_fsdp()
@@ -221,7 +222,7 @@ class OrtBackend:
         return tuple(
             role.index
             for role in self.compiled.inputs
-            if role.kind is InputKind.TENSOR
+            if role.kind is InputRoleKind.TENSOR
             and role.static
             and role.dense
             and role.elem_type not in dtypes.FLOAT8_TYPES  # these are copied
@@ -229,7 +230,7 @@ class OrtBackend:
             and all(isinstance(size, int) for size in role.shape or ())
         )
 
-    def _unfrozen(self) -> Call:
+    def _unfrozen(self) -> CompiledCall:
         """The call with all weights as inputs; its session is made when it is first needed."""
         if self._plain is None:
             if self._plain_session is None and self.compiled.fetches:
@@ -246,19 +247,21 @@ class OrtBackend:
     def _call_source(self, constants: Sequence[int], bound: Sequence[int]) -> CallSource:
         return CallSource(self.compiled, constants, bound, self._resizable)
 
-    def _function(self, source: CallSource, session: Any, values: Mapping[str, Any]) -> Call:
+    def _function(
+        self, source: CallSource, session: Any, values: Mapping[str, Any]
+    ) -> CompiledCall:
         """The function `call` of a source text, with what it reads: never this object, which has
         the function, so that both go without a garbage collection."""
         scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
         scope.update(
             feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
             dimension=self._dimensions, options=self.run_options,
-            failed=_failed,
+            failed=_run_error,
             names=[fetch.name for fetch in self.compiled.fetches],
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
         if self.compiled.checks:
-            scope["failed"] = partial(_asserted, self.compiled, self._make)
+            scope["failed"] = partial(_assertion_error, self.compiled, self._make)
         if session is not None:
             run = self._execute or (lambda session: session._sess.run_with_ort_values)
             scope["run"] = run(session)
@@ -277,17 +280,17 @@ class OrtBackend:
         return [session for session in sessions if session is not None]
 
 
-def _failed(error: Exception) -> ProviderError:
+def _run_error(error: Exception) -> ProviderError:
     """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
     return ProviderError(f"ONNX Runtime cannot run the graph with these arguments: {error}")
 
 
-def _asserted(
+def _assertion_error(
     compiled: CompiledGraph, make: MakeSession | None, error: Exception, args: Sequence[Any]
 ) -> Exception:
     """The same of a graph that asserts something: what does not hold comes first."""
     found = violated(compiled, args, make) if make is not None else None
-    return _failed(error) if found is None else RuntimeError(found)
+    return _run_error(error) if found is None else RuntimeError(found)
 
 
 def _has_threads(session: Any) -> bool:

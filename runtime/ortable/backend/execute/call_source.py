@@ -1,5 +1,7 @@
 """The source text of one call: a straight line from a list of arguments to a list of results,
-written from the roles. Loops, names and kinds are gone by the time a graph is called."""
+written from the roles. Loops, names and kinds are gone by the time a graph is called. In comes a
+CompiledGraph, out come a text and the values it reads; called by `call` when it is known which
+weights are constants."""
 
 from __future__ import annotations
 
@@ -16,10 +18,10 @@ from ortable import dtypes
 from ortable.backend.roles import (
     CompiledGraph,
     Fetch,
-    InputKind,
     InputRole,
-    OutputKind,
+    InputRoleKind,
     OutputRole,
+    OutputRoleKind,
     ViewStep,
 )
 
@@ -118,9 +120,9 @@ class CallSource:
             at = role.index
             if not role.name or role.name not in self.compiled.fed or at in self.constants:
                 continue
-            if role.kind is InputKind.DIMENSION:
+            if role.kind is InputRoleKind.DIMENSION:
                 fixed.append(f"{role.name!r}: dimension(a{at})")
-            elif role.kind is InputKind.NUMBER:
+            elif role.kind is InputRoleKind.NUMBER:
                 self.values["number"] = number
                 fixed.append(f"{role.name!r}: number(a{at}, {role.elem_type == dtypes.boolean})")
             elif at not in self.bound:
@@ -214,7 +216,7 @@ class CallSource:
     def _handed_out(self) -> set[int]:
         """Outputs whose memory a caller gets; others are conditions of assertions, numbers, and
         what is written into arguments."""
-        tensors = (OutputKind.TENSOR, OutputKind.VIEW)
+        tensors = (OutputRoleKind.TENSOR, OutputRoleKind.VIEW)
         results = self.compiled.outputs[: self.compiled.n_results]
         return {role.fetch for role in results if role.kind in tensors and role.fetch >= 0}
 
@@ -245,7 +247,7 @@ class CallSource:
             and not self.compiled.mutations
             and not self.compiled.checks
             and [(r.kind, r.fetch) for r in roles]
-            == [(OutputKind.TENSOR, i) for i in range(len(fetches))]
+            == [(OutputRoleKind.TENSOR, i) for i in range(len(fetches))]
         )
 
     def _results(self) -> list[str]:
@@ -259,17 +261,17 @@ class CallSource:
 
     def _result(self, role: OutputRole) -> str:
         kind = role.kind
-        if kind is OutputKind.TENSOR:
+        if kind is OutputRoleKind.TENSOR:
             return f"f{role.fetch}"
-        if kind is OutputKind.INPUT:
+        if kind is OutputRoleKind.INPUT:
             return f"a{role.source}"
-        if kind is OutputKind.DUPLICATE:
+        if kind is OutputRoleKind.DUPLICATE:
             return f"r{role.source}"
-        if kind is OutputKind.NONE:
+        if kind is OutputRoleKind.NONE:
             return "None"
-        if kind is OutputKind.DIMENSION and role.fetch >= 0:
+        if kind is OutputRoleKind.DIMENSION and role.fetch >= 0:
             return f"int(f{role.fetch})"
-        if kind is OutputKind.VIEW:
+        if kind is OutputRoleKind.VIEW:
             text = f"f{role.fetch}" if role.fetch >= 0 else f"a{role.source}"
             for number, step in enumerate(role.steps):
                 text = self._step(text, f"{role.index}_{number}", step)
@@ -277,13 +279,13 @@ class CallSource:
                 self.values["own"] = own
                 text = f"own({text})"
             return text
-        if kind is OutputKind.NUMBER:
+        if kind is OutputRoleKind.NUMBER:
             return f"f{role.fetch}.item()"
-        if kind is OutputKind.CONSTANT and type(role.value) in _REAL:
+        if kind is OutputRoleKind.CONSTANT and type(role.value) in _REAL:
             return repr(role.value)
         name = f"value{role.index}"
         self.values[name] = role.value
-        if kind is OutputKind.CONSTANT:
+        if kind is OutputRoleKind.CONSTANT:
             return name
         self.symbolic = True
         return f"values({name})"

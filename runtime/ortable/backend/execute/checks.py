@@ -11,7 +11,7 @@ from torch._C import _from_dlpack
 
 from ortable import dtypes
 from ortable.backend.lower.compile import read_names
-from ortable.backend.roles import CompiledGraph, InputKind, InputRole
+from ortable.backend.roles import CompiledGraph, InputRole, InputRoleKind
 
 from .feeds import Dimensions, feed_any, number
 
@@ -42,9 +42,9 @@ def violated(compiled: CompiledGraph, args: Sequence[Any], make: Callable[..., A
 
 def _feed(role: InputRole, value: Any) -> Any:
     """An argument as an OrtValue."""
-    if role.kind is InputKind.DIMENSION:
+    if role.kind is InputRoleKind.DIMENSION:
         return Dimensions()(value)
-    if role.kind is InputKind.NUMBER:
+    if role.kind is InputRoleKind.NUMBER:
         return number(value, role.elem_type == dtypes.boolean)
     return feed_any(role, value)
 

@@ -1,6 +1,6 @@
-"""Forked processes: the threads of ONNX Runtime do not exist in the child, where a session that has
-some would wait for them for ever. The child makes its own sessions, and leaves those it inherited
-alone."""
+"""Forked processes: the threads of ONNX Runtime do not exist in the child, where a session that
+has some would wait for them for ever. The child makes its own sessions, and leaves those it
+inherited alone. Called by `call` once for each OrtBackend."""
 
 from __future__ import annotations
 

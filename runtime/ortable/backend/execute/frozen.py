@@ -1,5 +1,6 @@
 """Weights as constants of a session: the model with the weights in it, how long they must rest
-before that is worth the time, and what was true of them then."""
+before that is worth the time, and what was true of them then. In come a model and weights, out
+comes a model with constants; called by `call`."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ import torch
 from onnx import ModelProto, TensorProto
 
 from ortable import dtypes
-from ortable.backend.roles import InputKind, InputRole
+from ortable.backend.roles import InputRole, InputRoleKind
 
 from .feeds import as_bytes, feed_any, in_order
-from .weights import Signature, hold, storage_of, versions_of
+from .weights import WeightSignature, hold, storage_of, versions_of
 
 __all__ = ["BackOff", "Frozen", "History", "freezable", "with_constants"]
 
@@ -28,8 +29,8 @@ def freezable(role: InputRole) -> bool:
     whose writes show, of a type that sessions take as constants."""
     return (
         role.static
-        and not role.written
-        and role.kind is InputKind.TENSOR
+        and not role.untracked_writes
+        and role.kind is InputRoleKind.TENSOR
         and bool(role.name)
         and not dtypes.is_complex_type(role.elem_type)
         and role.elem_type not in dtypes.FLOAT8_TYPES
@@ -42,11 +43,11 @@ class History:
 
     __slots__ = ("last", "rest")
 
-    def __init__(self, now: Signature | None = None) -> None:
+    def __init__(self, now: WeightSignature | None = None) -> None:
         self.last = now
         self.rest = 0
 
-    def rested(self, now: Signature, asked: int) -> bool:
+    def rested(self, now: WeightSignature, asked: int) -> bool:
         """Notes one call; True when the weights were the same in `asked` calls in a row."""
         self.rest = self.rest + 1 if now == self.last else 0
         self.last = now
@@ -88,7 +89,7 @@ class Frozen:
         session: Any,
         positions: Sequence[int],
         tensors: Sequence[torch.Tensor],
-        seen: Signature,
+        seen: WeightSignature,
         cost: float,
         dropped: Callable[[Frozen], None],
         windows: Sequence[memoryview] = (),

@@ -1,31 +1,19 @@
-"""Results of a graph from what was fetched and from the arguments: views, sizes, promised
-strides. The fast path does the same in generated source; the debug backend comes here."""
+"""Helpers of a call for what a generated line cannot say: values of symbolic sizes, memory that
+is no view, promised strides. In come tensors and roles, out come tensors and ints; called by the
+source that `call_source` writes, and by the debug backend."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
 from ortable import dims
-from ortable.backend.roles import DimSource, Fetch, OutputKind, OutputRole, ViewStep
+from ortable.backend.roles import DimSource, Fetch
 
-if TYPE_CHECKING:
-    from ortable.backend.roles import CompiledGraph
-
-__all__ = ["Results", "SymbolValues", "as_promised", "own"]
-
-
-def apply_steps(tensor: Any, steps: Sequence[ViewStep], values: Callable[[Any], Any]) -> Any:
-    """Applies view steps to a tensor; `values` turns symbolic dimensions into ints."""
-    for step in steps:
-        if step.symbolic:
-            tensor = step.op(tensor, *values(step.args), **values(step.kwargs))
-        else:
-            tensor = step.op(tensor, *step.args, **step.kwargs)
-    return tensor
+__all__ = ["SymbolValues", "as_promised", "own"]
 
 
 class SymbolValues:
@@ -53,59 +41,6 @@ class SymbolValues:
     def _read(self, source: DimSource) -> int:
         value = self.args[source.index]
         return int(value) if source.axis is None else int(value.shape[source.axis])
-
-
-class Results:
-    """Turns what ONNX Runtime returned, and the arguments, into the results of the graph."""
-
-    def __init__(self, compiled: CompiledGraph) -> None:
-        self.roles = compiled.outputs
-        self.n_results = compiled.n_results
-        self.mutations = compiled.mutations
-        self.checks = compiled.checks
-        self.sources = tuple(compiled.sources.values())
-
-    def __call__(self, args: Sequence[Any], fetched: Sequence[Any]) -> list[Any]:
-        """`fetched` holds torch tensors, in the order of `CompiledGraph.fetches`."""
-        for check in self.checks:
-            if not fetched[check.fetch].item():
-                raise RuntimeError(check.message)
-        values = SymbolValues(args, self.sources)
-        results: list[Any] = []
-        for role in self.roles:
-            results.append(self._result(role, args, fetched, results, values))
-        if self.mutations:
-            for mutation in self.mutations:
-                args[mutation.source].copy_(results[mutation.result])
-            del results[self.n_results :]
-        return results
-
-    def _result(
-        self,
-        role: OutputRole,
-        args: Sequence[Any],
-        fetched: Sequence[Any],
-        results: Sequence[Any],
-        values: SymbolValues,
-    ) -> Any:
-        kind = role.kind
-        if kind is OutputKind.TENSOR:
-            return fetched[role.fetch]
-        if kind is OutputKind.INPUT:
-            return args[role.source]
-        if kind is OutputKind.VIEW:
-            base = fetched[role.fetch] if role.fetch >= 0 else args[role.source]
-            view = apply_steps(base, role.steps, values)
-            return own(view) if role.alone else view
-        if kind is OutputKind.NONE:
-            return None
-        if kind is OutputKind.DIMENSION:
-            return int(fetched[role.fetch]) if role.fetch >= 0 else values(role.value)
-        if kind is OutputKind.DUPLICATE:
-            return results[role.source]
-        if kind is OutputKind.NUMBER:
-            return fetched[role.fetch].item()
-        return role.value
 
 
 def own(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,7 @@
-"""What runs a converted graph: a session of ONNX Runtime, and nothing where no node is left.
-A session is made when it is known which one: at once for weights that are inputs, at the first
-call for weights that become constants."""
+"""What runs a converted graph: a session of ONNX Runtime, and nothing where no node is left. A
+session is made when it is known which one: at once for weights that are inputs, at the first
+call for weights that become constants. In come a CompiledGraph and OrtOptions, out comes an
+OrtBackend; called by `aot.build`."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from ortable.backend.cache.keys import session_key
 from ortable.backend.cache.memory import shared_session
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
-from ortable.backend.sessions.devices import DeviceRun, run_ahead, session_providers
-from ortable.backend.sessions.session import make_run_options, make_session, provider_names
+from ortable.backend.sessions.device_run import DeviceRun, run_ahead, session_providers
+from ortable.backend.sessions.providers import provider_names
+from ortable.backend.sessions.session import make_run_options, make_session
 
 from .call import OrtBackend, freezable_positions
 
@@ -28,7 +30,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
     if not compiled.fetches:
         return OrtBackend(compiled, None, None, frozen=frozen)
 
-    training = compiled.part or compiled.kind != "inference"
+    training = compiled.is_partition or compiled.kind != "inference"
 
     def make(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
         return make_session(
@@ -70,14 +72,14 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         return "constants would be written into your SessionOptions object: give a dict of settings"
     if provider_names(options.providers) != ("CPUExecutionProvider",):
         return "only the CPU provider takes constants from torch's memory"
-    if options.freeze == "auto" and _among_others():
+    if options.freeze == "auto" and _is_one_of_several_processes():
         return (
             "collectives of torch.distributed may write into weights without a trace: freeze='on'"
         )
     return freezable_positions(compiled) or "the graph reads no parameter and no buffer"
 
 
-def _among_others() -> bool:
+def _is_one_of_several_processes() -> bool:
     """Whether this process is one of several: `broadcast` and its like receive into tensors whose
     versions stay what they were, and DistributedDataParallel calls it."""
     distributed = torch.distributed

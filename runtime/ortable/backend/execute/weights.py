@@ -1,10 +1,11 @@
-"""What tells that a weight has changed, or that nobody uses it any more: its memory, its version,
-samples of its values, an optimizer's step, `refresh`, and the count of references to it.
+"""What tells that a weight has changed, or that nobody uses it any more: its memory, its
+version, samples of its values, an optimizer's step, `refresh`, and the count of references to
+it. In come tensors, out come signatures that are compared at each call; called by `call`,
+`frozen` and `feeds`, and by users (`refresh`).
 
-Writes that torch does not count (`weight.data[3] = 0`) show in the values alone, and of a weight of
-more than 4 KB a call compares samples: four places of 64 bytes.  A write that leaves all four as
-they were is not seen, and the constants are stale; `refresh` after it is the remedy.
-"""
+Writes that torch does not count (`weight.data[3] = 0`) show in the values alone, and of a weight
+of more than 4 KB a call compares samples: four places of 64 bytes. A write that leaves all four
+as they were is not seen, and the constants are stale; `refresh` after it is the remedy."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from .shards import plain_tensors
 
 __all__ = [
     "Holder",
-    "Signature",
+    "WeightSignature",
     "hold",
     "holders",
     "is_watchable",
@@ -36,7 +37,7 @@ __all__ = [
     "windows_of",
 ]
 
-Signature = tuple[list[int], list[int], int]
+WeightSignature = tuple[list[int], list[int], int]
 
 
 class Holder(Protocol):
@@ -76,7 +77,7 @@ def storage_of(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def signature(tensors: Sequence[torch.Tensor]) -> Signature:
+def signature(tensors: Sequence[torch.Tensor]) -> WeightSignature:
     """Where the tensors are, how often they were written, and how often optimizers stepped."""
     return [t.data_ptr() for t in tensors], versions_of(tensors), _steps[0]
 

@@ -1,6 +1,6 @@
-"""One ATen graph to one ONNX model, with the roles of its arguments and results.
-Runs inside AOTAutograd's compilers, under a fake tensor mode: it reads shapes and types, never
-values."""
+"""One ATen graph to one ONNX model, with the roles of its arguments and results. In come an
+AotGraph and resolved OrtOptions, out comes a CompiledGraph; called by `cache.conversion` alone,
+inside AOTAutograd's compilers: it reads shapes and types, never values."""
 
 from __future__ import annotations
 
@@ -15,62 +15,54 @@ from torch.fx import Graph, GraphModule, Node
 
 from ortable import dtypes
 from ortable.backend.options import OrtOptions
-from ortable.backend.roles import CompiledGraph, Fetch
-from ortable.backend.sessions import devices
-from ortable.backend.sessions.session import provider_names
+from ortable.backend.roles import CompiledGraph, Fetch, InputRole
+from ortable.backend.sessions.providers import device_of, kernel_table, provider_names
+from ortable.builder import GraphBuilder
 from ortable.errors import OptionError
+from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
 from ortable.interpreter.numbers import scalars
 from ortable.passes import pipeline
 from ortable.prelude.complex_value import join_pair, part_type
 
-from .inputs import InputPlan, check_inputs, check_type, declare_inputs, shape_of, strides_of
-from .outputs import OutputPlan, graph_kind, plan_outputs
+from .aot_graph import AotGraph
+from .inputs import check_inputs, check_type, declare_inputs, shape_of, strides_of
+from .outputs import OutputPlan, plan_outputs
 from .strides import contiguous_strides, dense_order, inverse
-from .writers import is_marked
+from .untracked_writes import has_untracked_writes
 
-__all__ = ["CompiledGraph", "compile_graph", "read_names"]
+__all__ = ["compile_graph", "read_names", "target_opset"]
 
 
 def compile_graph(
-    graph_module: GraphModule,
+    graph: AotGraph,
     options: OrtOptions,
     static: frozenset[int] = frozenset(),
-    whole: GraphModule | None = None,
+    whole: AotGraph | None = None,
 ) -> CompiledGraph:
     """Converts an ATen graph whose nodes carry `meta["val"]`.
 
+    :param options: with the providers that run the graph (`resolve_providers`)
     :param static: positions of arguments that are parameters or buffers
-    :param whole: the graph of which `graph_module` is a region, where it is one
+    :param whole: the graph of which `graph` is a partition, where it is one
 
     :raises FunctionNotFoundError: operators without a converter, all of them
     :raises ConversionError: an argument, a result or an operator that cannot be converted
     :raises ProviderError: tensors on a device that no provider of the options serves
     """
-    from ortable.builder import GraphBuilder
-    from ortable.interpreter import DynamoInterpreter
-
+    assert options.providers is not None, "resolve_providers comes first"
     begin = time.perf_counter()
-    refuse_effects(graph_module)
-    inputs = InputPlan(graph_module)
-    options = devices.resolve(graph_module, options)
+    refuse_effects(graph.module)
     providers = provider_names(options.providers)
-    check_inputs(inputs, providers)
-    outputs = plan_outputs(graph_module, inputs)
-    body, copies = _body(graph_module, outputs)
+    check_inputs(graph.inputs, providers)
+    outputs = plan_outputs(graph)
     builder = GraphBuilder(
         target_opset(options.target_opset),
         target="onnxruntime",
-        kernel_table=devices.kernel_table(providers),
+        kernel_table=kernel_table(providers),
     )
-    interpreter = DynamoInterpreter(builder, module=graph_module)
-    roles = declare_inputs(builder, inputs, interpreter, copies)
-    interpreter.run(body, outputs=False)  # they are declared below
-    fetches = tuple(
-        _declare_output(builder, node, name, interpreter.values[copies[node]], node in outputs.kept)
-        for node, name in zip(outputs.fetched, outputs.names, strict=True)
-    )
+    roles, fetches, fx_names = _convert(builder, graph, outputs)
     converted = time.perf_counter()
     passes = pipeline.chosen(options.optimize, options.rewrites)
     rewrites = pipeline.run_passes(builder, passes).rewrites
@@ -79,26 +71,18 @@ def compile_graph(
     proto = builder.to_onnx(optimize=False)
     model = _transformed(proto, options.pre_ort_model_transforms)
     serialized = time.perf_counter()
-    written = {mutation.source for mutation in outputs.mutations}
     return CompiledGraph(
         model=model,
-        kind=graph_kind(whole or graph_module),
-        inputs=tuple(
-            replace(
-                role,
-                static=role.index in static and role.index not in written,
-                written=is_marked(inputs.nodes[role.index]),
-            )
-            for role in roles
-        ),
+        kind=(whole or graph).kind,
+        inputs=_weights_marked(roles, graph, static, outputs),
         outputs=tuple(outputs.roles),
         n_results=outputs.n_results,
         fetches=fetches,
         mutations=tuple(outputs.mutations),
-        sources=inputs.sources,
+        sources=graph.inputs.sources,
         fed=frozenset(read_names(model.graph.node) | {v.name for v in model.graph.output}),
-        device=devices.graph_device(graph_module),
-        part=whole is not None,
+        device=graph.device,
+        is_partition=whole is not None,
         timings={
             "convert": converted - begin,
             "optimize": optimized - converted,
@@ -106,8 +90,41 @@ def compile_graph(
         },
         rewrites=rewrites.counts(),
         refused=rewrites.refusals(),
-        fx_names=_fx_names(interpreter.values, copies, outputs, fetches),
+        fx_names=fx_names,
         checks=tuple(outputs.checks),
+    )
+
+
+def _convert(
+    builder: GraphBuilder, graph: AotGraph, outputs: OutputPlan
+) -> tuple[tuple[InputRole, ...], tuple[Fetch, ...], dict[str, str]]:
+    """Fills `builder` with what ONNX Runtime computes of a graph; the roles of the arguments, the
+    outputs in order, and `_fx_names`."""
+    body, copies = _body(graph.module, outputs)
+    interpreter = DynamoInterpreter(builder, module=graph.module)
+    roles = declare_inputs(builder, graph.inputs, interpreter, copies)
+    interpreter.run(body, outputs=False)  # they are declared below
+    values = interpreter.values
+    fetches = tuple(
+        _declare_output(builder, node, name, values[copies[node]], node in outputs.kept)
+        for node, name in zip(outputs.fetched, outputs.names, strict=True)
+    )
+    return roles, fetches, _fx_names(values, copies, outputs, fetches)
+
+
+def _weights_marked(
+    roles: Iterable[InputRole], graph: AotGraph, static: frozenset[int], outputs: OutputPlan
+) -> tuple[InputRole, ...]:
+    """The roles of the arguments, those of weights as such: `static` where the graph only reads
+    them, `untracked_writes` where their owner writes them without a trace."""
+    written = {mutation.source for mutation in outputs.mutations}
+    return tuple(
+        replace(
+            role,
+            static=role.index in static and role.index not in written,
+            untracked_writes=has_untracked_writes(graph.inputs.nodes[role.index]),
+        )
+        for role in roles
     )
 
 
@@ -188,7 +205,7 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
         result, full, elem_type = join_pair(builder, result), (*shape, 2), part_type(elem_type)
     _name_output(builder, result, name)
     builder.make_tensor_output(name, elem_type, full, indexed=False)
-    device = devices.device_of(value)
+    device = device_of(value)
     float8 = elem_type if elem_type in dtypes.FLOAT8_TYPES else None
     if order is None and strides != contiguous_strides(shape):
         return Fetch(name, is_bool, None, strides, is_complex, device, float8)

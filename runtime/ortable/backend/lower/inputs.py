@@ -1,4 +1,5 @@
-"""Placeholders of an ATen graph: roles of the arguments, and the ONNX inputs they become."""
+"""Placeholders of an ATen graph: roles of the arguments, and the ONNX inputs they become. In
+come the placeholders, out come roles and an InputPlan; called by `aot_graph` and `compile`."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable import dims, dtypes
-from ortable.backend.roles import DimSource, InputKind, InputRole
-from ortable.backend.sessions.devices import check_argument, device_of
+from ortable.backend.roles import DimSource, InputRole, InputRoleKind
+from ortable.backend.sessions.providers import check_argument, device_of
 from ortable.dims import Dim, SymDim
 from ortable.errors import ConversionError
 from ortable.interpreter.arguments import ELEMENT_TYPES
@@ -59,7 +60,7 @@ class InputPlan:
         if isinstance(dim, SymDim) and dims.is_symbol(dim):
             self.sources.setdefault(str(dim), DimSource(str(dim), index, axis))
 
-    def known(self, dim: Dim) -> bool:
+    def is_computable(self, dim: Dim) -> bool:
         """Whether the value of `dim` can be computed from the arguments."""
         if isinstance(dim, int):
             return True
@@ -128,34 +129,34 @@ def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRol
     if isinstance(value, torch.SymInt):
         dim = dims.from_torch(value)
         if isinstance(dim, int):
-            return InputRole(index, InputKind.CONSTANT, "", value=dim), dim
+            return InputRole(index, InputRoleKind.CONSTANT, "", value=dim), dim
         name = f"input_dim_{index}"
         builder.make_tensor_input(name, dtypes.int64, (dim,), is_dimension=True)
-        return InputRole(index, InputKind.DIMENSION, name, dtypes.int64, (1,), dim), dim
+        return InputRole(index, InputRoleKind.DIMENSION, name, dtypes.int64, (1,), dim), dim
     if isinstance(value, torch.SymFloat | torch.SymBool):
         name = f"input_number_{index}"
         kind = dtypes.boolean if isinstance(value, torch.SymBool) else dtypes.float64
         builder.make_tensor_input(name, kind, ())
-        return InputRole(index, InputKind.NUMBER, name, kind, ()), adopt(builder, name, value)
+        return InputRole(index, InputRoleKind.NUMBER, name, kind, ()), adopt(builder, name, value)
     if is_token(node):
-        return InputRole(index, InputKind.CONSTANT, ""), None
+        return InputRole(index, InputRoleKind.CONSTANT, ""), None
     if not isinstance(value, torch.Tensor):
-        return InputRole(index, InputKind.CONSTANT, "", value=value), value
+        return InputRole(index, InputRoleKind.CONSTANT, "", value=value), value
     elem_type, shape, device = dtypes.from_torch(value.dtype), shape_of(value), device_of(value)
     if not live:
-        return InputRole(index, InputKind.UNUSED, "", elem_type, shape, device=device), None
+        return InputRole(index, InputRoleKind.UNUSED, "", elem_type, shape, device=device), None
     name = f"input{index}"
     order = dense_order(shape, strides_of(value))
     if order is None or order == tuple(range(len(shape))):
         bound = declare_input(builder, name, elem_type, shape)
         dense = order is not None
         role = InputRole(
-            index, InputKind.TENSOR, name, elem_type, shape, dense=dense, device=device
+            index, InputRoleKind.TENSOR, name, elem_type, shape, dense=dense, device=device
         )
         return role, bound
     declared = declare_input(builder, name, elem_type, tuple(shape[axis] for axis in order))
     bound = transposed(builder, declared, inverse(order))
     role = InputRole(
-        index, InputKind.TENSOR, name, elem_type, shape, permutation=order, device=device
+        index, InputRoleKind.TENSOR, name, elem_type, shape, permutation=order, device=device
     )
     return role, bound

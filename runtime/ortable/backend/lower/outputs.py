@@ -1,5 +1,6 @@
 """Results of an ATen graph: which ones ONNX Runtime computes, and which ones are handed back by
-torch. Arguments, ints, None, duplicates and views never pass through ONNX Runtime."""
+torch. Arguments, ints, None, duplicates and views never pass through ONNX Runtime. In comes an
+AotGraph, out comes an OutputPlan; called by `compile`."""
 
 from __future__ import annotations
 
@@ -9,22 +10,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 
 from ortable import dims, dtypes
-from ortable.backend.roles import Check, Mutation, OutputKind, OutputRole, ViewStep
+from ortable.backend.roles import Check, Mutation, OutputRole, OutputRoleKind, ViewStep
 from ortable.errors import ConversionError, UnsupportedCase
 from ortable.interpreter.assertions import run_time_checks
 from ortable.interpreter.control_flow import is_token_result
 
+from .aot_graph import AotGraph
 from .inputs import InputPlan, shape_of, strides_of
 from .strides import contiguous_strides
 from .views import DETACH, is_view, trace_views
 
-__all__ = ["Mutation", "OutputPlan", "graph_kind", "is_mutation", "plan_outputs"]
+__all__ = ["OutputPlan", "plan_outputs"]
 
 aten = torch.ops.aten
-_COPIES = (aten.copy_.default, aten.copy_)
 _ALIAS = (ViewStep(aten.alias.default, (), {}),)
 
 
@@ -48,20 +49,19 @@ def _is_saved(description: Any) -> bool:
     return type(description).__name__ in ("SavedForBackwardsAOTOutput", "InputMutationAOTOutput")
 
 
-def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
+def plan_outputs(graph: AotGraph) -> OutputPlan:
     """Decides the role of every result and of every `copy_` into an argument.
 
     :raises ConversionError: a result that is neither a tensor, an int, a Python constant nor None
     :raises UnsupportedCase: a view of an argument whose place in memory depends on data
     """
-    plan = OutputPlan()
-    output = next(n for n in reversed(graph_module.graph.nodes) if n.op == "output")
-    results = output.args[0]
+    plan, inputs = OutputPlan(), graph.inputs
+    results: Any = graph.output.args[0]
     results = list(results) if isinstance(results, list | tuple) else [results]
-    described = output.meta.get("desc") or []
+    described = graph.output.meta.get("desc") or []
     described = list(described) if isinstance(described, list | tuple) else []
     saved = [_is_saved(d) for d in described] + [False] * len(results)
-    copies = {n: n.args[0] for n in graph_module.graph.nodes if is_mutation(n, inputs)}
+    copies = {n: n.args[0] for n in graph.module.graph.nodes if graph.is_mutation(n)}
     builder = _RoleBuilder(plan, inputs, copies)
     builder.note_bases(results)
     for index, result in enumerate(results):
@@ -72,13 +72,13 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
         index = len(plan.roles)
         plan.mutations.append(Mutation(inputs.position[target], index))
         plan.roles.append(builder.role(index, node.args[1], promised=False))
-    for number, assertion in enumerate(run_time_checks(graph_module.graph)):
+    for number, assertion in enumerate(run_time_checks(graph.module.graph)):
         fetch = builder.fetch(assertion.condition, f"assertion_{number}")
         plan.checks.append(Check(fetch, assertion.message))
     shared = Counter(role.fetch for role in plan.roles)
     plan.roles = [
         replace(role, alone=True)
-        if role.kind is OutputKind.VIEW and role.fetch >= 0 and shared[role.fetch] == 1
+        if role.kind is OutputRoleKind.VIEW and role.fetch >= 0 and shared[role.fetch] == 1
         else role
         for role in plan.roles
     ]
@@ -87,7 +87,7 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
 
 def _with_true_strides(role: OutputRole, plan: OutputPlan) -> OutputRole:
     """Notes the strides of a contiguous result where torch traced others and does not insist."""
-    if role.kind is not OutputKind.TENSOR or plan.fetched[role.fetch] in plan.kept:
+    if role.kind is not OutputRoleKind.TENSOR or plan.fetched[role.fetch] in plan.kept:
         return role
     traced = strides_of(plan.fetched[role.fetch].meta["val"])
     assert role.shape is not None
@@ -95,11 +95,6 @@ def _with_true_strides(role: OutputRole, plan: OutputPlan) -> OutputRole:
     if true == traced:
         return role
     return replace(role, strides=tuple(int(stride) for stride in true))  # type: ignore[arg-type]
-
-
-def is_mutation(node: Node, inputs: InputPlan) -> bool:
-    """Whether a node writes a result into an argument at the end."""
-    return node.op == "call_function" and node.target in _COPIES and node.args[0] in inputs.position
 
 
 class _RoleBuilder:
@@ -118,21 +113,21 @@ class _RoleBuilder:
         self.results = {self.copies.get(each, each) for each in results if isinstance(each, Node)}
         for result in self.results:
             if isinstance(result.meta.get("val"), torch.Tensor):
-                traced = trace_views(result, self.inputs.known)
+                traced = trace_views(result, self.inputs.is_computable)
                 base = traced[0] if traced is not None else result
                 self.shared[self.copies.get(base, base)] += 1
 
     def role(self, index: int, result: Any, promised: bool) -> OutputRole:
         if result is None:
-            return OutputRole(index, OutputKind.NONE, f"output_NONE_{index}")
+            return OutputRole(index, OutputRoleKind.NONE, f"output_NONE_{index}")
         if isinstance(result, Node) and is_token_result(result):
-            return OutputRole(index, OutputKind.NONE, f"output_NONE_{index}")
+            return OutputRole(index, OutputRoleKind.NONE, f"output_NONE_{index}")
         if not isinstance(result, Node):
-            return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=result)
+            return OutputRole(index, OutputRoleKind.CONSTANT, f"output_{index}", value=result)
         result = self.copies.get(result, result)
         if result in self.seen:
             return OutputRole(
-                index, OutputKind.DUPLICATE, f"output_{index}", source=self.seen[result]
+                index, OutputRoleKind.DUPLICATE, f"output_{index}", source=self.seen[result]
             )
         self.seen[result] = index
         value = result.meta.get("val")
@@ -141,17 +136,17 @@ class _RoleBuilder:
         if result in self.inputs.position:
             word = "output_dim" if isinstance(value, torch.SymInt) else "output"
             source = self.inputs.position[result]
-            return OutputRole(index, OutputKind.INPUT, f"{word}_{index}", source=source)
+            return OutputRole(index, OutputRoleKind.INPUT, f"{word}_{index}", source=source)
         if value is None:
-            return OutputRole(index, OutputKind.NONE, f"output_NONE_{index}")
+            return OutputRole(index, OutputRoleKind.NONE, f"output_NONE_{index}")
         return self._number(index, result, value)
 
     def _number(self, index: int, result: Node, value: Any) -> OutputRole:
         if isinstance(value, int | float | bool):
-            return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=value)
+            return OutputRole(index, OutputRoleKind.CONSTANT, f"output_{index}", value=value)
         if isinstance(value, torch.SymFloat | torch.SymBool):
             fetch = self.fetch(result, f"output_{index}")
-            return OutputRole(index, OutputKind.NUMBER, f"output_{index}", fetch=fetch)
+            return OutputRole(index, OutputRoleKind.NUMBER, f"output_{index}", fetch=fetch)
         if not isinstance(value, torch.SymInt):
             raise ConversionError(
                 f"Result {index} ({result.name}) of the graph is a {type(value).__name__}; ortable "
@@ -160,16 +155,16 @@ class _RoleBuilder:
         dim = dims.from_torch(value)
         name = f"output_dim_{index}"
         if isinstance(dim, int):
-            return OutputRole(index, OutputKind.CONSTANT, name, value=dim)
-        if self.inputs.known(dim):
-            return OutputRole(index, OutputKind.DIMENSION, name, value=dim)
+            return OutputRole(index, OutputRoleKind.CONSTANT, name, value=dim)
+        if self.inputs.is_computable(dim):
+            return OutputRole(index, OutputRoleKind.DIMENSION, name, value=dim)
         fetch = self.fetch(result, name)
-        return OutputRole(index, OutputKind.DIMENSION, name, fetch=fetch, value=dim)
+        return OutputRole(index, OutputRoleKind.DIMENSION, name, fetch=fetch, value=dim)
 
     def _tensor(self, index: int, result: Node, value: torch.Tensor, promised: bool) -> OutputRole:
         elem_type, shape = dtypes.from_torch(value.dtype), shape_of(value)
         name = f"output_{index}"
-        traced = trace_views(result, self.inputs.known)
+        traced = trace_views(result, self.inputs.is_computable)
         base, steps = traced if traced is not None else (result, ())
         if traced is None:
             self._check_place(result, value)
@@ -178,7 +173,7 @@ class _RoleBuilder:
         if not promised or base in self.inputs.position:
             steps = tuple(step for step in steps if step.op is not DETACH)
         if base in self.inputs.position:
-            kind = OutputKind.INPUT if base is result else OutputKind.VIEW
+            kind = OutputRoleKind.INPUT if base is result else OutputRoleKind.VIEW
             steps = () if base is result else steps or _ALIAS
             source = self.inputs.position[base]
             return OutputRole(index, kind, name, -1, source, None, steps, elem_type, shape)
@@ -188,7 +183,7 @@ class _RoleBuilder:
             seen = base in self.results or self.shared[base] > 1
             steps = (steps or _ALIAS) if seen else ()
         fetch = self.fetch(base, name)
-        kind = OutputKind.VIEW if steps else OutputKind.TENSOR
+        kind = OutputRoleKind.VIEW if steps else OutputRoleKind.TENSOR
         if promised or steps or not all(isinstance(size, int) for size in shape):
             self.plan.kept.add(base)
         return OutputRole(index, kind, name, fetch, -1, None, steps, elem_type, shape)
@@ -211,19 +206,3 @@ class _RoleBuilder:
             self.plan.fetched.append(node)
             self.plan.names.append(name)
         return self.plan.fetched.index(node)
-
-
-def graph_kind(graph_module: GraphModule) -> str:
-    """`forward`, `backward` or `inference`, from what AOTAutograd says of inputs and outputs."""
-    output = next(n for n in reversed(graph_module.graph.nodes) if n.op == "output")
-    placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
-    described = [type(n.meta.get("desc")).__name__ for n in placeholders]
-    results = output.meta.get("desc") or []
-    if "TangentAOTInput" in described:
-        return "backward"
-    names = [type(d).__name__ for d in results] if isinstance(results, list | tuple) else []
-    if "GradAOTOutput" in names:
-        return "backward"
-    if any(n.name.startswith("primals_") for n in placeholders):
-        return "forward"
-    return "forward" if "SavedForBackwardsAOTOutput" in names else "inference"

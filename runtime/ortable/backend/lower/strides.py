@@ -1,5 +1,6 @@
-"""Memory layouts: which permutation of a tensor is contiguous, from sizes and strides that may be
-symbolic. A dense layout costs a permuted view; any other one costs a copy."""
+"""Memory layouts: which permutation of a tensor is contiguous, from sizes and strides that may
+be symbolic. A dense layout costs a permuted view; any other one costs a copy. Called by
+`inputs`, `outputs` and `compile`."""
 
 from __future__ import annotations
 

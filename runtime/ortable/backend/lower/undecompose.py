@@ -1,5 +1,6 @@
 """Puts together what AOTAutograd takes apart whatever its table of decompositions says: upsampling
-by whole factors, which arrives as indices into the image and is one Resize in ONNX.
+by whole factors, which arrives as indices into the image and is one Resize in ONNX. In comes a
+GraphModule, changed in place; called by `aot.build`.
 
 A match compares the indices and weights themselves, computed from the graph, with those of the
 operator: what is not exactly the same stays as it is.
@@ -13,10 +14,10 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-__all__ = ["recompose"]
+__all__ = ["undecompose"]
 
 aten = torch.ops.aten
-_Whole = tuple[Any, tuple[Any, ...]]  # an operator and its arguments
+_OperatorCall = tuple[Any, tuple[Any, ...]]  # an operator and its arguments
 # what torch computes indices and weights with
 _CONSTANT = frozenset(
     {
@@ -35,17 +36,17 @@ _CONSTANT = frozenset(
 )
 
 
-def recompose(graph_module: GraphModule) -> int:
+def undecompose(graph_module: GraphModule) -> int:
     """Replaces upsampled images in an ATen graph, in place; the number of replacements.
 
     Nodes that nothing reads any more stay: a caller takes what the results depend on.
     """
     if not any(node.target is aten._unsafe_index.Tensor for node in graph_module.graph.nodes):
         return 0
-    tables = _Tables()
+    constants = _Constants()
     count = 0
     for node in list(graph_module.graph.nodes):
-        found = _bilinear(node, tables) or _nearest(node, tables)
+        found = _bilinear(node, constants) or _nearest(node, constants)
         if found is not None:
             target, arguments = found
             with graph_module.graph.inserting_before(node):
@@ -58,20 +59,20 @@ def recompose(graph_module: GraphModule) -> int:
     return count
 
 
-class _Tables:
+class _Constants:
     """Values of nodes that depend on no argument of the graph."""
 
     def __init__(self) -> None:
-        self._known: dict[Node, torch.Tensor | None] = {}
+        self._values: dict[Node, torch.Tensor | None] = {}
 
     def get(self, node: Any) -> torch.Tensor | None:
         """The value of a node; None when it depends on an argument or an operator that is no
         arithmetic of indices."""
         if not isinstance(node, Node):
             return None
-        if node not in self._known:
-            self._known[node] = self._compute(node)
-        return self._known[node]
+        if node not in self._values:
+            self._values[node] = self._compute(node)
+        return self._values[node]
 
     def _compute(self, node: Node) -> torch.Tensor | None:
         value = node.meta.get("val")
@@ -110,7 +111,7 @@ def _factors(image: Node, result: Node) -> tuple[int, int] | None:
     return pairs[0][1] // pairs[0][0], pairs[1][1] // pairs[1][0]
 
 
-def _picked(node: Any) -> tuple[Node, Any, Any] | None:
+def _indexed_image(node: Any) -> tuple[Node, Any, Any] | None:
     """The parts of `image[:, :, rows, columns]`."""
     if not isinstance(node, Node) or node.target is not aten._unsafe_index.Tensor:
         return None
@@ -120,7 +121,7 @@ def _picked(node: Any) -> tuple[Node, Any, Any] | None:
     return (image, indices[2], indices[3]) if indices[0] is indices[1] is None else None
 
 
-def _mix(node: Any) -> tuple[Any, Any, Any] | None:
+def _lerp(node: Any) -> tuple[Any, Any, Any] | None:
     """The parts of `a + (b - a) * weight`."""
     if not _is_call(node, aten.add.Tensor) or not _is_call(node.args[1], aten.mul.Tensor):
         return None
@@ -137,30 +138,30 @@ def _is_call(node: Any, target: Any) -> bool:
     )
 
 
-def _nearest(node: Node, tables: _Tables) -> _Whole | None:
+def _nearest(node: Node, constants: _Constants) -> _OperatorCall | None:
     """`image[:, :, rows, columns]` that repeats every row and column."""
-    picked = _picked(node)
-    factors = _factors(picked[0], node) if picked is not None else None
-    if picked is None or factors is None or factors == (1, 1):
+    indexed = _indexed_image(node)
+    factors = _factors(indexed[0], node) if indexed is not None else None
+    if indexed is None or factors is None or factors == (1, 1):
         return None
-    image, rows, columns = picked
+    image, rows, columns = indexed
     height, width = node.meta["val"].shape[2:]
-    if not tables.is_column(rows, _places(height) // factors[0]):
+    if not constants.is_column(rows, _iota(height) // factors[0]):
         return None
-    if not tables.is_row(columns, _places(width) // factors[1]):
+    if not constants.is_row(columns, _iota(width) // factors[1]):
         return None
     return aten.upsample_nearest2d.default, (image, [height, width])
 
 
-def _bilinear(node: Node, tables: _Tables) -> _Whole | None:
-    """`mix(mix(a, b, x), mix(c, d, x), y)` of four neighbours, by factors that are powers of two:
-    for these, the coordinates of ONNX are torch's to the last bit."""
-    outer = _mix(node)
-    upper = _mix(outer[0]) if outer is not None else None
-    lower = _mix(outer[1]) if outer is not None else None
-    if outer is None or upper is None or lower is None:
+def _bilinear(node: Node, constants: _Constants) -> _OperatorCall | None:
+    """`lerp(lerp(a, b, x), lerp(c, d, x), y)` of four neighbours, by factors that are powers of
+    two: for these, the coordinates of ONNX are torch's to the last bit."""
+    vertical = _lerp(node)
+    upper = _lerp(vertical[0]) if vertical is not None else None
+    lower = _lerp(vertical[1]) if vertical is not None else None
+    if vertical is None or upper is None or lower is None:
         return None
-    corners = [_picked(each) for each in (upper[0], upper[1], lower[0], lower[1])]
+    corners = [_indexed_image(each) for each in (upper[0], upper[1], lower[0], lower[1])]
     if corners[0] is None:
         return None
     image = corners[0][0]
@@ -170,28 +171,28 @@ def _bilinear(node: Node, tables: _Tables) -> _Whole | None:
     height, width = image.meta["val"].shape[2:]
     *rows, down = _neighbours(height, factors[0])
     *columns, right = _neighbours(width, factors[1])
-    for place, corner in enumerate(corners):
+    for index, corner in enumerate(corners):
         if corner is None or corner[0] is not image:
             return None
-        if not tables.is_column(corner[1], rows[place // 2]):
+        if not constants.is_column(corner[1], rows[index // 2]):
             return None
-        if not tables.is_row(corner[2], columns[place % 2]):
+        if not constants.is_row(corner[2], columns[index % 2]):
             return None
-    weights = tables.is_row(upper[2], right) and tables.is_row(lower[2], right)
-    if not weights or not tables.is_column(outer[2], down):
+    weights = constants.is_row(upper[2], right) and constants.is_row(lower[2], right)
+    if not weights or not constants.is_column(vertical[2], down):
         return None
     sizes = [height * factors[0], width * factors[1]]
     return aten.upsample_bilinear2d.default, (image, sizes, False)
 
 
-def _places(size: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+def _iota(size: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
     """0, 1, ... on the CPU, whatever torch's default device is."""
     return torch.arange(size, dtype=dtype, device="cpu")
 
 
 def _neighbours(size: int, factor: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Index of the element before, of the one after, and the weight of the latter, for every place
-    along an axis that is stretched by `factor`."""
-    place = ((_places(size * factor, torch.float32) + 0.5) / factor - 0.5).clamp(min=0)
-    before = place.to(torch.int64)
-    return before, (before + 1).clamp(max=size - 1), place - before
+    """Index of the element before, of the one after, and the weight of the latter, for every index
+    along an axis that is expanded by `factor`."""
+    position = ((_iota(size * factor, torch.float32) + 0.5) / factor - 0.5).clamp(min=0)
+    before = position.to(torch.int64)
+    return before, (before + 1).clamp(max=size - 1), position - before

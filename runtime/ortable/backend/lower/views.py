@@ -1,6 +1,7 @@
 """Results that are views: the chain of torch view operators between a result and the tensor it
-views. They stay in torch, where they cost nothing and keep the aliasing and the strides that eager
-has."""
+views. They stay in torch, where they cost nothing and keep the aliasing and the strides that
+eager has. In comes a node, out come the tensor that it views and the steps to it; called by
+`outputs` and `partition`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Regions that are not worth a session: a few cheap operators between operators that the table
-places in torch. They join these, which saves two changes of side and loses nothing."""
+"""Partitions that are not worth a session: a few cheap operators between operators that the table
+places in torch. They join these, which saves two changes of side and loses nothing. In come an
+AotGraph and what torch runs of it, out comes what torch runs then; called by `aot.build`."""
 
 from __future__ import annotations
 
@@ -7,14 +8,16 @@ import operator
 from collections.abc import Mapping
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.interpreter.calls import operator_key
+from ortable.interpreter.tables import generated_tables
 
-from .partition import Region, split
-from .placement import is_draw, is_ordered, mixes_dtypes
+from .partition import Partition, partition_graph
+from .placement import is_draw, mixes_dtypes
 
-__all__ = ["with_islands"]
+__all__ = ["absorb_small_partitions"]
 
 # What ONNX Runtime computes faster than torch by more than entering a session costs.
 _HEAVY = (
@@ -29,52 +32,51 @@ _MANY = 24  # so many small operators cost torch's dispatcher more than a sessio
 _WHY = "too little between operators that run in torch to be worth a session"
 
 
-def with_islands(
-    graph_module: GraphModule, in_torch: Mapping[Node, str], everywhere: bool = False
+def absorb_small_partitions(
+    graph: AotGraph, in_torch: Mapping[Node, str], everywhere: bool = False
 ) -> dict[Node, str]:
-    """`in_torch` with the regions that are too small, and the reason.
+    """`in_torch` with the partitions that are too small, and the reason.
 
     Only neighbours of operators that torch runs because it is faster, unless `everywhere`: around
-    those that it must run the user wants sessions, and around draws, too.  Regions merge and vanish
-    as nodes change sides, so this repeats until nothing changes; each round takes at least one
-    region away.
+    those that it must run the user wants sessions, and around draws, too.  Partitions merge and
+    vanish as nodes change sides, so this repeats until nothing changes; each round takes at least
+    one partition away.
     """
     found = dict(in_torch)
-    faster = {node for node in found if not is_draw(node) and (everywhere or _is_choice(node))}
+    faster = {
+        node for node in found if not is_draw(node) and (everywhere or _is_placed_by_choice(node))
+    }
     while faster:
-        ordered = [node for node in found if is_ordered(node)]
-        regions = split(graph_module, found, ordered).regions
-        small = [r for r in regions if _is_beside(r, faster) and not _is_worth_it(r)]
+        partitions = partition_graph(graph, found).partitions
+        small = [p for p in partitions if _is_beside(p, faster) and not _is_worth_a_session(p)]
         if not small:
             break
-        nodes = [node for region in small for node in region.nodes]
+        nodes = [node for partition in small for node in partition.nodes]
         found.update(dict.fromkeys(nodes, _WHY))
         faster.update(nodes)
     return found
 
 
-def _is_choice(node: Node) -> bool:
+def _is_placed_by_choice(node: Node) -> bool:
     """Whether the table places an operator in torch that ortable can convert."""
-    from ortable_generated.aten.dispatch import CONVERTERS, PLACE
-
-    name = operator_key(node)
-    return name in PLACE and name in CONVERTERS
+    tables, name = generated_tables(), operator_key(node)
+    return name in tables.place and name in tables.converters
 
 
-def _is_beside(region: Region, faster: set[Node]) -> bool:
-    """Whether one of `faster` gives something to a region, or takes something from it."""
-    ends = [n for node in (*region.inputs, *region.outputs) for n in (node, *node.users)]
-    sources = [node.args[0] for node in region.inputs if node.target is operator.getitem]
+def _is_beside(partition: Partition, faster: set[Node]) -> bool:
+    """Whether one of `faster` gives something to a partition, or takes something from it."""
+    ends = [n for node in (*partition.inputs, *partition.outputs) for n in (node, *node.users)]
+    sources = [node.args[0] for node in partition.inputs if node.target is operator.getitem]
     return not faster.isdisjoint([*ends, *(n for n in sources if isinstance(n, Node))])
 
 
-def _is_worth_it(region: Region) -> bool:
-    """Whether a region has a heavy operator, or many small ones, or something that torch cannot run
-    from a graph of AOTAutograd as it stands there."""
-    names = [_name(node) for node in region.nodes]
+def _is_worth_a_session(partition: Partition) -> bool:
+    """Whether a partition has a heavy operator, or many small ones, or something that torch cannot
+    run from a graph of AOTAutograd as it stands there."""
+    names = [_name(node) for node in partition.nodes]
     if "" in names or any(name in _HEAVY for name in names):
         return True
-    if any("drawn" in node.kwargs or mixes_dtypes(node) for node in region.nodes):
+    if any("drawn" in node.kwargs or mixes_dtypes(node) for node in partition.nodes):
         return True
     return sum(name not in _VIEWS for name in names) > _MANY
 

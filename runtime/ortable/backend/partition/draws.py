@@ -1,5 +1,6 @@
 """Random operators: torch draws, in a node of its own that reads sizes only, and what is left of
-the operator is converted. `torch.manual_seed` then gives the numbers of eager."""
+the operator is converted. `torch.manual_seed` then gives the numbers of eager. In comes an
+AotGraph, out comes one with the draws written out; called by `placement`."""
 
 from __future__ import annotations
 
@@ -15,10 +16,14 @@ from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from ortable import dims, dtypes
-from ortable.backend.lower.inputs import InputPlan, shape_of
+from ortable.backend.lower.aot_graph import AotGraph
+from ortable.backend.lower.inputs import shape_of
 from ortable.dispatch import Draw
 from ortable.errors import UnsupportedCase
 from ortable.interpreter.calls import operator_key
+from ortable.interpreter.tables import generated_tables
+
+from .symbol_nodes import SymbolNodes
 
 __all__ = ["refuse_lost_dropout", "write_draws"]
 
@@ -28,41 +33,40 @@ _ORIGIN = ("stack_trace", "nn_module_stack")
 
 
 def write_draws(
-    graph_module: GraphModule, in_torch: Mapping[Node, str]
-) -> tuple[GraphModule, dict[Node, str], dict[Node, Node]]:
-    """`graph_module` with the draws of its random operators as torch nodes; the nodes that torch
-    runs there, with the reasons; and which node each one of the new graph was in `graph_module`.
+    graph: AotGraph, in_torch: Mapping[Node, str]
+) -> tuple[AotGraph, dict[Node, str], dict[Node, Node]]:
+    """`graph` with the draws of its random operators as torch nodes; the nodes that torch runs
+    there, with the reasons; and which node each one of the new graph was in `graph`.
 
     A node that is only a draw is replaced; any other one gets the drawn tensor as its argument
-    `drawn`, which its converter reads.  The module itself is returned when there is nothing to do.
+    `drawn`, which its converter reads.  The graph itself is returned when there is nothing to do.
 
-    :param in_torch: nodes of `graph_module` that torch runs whole, with reasons
+    :param in_torch: nodes of `graph` that torch runs whole, with reasons
     """
-    found = {
+    nodes = graph.module.graph.nodes
+    draws = {
         node: draw
-        for node in graph_module.graph.nodes
+        for node in nodes
         if node not in in_torch and (draw := _draw_of(node)) is not None
     }
-    if not found:
-        return graph_module, dict(in_torch), {node: node for node in graph_module.graph.nodes}
-    writer = _Writer(graph_module)
-    for node in graph_module.graph.nodes:
-        if node in found:
-            writer.draw(node, found[node])
+    if not draws:
+        return graph, dict(in_torch), {node: node for node in nodes}
+    writer = _DrawWriter(graph)
+    for node in nodes:
+        if node in draws:
+            writer.draw(node, draws[node])
         else:
             writer.copy(node)
-    placed = writer.placed | {writer.made[node]: why for node, why in in_torch.items()}
+    in_torch = writer.in_torch | {writer.made[node]: why for node, why in in_torch.items()}
     before = {copy: node for node, copy in writer.made.items()}
-    return GraphModule(graph_module, writer.graph), placed, before
+    return AotGraph(GraphModule(graph.module, writer.graph)), in_torch, before
 
 
 def _draw_of(node: Node) -> Draw | None:
     """What torch draws for a node; None where it draws nothing, or from a generator of its own."""
-    from ortable_generated.aten.dispatch import DRAWS
-
     if not isinstance(node.target, torch._ops.OpOverload) or node.kwargs.get("generator"):
         return None
-    function = DRAWS.get(operator_key(node))
+    function = generated_tables().draws.get(operator_key(node))
     if function is None:
         return None
     draw = function(node, *node.args, **node.kwargs)
@@ -89,15 +93,15 @@ def refuse_lost_dropout(graph_module: GraphModule) -> None:
             )
 
 
-class _Writer:
+class _DrawWriter:
     """The running state of `write_draws`: the new graph, and the copies of the nodes in it."""
 
-    def __init__(self, graph_module: GraphModule) -> None:
+    def __init__(self, original: AotGraph) -> None:
         self.graph = Graph()
-        self.plan = InputPlan(graph_module)
+        self.inputs = original.inputs
         self.made: dict[Node, Node] = {}
-        self.placed: dict[Node, str] = {}
-        self.symbols: dict[str, Node] = {}
+        self.in_torch: dict[Node, str] = {}
+        self.symbols = SymbolNodes(self.graph, original.inputs, self.made)
 
     def copy(self, node: Node) -> Node:
         self.made[node] = self.graph.node_copy(node, self.made.__getitem__)
@@ -111,8 +115,8 @@ class _Writer:
         shape = like.shape
         same = shape_of(like) == shape_of(result)
         strides = result.stride() if same else result.new_empty(shape).stride()
-        if not all(self.plan.known(dims.from_torch(each)) for each in (*shape, *strides)):
-            self.placed[self.copy(node)] = "the size of what it draws depends on data"
+        if not all(self.inputs.is_computable(dims.from_torch(each)) for each in (*shape, *strides)):
+            self.in_torch[self.copy(node)] = "the size of what it draws depends on data"
             return
         dtype = result.dtype if draw.dtype is None else dtypes.to_torch(draw.dtype)
         sizes = ([self._int(each) for each in shape], [self._int(each) for each in strides])
@@ -127,7 +131,7 @@ class _Writer:
         for new in (empty, drawn):
             new.meta = {key: node.meta[key] for key in _ORIGIN if key in node.meta}
             new.meta["val"] = result.new_empty_strided(shape, strides, dtype=dtype)
-            self.placed[new] = f"torch's generator draws the numbers of {operator_key(node)}"
+            self.in_torch[new] = f"torch's generator draws the numbers of {operator_key(node)}"
         if draw.whole:
             self.made[node] = drawn
         else:
@@ -144,7 +148,7 @@ class _Writer:
             PythonReferenceAnalysis,
             {},
             value.node.expr,
-            missing_handler=lambda symbol: Proxy(self._symbol(str(symbol)), tracer),
+            missing_handler=lambda symbol: Proxy(self.symbols[str(symbol)], tracer),
         ).node
         node = last.next
         while node.op != "root":
@@ -153,15 +157,3 @@ class _Writer:
                 node.meta["val"] = node.target(*known[0], **known[1])  # type: ignore[operator]
             node = node.next
         return found
-
-    def _symbol(self, symbol: str) -> Node:
-        """The node that has the value of a symbol."""
-        if symbol not in self.symbols:
-            source = self.plan.sources[symbol]
-            argument = self.made[self.plan.nodes[source.index]]
-            if source.axis is None:
-                return argument
-            node = self.graph.call_function(aten.sym_size.int, (argument, source.axis))
-            node.meta["val"] = argument.meta["val"].shape[source.axis]
-            self.symbols[symbol] = node
-        return self.symbols[symbol]

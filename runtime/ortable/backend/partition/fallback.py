@@ -1,5 +1,6 @@
-"""`fallback="eager"`: what ONNX Runtime cannot run, found before or while a graph is converted, and
-left to torch."""
+"""`fallback="eager"`: what ONNX Runtime cannot run, found before or while a graph is converted,
+and left to torch. In comes an AotGraph, or the error of a conversion, out come nodes with
+reasons; called by `aot.build`."""
 
 from __future__ import annotations
 
@@ -9,9 +10,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.backend.lower.inputs import InputPlan
-from ortable.backend.lower.outputs import is_mutation
-from ortable.backend.sessions.devices import tensors_in
+from ortable.backend.lower.aot_graph import AotGraph
+from ortable.backend.sessions.providers import tensors_in
 from ortable.errors import FunctionNotFoundError, OrtableError
 from ortable.interpreter import scan
 from ortable.interpreter.arguments import ELEMENT_TYPES
@@ -26,13 +26,12 @@ __all__ = ["culprits", "missing_error", "refused_error", "unsupported_nodes"]
 _PATIENCE = 3  # calls of one operator that may fail before all its calls are left to torch
 
 
-def unsupported_nodes(graph_module: GraphModule, raise_on: Sequence[str]) -> dict[Node, str]:
+def unsupported_nodes(graph: AotGraph, raise_on: Sequence[str]) -> dict[Node, str]:
     """Calls that cannot be converted, with the reasons that can be told before trying."""
-    plan = InputPlan(graph_module)
     found: dict[Node, str] = {}
-    for node in graph_module.graph.nodes:
-        if node.op == "call_function" and not is_mutation(node, plan):
-            why = _reason(graph_module, node, raise_on)
+    for node in graph.module.graph.nodes:
+        if node.op == "call_function" and not graph.is_mutation(node):
+            why = _reason(graph.module, node, raise_on)
             if why is not None:
                 found[node] = why
     return found
@@ -65,17 +64,17 @@ def missing_error(graph_module: GraphModule, in_torch: Any) -> OrtableError | No
     return not_found_error(collect(missing), tables, "") if missing else None
 
 
-def culprits(error: OrtableError, region: Sequence[Node], tried: dict[str, int]) -> dict[Node, str]:
-    """The nodes of a region to leave to torch after `error`, with the reason: the one that it
-    names; all calls of its operator after a few failed; all of the region where it names none."""
+def culprits(error: OrtableError, nodes: Sequence[Node], tried: dict[str, int]) -> dict[Node, str]:
+    """The nodes of a partition to leave to torch after `error`, with the reason: the one that it
+    names; all calls of its operator after a few failed; all of them where it names none."""
     why = str(error).partition("\n--DEBUG--")[0].strip().splitlines()[0]
-    for node in region:
+    for node in nodes:
         if node.name == error.fx_node:
             name = operator_key(node)
             tried[name] = tried.get(name, 0) + 1
-            same = [each for each in region if operator_key(each) == name]
+            same = [each for each in nodes if operator_key(each) == name]
             return dict.fromkeys(same if tried[name] >= _PATIENCE else [node], why)
-    return dict.fromkeys(region, why)
+    return dict.fromkeys(nodes, why)
 
 
 def _converter(target: Any) -> Any:

@@ -1,5 +1,6 @@
-"""A graph that is not run by ONNX Runtime whole: cut into regions, each a graph of its own, and an
-outer graph that calls the regions and runs the nodes in between with torch."""
+"""Partition of a graph that is not run by ONNX Runtime whole: partitions, each a graph of its
+own for one session, and a host graph that calls them and runs the nodes in between with torch.
+In come an AotGraph and the nodes that torch runs; called by `absorb_small` and `aot.build`."""
 
 from __future__ import annotations
 
@@ -12,100 +13,95 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from ortable import dims
-from ortable.backend.lower.inputs import InputPlan
-from ortable.backend.lower.outputs import is_mutation
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.views import is_view
 from ortable.dims import Dim, SymDim
 from ortable.interpreter.assertions import run_time_checks
 
-__all__ = ["Region", "Split", "split"]
+from .placement import is_ordered
+from .symbol_nodes import SymbolNodes
+
+__all__ = ["Partition", "Partitioning", "partition_graph"]
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
 
 
 @dataclass(frozen=True)
-class Region:
-    """A part of a graph for ONNX Runtime: its name in the outer graph, the graph, the nodes of the
-    original graph that it computes, and those that it takes and returns."""
+class Partition:
+    """A part of a graph for ONNX Runtime: its name in the host graph, its own graph, the nodes of
+    the original graph that it computes, and those that it takes and returns."""
 
     name: str
-    module: GraphModule
+    graph: AotGraph
     nodes: tuple[Node, ...]
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
-class Split:
-    """The outer graph, which calls attributes named as the regions with one list of arguments, and
-    the regions."""
+class Partitioning:
+    """The host graph, which calls attributes named as the partitions with one list of arguments,
+    and the partitions."""
 
-    outer: Graph
-    regions: tuple[Region, ...]
+    host: Graph
+    partitions: tuple[Partition, ...]
 
 
-def split(
-    graph_module: GraphModule, in_torch: Collection[Node], ordered: Collection[Node]
-) -> Split:
-    """Cuts a graph of AOTAutograd into as few regions as its alternation asks for.
+def partition_graph(graph: AotGraph, in_torch: Collection[Node]) -> Partitioning:
+    """Cuts a graph of AOTAutograd into as few partitions as its alternation asks for.
 
-    :param in_torch: nodes that torch runs
-    :param ordered: those of them that must run in the order of the graph: they draw random
-        numbers, or have effects
+    :param in_torch: nodes that torch runs; those that draw random numbers or have effects run in
+        the order of the graph
     """
-    return _Splitter(graph_module, in_torch, ordered).split()
+    return _Partitioner(graph, in_torch).partitioning()
 
 
-def is_number(node: Node) -> bool:
+def _is_number(node: Node) -> bool:
     """Whether the value of a node is a size or another number, not a tensor."""
     return isinstance(node.meta.get("val"), _NUMBERS)
 
 
-class _Splitter:
-    """The running state of `split`.
+class _Partitioner:
+    """The running state of `partition_graph`.
 
-    Every node has a phase: torch runs the even ones, each odd one is a region.  A node comes as
-    early as its arguments allow, so an edge never leads back and regions are few; what reads only
-    arguments waits for its first reader, so that nothing is kept for it in between.
+    Every node has a phase: torch runs the even ones, each odd one is a partition.  A node comes as
+    early as its arguments allow, so an edge never leads back and partitions are few; what reads
+    only arguments waits for its first reader, so that nothing is kept for it in between.
     """
 
-    def __init__(
-        self, graph_module: GraphModule, in_torch: Collection[Node], ordered: Collection[Node]
-    ) -> None:
-        self.graph_module = graph_module
-        self.nodes = list(graph_module.graph.nodes)
-        self.plan = InputPlan(graph_module)
-        self.checks = {each.node for each in run_time_checks(graph_module.graph)}
+    def __init__(self, graph: AotGraph, in_torch: Collection[Node]) -> None:
+        self.graph = graph
+        self.nodes = list(graph.module.graph.nodes)
+        self.checks = {each.node for each in run_time_checks(graph.module.graph)}
         self.in_torch = in_torch
         self.sizes = self._sizes()
-        self.last = [n for n in self.nodes if is_mutation(n, self.plan)]
-        self.phases = self._phases(set(ordered))
+        self.last = [n for n in self.nodes if graph.is_mutation(n)]
+        self.phases = self._phases({node for node in in_torch if is_ordered(node)})
         self._sink()
-        self.outer = Graph()
-        self.made: dict[Node, Node] = {}  # nodes of the original graph -> of the outer one
-        self.lifted: dict[str, Node] = {}  # symbols -> nodes of the original or the outer graph
+        self.host = Graph()
+        self.made: dict[Node, Node] = {}  # nodes of the original graph -> of the host graph
+        self.symbols = SymbolNodes(self.host, graph.inputs, self.made)
 
-    def split(self) -> Split:
-        for node in self.plan.nodes:
-            self.made[node] = self.outer.node_copy(node)
-        regions: list[Region] = []
+    def partitioning(self) -> Partitioning:
+        for node in self.graph.inputs.nodes:
+            self.made[node] = self.host.node_copy(node)
+        partitions: list[Partition] = []
         for phase in range(max(self.phases.values(), default=0) + 1):
             nodes = [n for n in self.nodes if self.phases.get(n) == phase]
             if phase % 2 == 0:
                 for node in nodes:
-                    if _says_nothing(node):
+                    if _is_idle_detach(node):
                         self.made[node] = self._value(node.args[0])  # type: ignore[arg-type]
                     else:
-                        self.made[node] = self.outer.node_copy(node, self._value)
+                        self.made[node] = self.host.node_copy(node, self._value)
             elif nodes:
-                region = self._region(f"region_{len(regions)}", nodes)
-                if region is not None:
-                    regions.append(region)
+                partition = self._partition(f"partition_{len(partitions)}", nodes)
+                if partition is not None:
+                    partitions.append(partition)
         for node in self.last:
-            self.made[node] = self.outer.node_copy(node, self._value)
-        (output,) = [n for n in self.nodes if n.op == "output"]
-        self.outer.node_copy(output, self._value)
-        return Split(self.outer, tuple(regions))
+            self.made[node] = self.host.node_copy(node, self._value)
+        self.host.node_copy(self.graph.output, self._value)
+        return Partitioning(self.host, tuple(partitions))
 
     # -- phases
 
@@ -113,7 +109,7 @@ class _Splitter:
         """Numbers computed from nothing but arguments: whoever needs one gets it at once."""
         found: set[Node] = set()
         for node in self.nodes:
-            if node.op == "call_function" and is_number(node) and node not in self.in_torch:
+            if node.op == "call_function" and _is_number(node) and node not in self.in_torch:
                 inputs = node.all_input_nodes
                 if all(n.op == "placeholder" or n in found for n in inputs):
                     found.add(node)
@@ -136,7 +132,7 @@ class _Splitter:
         return phases
 
     def _sink(self) -> None:
-        """Moves nodes of the first region to the region of their first reader."""
+        """Moves nodes of the first partition to the partition of their first reader."""
         phases = self.phases
         for node in reversed(self.nodes):
             if phases.get(node) != 1 or node in self.in_torch or _is_item(node):
@@ -149,16 +145,16 @@ class _Splitter:
             for moved in (node, *items):
                 phases[moved] = max(later, 1)
 
-    # -- the outer graph and the regions
+    # -- the host graph and the partitions
 
     def _value(self, node: Node) -> Node:
-        """What stands for a node in the outer graph: constants and sizes are made when asked
+        """What stands for a node in the host graph: constants and sizes are made when asked
         for."""
         if node not in self.made:
-            self.made[node] = self.outer.node_copy(node, self._value)
+            self.made[node] = self.host.node_copy(node, self._value)
         return self.made[node]
 
-    def _region(self, name: str, nodes: list[Node]) -> Region | None:
+    def _partition(self, name: str, nodes: list[Node]) -> Partition | None:
         inside = set(nodes)
         outputs = [n for n in nodes if any(user not in inside for user in n.users)]
         if not outputs and inside.isdisjoint(self.checks):
@@ -182,15 +178,15 @@ class _Splitter:
         for node in nodes:
             copies[node] = graph.node_copy(node, operand)
         graph.output([copies[node] for node in outputs])
-        call = self.outer.call_module(name, (passed,))
+        call = self.host.call_module(name, (passed,))
         for index, node in enumerate(outputs):
-            self.made[node] = self.outer.call_function(operator.getitem, (call, index))
+            self.made[node] = self.host.call_function(operator.getitem, (call, index))
             self.made[node].meta = dict(node.meta)
-        module = GraphModule(self.graph_module, graph)
-        return Region(name, module, tuple(nodes), tuple(inputs), tuple(outputs))
+        own = AotGraph(GraphModule(self.graph.module, graph))
+        return Partition(name, own, tuple(nodes), tuple(inputs), tuple(outputs))
 
     def _inputs(self, nodes: Iterable[Node], inside: Collection[Node]) -> list[Node]:
-        """What a region takes: tensors and ints.  Constants, and numbers that are no ints, are
+        """What a partition takes: tensors and ints.  Constants, and numbers that are no ints, are
         made inside."""
         found: dict[Node, None] = {}
         stack = [n for node in reversed(list(nodes)) for n in reversed(node.all_input_nodes)]
@@ -207,15 +203,15 @@ class _Splitter:
     def _missing_symbols(
         self, inputs: Iterable[Node], nodes: Iterable[Node]
     ) -> list[tuple[str, Node]]:
-        """Symbols in sizes of a region that none of its inputs has as a size of its own, and the
-        nodes of the outer graph that have their values."""
+        """Symbols in sizes of a partition that none of its inputs has as a size of its own, and the
+        nodes of the host graph that have their values."""
         inputs = list(inputs)
         needed: dict[str, None] = {}
         own: set[str] = set()
         for node in (*inputs, *nodes):
             for dim in _dims_in(node.meta.get("val")):
                 needed.update(dict.fromkeys(sorted(dims.symbols(dim))))
-        # a tensor of which a region returns views alone is no input of its session
+        # a tensor of which a partition returns views alone is no input of its session
         read = {n for node in nodes if not is_view(node) for n in node.all_input_nodes}
         for node in inputs:
             value = node.meta.get("val")
@@ -224,23 +220,10 @@ class _Splitter:
             sizes = value.shape if isinstance(value, torch.Tensor) else [value]
             found = [dims.from_torch(s) for s in sizes if isinstance(s, torch.SymInt)]
             own.update(str(d) for d in found if isinstance(d, SymDim) and dims.is_symbol(d))
-        return [(s, self._symbol(s)) for s in needed if s not in own and s in self.plan.sources]
-
-    def _symbol(self, symbol: str) -> Node:
-        """The node of the outer graph that has the value of a symbol."""
-        source = self.plan.sources[symbol]
-        argument = self.made[self.plan.nodes[source.index]]
-        if source.axis is None:
-            return argument
-        if symbol not in self.lifted:
-            size = torch.ops.aten.sym_size.int
-            node = self.outer.call_function(size, (argument, source.axis))
-            node.meta["val"] = argument.meta["val"].shape[source.axis]
-            self.lifted[symbol] = node
-        return self.lifted[symbol]
+        return [(s, self.symbols[s]) for s in needed if s not in own and s in self.symbols]
 
 
-def _says_nothing(node: Node) -> bool:
+def _is_idle_detach(node: Node) -> bool:
     """Whether a node detaches what no autograd watches, for others than the results."""
     detaches = node.target is torch.ops.aten.detach.default
     return detaches and all(user.op != "output" for user in node.users)

@@ -1,5 +1,6 @@
-"""A graph that runs partly in torch: its regions compiled one by one, and the straight-line code
-that calls them."""
+"""A graph that runs partly in torch: its partitions converted one by one, and the callable of the
+host graph that calls them. In come a Partitioning and OrtOptions, out comes a PartitionedGraph;
+called by `aot.build`."""
 
 from __future__ import annotations
 
@@ -9,98 +10,90 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, GraphModule
 from torch.fx.graph import _BoxedCodeGen
 
 from ortable.backend.cache.conversion import compile_cached
-from ortable.backend.lower.inputs import InputPlan
-from ortable.backend.lower.outputs import graph_kind, is_mutation
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 
-from .partition import Region, Split, split
-from .placement import is_ordered
+from .partition import Partition, Partitioning
 
-__all__ = ["MixedGraph", "Part", "convert_parts", "cut", "join_parts"]
+__all__ = ["ConvertedPartition", "PartitionedGraph", "convert_partitions", "join_partitions"]
 
 
 @dataclass(frozen=True)
-class Part:
-    """A region and what it was converted to."""
+class ConvertedPartition:
+    """A partition and what it was converted to."""
 
-    region: Region
+    partition: Partition
     compiled: CompiledGraph
 
 
-class MixedGraph:
+class PartitionedGraph:
     """One compiled graph, of sessions and torch operators.  Called with a list of arguments, which
     it clears; returns a list of results.
 
-    `regions` are the callables of its regions; a call is safe from several threads if theirs are.
-    `text` is what other processes rebuild the code from, None where they cannot.
+    `partitions` are the callables of its partitions; a call is safe from several threads if theirs
+    are. `text` is what other processes rebuild the code from, None where they cannot.
     """
 
     def __init__(
         self,
         forward: Callable[[list[Any]], list[Any]],
-        regions: tuple[Any, ...],
+        partitions: tuple[Any, ...],
         text: str | None = None,
     ) -> None:
         self._boxed_call = True  # on the object: dynamo wraps backward graphs, copying `__dict__`
         self._forward = forward
-        self.regions = regions
+        self.partitions = partitions
         self.text = text
 
     def __repr__(self) -> str:
-        return f"MixedGraph({len(self.regions)} regions)"
+        return f"PartitionedGraph({len(self.partitions)} partitions)"
 
     def __call__(self, args: list[Any]) -> list[Any]:
         return self._forward(args)
 
 
-def cut(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> Split:
-    """The regions and the outer graph, when torch runs the nodes of `in_torch`."""
-    return split(graph_module, in_torch, [node for node in in_torch if is_ordered(node)])
+def convert_partitions(
+    graph: AotGraph, partitioning: Partitioning, options: OrtOptions, static: frozenset[int]
+) -> Iterator[ConvertedPartition]:
+    """Converts the partitions, one at a step.  Arguments that the host graph writes are no
+    constants there, and neither are those that an inference graph returns."""
+    changed = {node.args[0] for node in graph.module.graph.nodes if graph.is_mutation(node)}
+    if graph.kind == "inference":
+        changed.update(graph.output.all_input_nodes)
+    constant = {graph.inputs.nodes[index] for index in static} - changed
+    for partition in partitioning.partitions:
+        fixed = frozenset(i for i, node in enumerate(partition.inputs) if node in constant)
+        compiled = compile_cached(partition.graph, options, fixed, whole=graph)
+        yield ConvertedPartition(partition, compiled)
 
 
-def convert_parts(
-    graph_module: GraphModule, cuts: Split, options: OrtOptions, static: frozenset[int]
-) -> Iterator[Part]:
-    """Converts the regions, one at a step.  Arguments that the outer graph writes are no constants
-    there, and neither are those that an inference graph returns."""
-    plan = InputPlan(graph_module)
-    nodes = graph_module.graph.nodes
-    changed = {node.args[0] for node in nodes if is_mutation(node, plan)}
-    if graph_kind(graph_module) == "inference":
-        changed.update(graph_module.graph.output_node().all_input_nodes)
-    constant = {plan.nodes[index] for index in static} - changed
-    for region in cuts.regions:
-        fixed = frozenset(i for i, node in enumerate(region.inputs) if node in constant)
-        yield Part(region, compile_cached(region.module, options, fixed, whole=graph_module))
-
-
-def join_parts(
-    outer: Graph,
+def join_partitions(
+    host: Graph,
     callables: Mapping[str, Any],
     constants: torch.nn.Module | None = None,
     text: str | None = None,
-) -> MixedGraph:
-    """The callable of a graph whose regions run as `callables`, by their names.
+) -> PartitionedGraph:
+    """The callable of a graph whose partitions run as `callables`, by their names.
 
-    :param constants: the module that has what the outer graph reads besides its arguments
-    :param text: what other processes rebuild the outer graph from
+    :param constants: the module that has what the host graph reads besides its arguments
+    :param text: what other processes rebuild the host graph from
     """
     root = torch.nn.Module()
-    for node in outer.nodes:
+    for node in host.nodes:
         if node.op == "get_attr":
             assert constants is not None
             _adopt(root, constants, str(node.target))
     for name, function in callables.items():
         object.__setattr__(root, name, function)
-    outer.set_codegen(_BoxedCodeGen())
-    code: Any = type(GraphModule(root, outer, "Outer")).forward
-    # bound to the constants and the regions alone: the graph and its fake tensors may go
-    return MixedGraph(functools.partial(code, root), tuple(callables.values()), text)
+    host.set_codegen(_BoxedCodeGen())
+    code: Any = type(GraphModule(root, host, "HostGraph")).forward
+    # bound to the constants and the partitions alone: the graph and its fake tensors may go
+    return PartitionedGraph(functools.partial(code, root), tuple(callables.values()), text)
 
 
 def _adopt(root: torch.nn.Module, source: torch.nn.Module, path: str) -> None:

@@ -1,4 +1,6 @@
-"""Where the nodes of a graph run, and why: in ONNX Runtime, or in torch between its sessions."""
+"""Where the nodes of a graph run, and why: in ONNX Runtime, or in torch between its sessions. In
+comes an AotGraph, out come the graph with its draws written out, the nodes that torch runs, and a
+Placement for each call; called by `aot.build`."""
 
 from __future__ import annotations
 
@@ -11,20 +13,22 @@ import torch
 from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.interpreter.assertions import asserts_inside
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
+from ortable.interpreter.tables import generated_tables
 
 from .draws import write_draws
 
 __all__ = [
-    "Placed",
+    "Placement",
     "is_draw",
     "is_ordered",
+    "list_placements",
     "mixes_dtypes",
-    "place",
-    "placements",
-    "report",
+    "place_nodes",
+    "report_placements",
 ]
 
 _COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
@@ -32,7 +36,7 @@ _ORDERED_HOPS = ("run_and_save_rng_state", "with_effects", "print")
 
 
 @dataclass(frozen=True)
-class Placed:
+class Placement:
     """One operator call of a graph: `where` is "onnx" or "torch"; `why` and the user's `line` are
     given for what runs in torch."""
 
@@ -43,18 +47,17 @@ class Placed:
     line: str = ""
 
 
-def placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
+def _placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
     """Nodes that the specs place in torch (`place: torch`), with the reason they give."""
-    from ortable_generated.aten.dispatch import PLACE
-
-    if not PLACE:
+    place = generated_tables().place
+    if not place:
         return {}
     calls = (n for n in graph_module.graph.nodes if n.op == "call_function")
-    found = {node: PLACE.get(operator_key(node)) for node in calls if not mixes_dtypes(node)}
+    found = {node: place.get(operator_key(node)) for node in calls if not mixes_dtypes(node)}
     return {node: why for node, why in found.items() if why is not None}
 
 
-def asserting(graph_module: GraphModule) -> dict[Node, str]:
+def _asserting(graph_module: GraphModule) -> dict[Node, str]:
     """Higher-order operators of which a branch or a step asserts something, with the reason why
     torch runs them: ONNX has no node that raises, and nothing comes out of a branch not taken."""
     hops = (n for n in graph_module.graph.nodes if isinstance(n.target, HigherOrderOperator))
@@ -62,34 +65,32 @@ def asserting(graph_module: GraphModule) -> dict[Node, str]:
     return {node: why for node in hops if asserts_inside(graph_module, node)}
 
 
-def place(
-    graph_module: GraphModule, unsupported: Mapping[Node, str] | None = None
-) -> tuple[GraphModule, dict[Node, str], dict[Node, Node]]:
+def place_nodes(
+    graph: AotGraph, unsupported: Mapping[Node, str] | None = None
+) -> tuple[AotGraph, dict[Node, str], dict[Node, Node]]:
     """The graph with its draws written out, the nodes of it that torch runs, with reasons, and
     which node each of its nodes was before.
 
-    :param unsupported: further nodes of `graph_module` that torch runs, with reasons
+    :param unsupported: further nodes of `graph` that torch runs, with reasons
     """
-    more = with_items({**asserting(graph_module), **(unsupported or {})})
-    graph_module, in_torch, before = write_draws(graph_module, more)
-    return graph_module, with_items({**placed_by_table(graph_module), **in_torch}), before
+    more = _with_items({**_asserting(graph.module), **(unsupported or {})})
+    graph, in_torch, before = write_draws(graph, more)
+    return graph, _with_items({**_placed_by_table(graph.module), **in_torch}), before
 
 
 def mixes_dtypes(node: Node) -> bool:
     """Whether a converted operator takes floats of several dtypes, as autocast leaves them: torch's
     own kernel may refuse them, because tracing does not tell all of its saved dtypes truly (those
     of batch norm's statistics are float32, not the bfloat16 of the input)."""
-    from ortable_generated.aten.dispatch import CONVERTERS
-
     values = [n.meta.get("val") for n in node.all_input_nodes]
     kinds = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.is_floating_point()}
-    return len(kinds) > 1 and operator_key(node) in CONVERTERS
+    return len(kinds) > 1 and operator_key(node) in generated_tables().converters
 
 
-def with_items(placed: Mapping[Node, str]) -> dict[Node, str]:
-    """`placed` with the nodes that take single results out of those of its nodes."""
-    found = dict(placed)
-    stack = list(placed)
+def _with_items(in_torch: Mapping[Node, str]) -> dict[Node, str]:
+    """`in_torch` with the nodes that take single results out of those of its nodes."""
+    found = dict(in_torch)
+    stack = list(in_torch)
     while stack:
         node = stack.pop()
         for user in node.users:
@@ -124,7 +125,7 @@ def is_draw(node: Node) -> bool:
     return room or torch.Tag.nondeterministic_seeded in target.tags
 
 
-def placements(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> list[Placed]:
+def list_placements(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> list[Placement]:
     """One record per operator call, in the order of the graph."""
     found = []
     for node in graph_module.graph.nodes:
@@ -132,24 +133,24 @@ def placements(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> list[
             continue
         name, why = operator_key(node), in_torch.get(node)
         if why is None:
-            found.append(Placed(node.name, name, "onnx"))
+            found.append(Placement(node.name, name, "onnx"))
         else:
             line = source_line(node)
-            found.append(Placed(node.name, name, "torch", why, str(line or "")))
+            found.append(Placement(node.name, name, "torch", why, str(line or "")))
     return found
 
 
-def report(placed: list[Placed]) -> str:
+def report_placements(placements: list[Placement]) -> str:
     """Lines that say what runs in torch and why, grouped; empty when nothing does."""
-    groups: dict[tuple[str, str], list[Placed]] = {}
-    for each in placed:
+    groups: dict[tuple[str, str], list[Placement]] = {}
+    for each in placements:
         if each.where == "torch":
             groups.setdefault((each.operator, each.why), []).append(each)
     lines = []
     for (name, why), calls in groups.items():
         count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
-        places = list(dict.fromkeys(call.line for call in calls if call.line))
-        where = f" at {places[0]}" if places else ""
-        more = f" and {len(places) - 1} more lines" if len(places) > 1 else ""
+        sources = list(dict.fromkeys(call.line for call in calls if call.line))
+        where = f" at {sources[0]}" if sources else ""
+        more = f" and {len(sources) - 1} more lines" if len(sources) > 1 else ""
         lines.append(f"[ortable]   torch: {name}, {count}{where}{more}: {why}")
     return "\n".join(lines)

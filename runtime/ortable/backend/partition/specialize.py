@@ -1,6 +1,6 @@
 """Sizes that must be known: a refusal over a symbolic size becomes a guard of torch on its value.
 
-`compile_one` calls this when a conversion failed; the conversion is tried again with the size
+`aot.build` calls this when a conversion failed; the conversion is tried again with the size
 known, and dynamo compiles anew for another value. What stays dynamic otherwise stays so.
 """
 

@@ -1,5 +1,6 @@
-"""Sessions of ONNX Runtime: providers checked first, threads as torch has them, settings applied
-by name."""
+"""Sessions of ONNX Runtime: threads as torch has them, settings applied by name, providers checked
+when it runs. In come a model, providers and the user's settings, out comes an InferenceSession;
+called by `execute`."""
 
 from __future__ import annotations
 
@@ -11,51 +12,9 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from ortable.errors import OptionError, ProviderError
 
-__all__ = ["PACKAGES", "check_providers", "make_run_options", "make_session", "provider_names"]
+from .providers import check_providers
 
-PACKAGES = {
-    "CUDAExecutionProvider": "onnxruntime-gpu",
-    "TensorrtExecutionProvider": "onnxruntime-gpu",
-    "NvTensorRTRTXExecutionProvider": "onnxruntime-trt-rtx",
-    "ROCMExecutionProvider": "onnxruntime-rocm",
-    "MIGraphXExecutionProvider": "onnxruntime-migraphx",
-    "OpenVINOExecutionProvider": "onnxruntime-openvino",
-    "DmlExecutionProvider": "onnxruntime-directml",
-    "QNNExecutionProvider": "onnxruntime-qnn",
-    "CANNExecutionProvider": "onnxruntime-cann",
-    "WebGpuExecutionProvider": "onnxruntime-webgpu",
-}
-
-
-def provider_names(providers: Sequence[Any] | None) -> tuple[str, ...]:
-    """Names only, of providers that may be `(name, options)` pairs; none when they are not chosen
-    yet."""
-    return tuple(p if isinstance(p, str) else p[0] for p in providers or ())
-
-
-def check_providers(providers: Sequence[Any] | None) -> None:
-    """Raises ProviderError when the installed ONNX Runtime lacks one of `providers`.
-
-    The message lists those it has and the package to install.
-    """
-    import onnxruntime
-
-    available = onnxruntime.get_available_providers()
-    for name in provider_names(providers):
-        if name in available:
-            continue
-        known = onnxruntime.get_all_providers()
-        if name in PACKAGES:
-            remedy = f"Install the package {PACKAGES[name]!r} in place of 'onnxruntime'."
-        elif name in known:
-            remedy = "Install a build of ONNX Runtime that has it."
-        else:
-            remedy = f"ONNX Runtime knows no such provider; it knows: {', '.join(known)}."
-        raise ProviderError(
-            f"Execution provider {name!r} is not available in the installed onnxruntime "
-            f"{onnxruntime.__version__}, which has: {', '.join(available)}. {remedy}"
-        )
-
+__all__ = ["check_session", "make_run_options", "make_session"]
 
 # Providers that ONNX Runtime asks for all their options; others may report a part of them.
 _REPORT_ALL = ("AzureExecutionProvider", "CPUExecutionProvider", "CUDAExecutionProvider")

@@ -41,6 +41,14 @@ class LargeModel:
         self.tensors = tensors
         self.nested = nested or {}
 
+    def __repr__(self) -> str:
+        tensors = len(self.tensors) + len(self.nested)
+        noun = "tensor" if tensors == 1 else "tensors"
+        return (
+            f"LargeModel({len(self.proto.graph.node)} nodes, {tensors} {noun} of {self.nbytes:,} "
+            "bytes outside of the proto)"
+        )
+
     @property
     def external_tensors(self) -> dict[str, Any]:
         """Name -> tensor, as given to the builder."""

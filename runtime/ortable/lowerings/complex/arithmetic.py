@@ -19,7 +19,7 @@ from ortable.prelude.complex_arithmetic import (
     Complex,
     Complexes,
     as_complex,
-    c_times,
+    c_mul,
     complex_product,
     on_both_parts,
     re,
@@ -38,10 +38,10 @@ __all__ = [
     "c_joined",
     "c_like",
     "c_matmul",
+    "c_mul_i",
     "c_prod",
     "c_reshaped",
-    "c_times_i",
-    "c_total",
+    "c_sum",
     "c_unjoined",
     "c_unsqueezed",
     "c_where",
@@ -71,12 +71,12 @@ def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
         parts = [x.imag if imag else x.real for x, imag in zip(xs, choice, strict=True)]
         term = graph.make_node("Einsum", parts, equation=equation)
         power = sum(choice) % 4  # of i
-        found = sums[power % 2]
-        if found is None:
-            found = graph.make_node("Neg", [term]) if power > 1 else term
+        result = sums[power % 2]
+        if result is None:
+            result = graph.make_node("Neg", [term]) if power > 1 else term
         else:
-            found = graph.make_node("Sub" if power > 1 else "Add", [found, term])
-        sums[power % 2] = found
+            result = graph.make_node("Sub" if power > 1 else "Add", [result, term])
+        sums[power % 2] = result
     return ComplexValue(sums[0] or "", sums[1] or "", xs[0].dtype)
 
 
@@ -85,7 +85,7 @@ def c_angle(graph: Graph, x: Complex) -> Result:
     return atan2_of(graph, x.imag, x.real)
 
 
-def c_times_i(graph: Graph, x: Complex, sign: Scalar = 1) -> Complex:
+def c_mul_i(graph: Graph, x: Complex, sign: Scalar = 1) -> Complex:
     """``i * x``, or ``-i * x`` for a sign of -1."""
     make = graph.make_node
     if sign == 1:
@@ -101,7 +101,7 @@ def c_where(graph: Graph, mask: Result, a: Complex, b: Complex) -> Complex:
     )
 
 
-def c_total(graph: Graph, x: Complex, axes: Ints) -> Complex:
+def c_sum(graph: Graph, x: Complex, axes: Ints) -> Complex:
     """The sum along ``axes``."""
     return on_both_parts(graph, lambda part: summed_over(graph, part, axes, False), x)
 
@@ -140,7 +140,7 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
         half = size // 2
         parts = [_stretch(graph, x, axis, first, first + half) for first in (0, half)]
         rest = [_stretch(graph, x, axis, size - 1, size)] if size % 2 else []
-        x = c_times(graph, *parts)
+        x = c_mul(graph, *parts)
         if rest:
             x = on_both_parts(
                 graph, lambda a, b: graph.make_node("Concat", [a, b], axis=axis), x, rest[0]
@@ -158,7 +158,7 @@ def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
     while step < size:
         first = _stretch(graph, x, axis, 0, step)
         earlier = _stretch(graph, x, axis, 0, size - step)
-        later = c_times(graph, _stretch(graph, x, axis, step, size), earlier)
+        later = c_mul(graph, _stretch(graph, x, axis, step, size), earlier)
         x = on_both_parts(
             graph, lambda a, b: graph.make_node("Concat", [a, b], axis=axis), first, later
         )

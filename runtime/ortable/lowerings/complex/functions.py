@@ -8,7 +8,7 @@ from typing import Any
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.lowerings.pointwise import expm1_of
-from ortable.prelude.complex_arithmetic import Complex, c_abs, c_conj, c_exp, c_times
+from ortable.prelude.complex_arithmetic import Complex, c_abs, c_conj, c_exp, c_mul
 from ortable.prelude.complex_value import ComplexValue
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, is_sign_set, log1p_of
 
@@ -58,12 +58,12 @@ def c_sqrt(graph: Graph, x: Complex) -> Complex:
 def c_power(graph: Graph, x: Complex, y: Complex) -> Complex:
     """``x ** y``: ``exp(y log x)``; 1 where ``y`` is 0, and 0 where ``x`` is."""
     make = graph.make_node
-    found = c_exp(graph, c_times(graph, y, c_log(graph, x)))
+    result = c_exp(graph, c_mul(graph, y, c_log(graph, x)))
     zero = const_like(graph, 0, x.real)
     nothing = make("And", [make("Equal", [x.real, zero]), make("Equal", [x.imag, zero])])
     none = make("And", [make("Equal", [y.real, zero]), make("Equal", [y.imag, zero])])
     one = const_like(graph, 1, x.real)
-    parts = [make("Where", [nothing, zero, part]) for part in (found.real, found.imag)]
+    parts = [make("Where", [nothing, zero, part]) for part in (result.real, result.imag)]
     return ComplexValue(
         make("Where", [none, one, parts[0]]), make("Where", [none, zero, parts[1]]), x.dtype
     )
@@ -150,8 +150,8 @@ def c_log1p(graph: Graph, x: Complex) -> Complex:
 def c_asin(graph: Graph, x: Complex) -> Complex:
     """The arc sine, by Kahan's formula (Branch cuts for complex elementary functions, 1987)."""
     below, above = _roots_around(graph, x, swap=False)
-    real = atan2_of(graph, x.real, c_times(graph, below, above).real)
-    imag = _asinh(graph, c_times(graph, c_conj(graph, below), above).imag)
+    real = atan2_of(graph, x.real, c_mul(graph, below, above).real)
+    imag = _asinh(graph, c_mul(graph, c_conj(graph, below), above).imag)
     return ComplexValue(real, imag, x.dtype)
 
 
@@ -160,14 +160,14 @@ def c_acos(graph: Graph, x: Complex) -> Complex:
     below, above = _roots_around(graph, x, swap=False)
     angle = atan2_of(graph, below.real, above.real)
     real = graph.make_node("Mul", [const_like(graph, 2, angle), angle])
-    imag = _asinh(graph, c_times(graph, c_conj(graph, above), below).imag)
+    imag = _asinh(graph, c_mul(graph, c_conj(graph, above), below).imag)
     return ComplexValue(real, imag, x.dtype)
 
 
 def c_acosh(graph: Graph, x: Complex) -> Complex:
     """The inverse hyperbolic cosine, by Kahan's formula."""
     below, above = _roots_around(graph, x, swap=True)
-    real = _asinh(graph, c_times(graph, c_conj(graph, below), above).real)
+    real = _asinh(graph, c_mul(graph, c_conj(graph, below), above).real)
     angle = atan2_of(graph, below.imag, above.real)
     imag = graph.make_node("Mul", [const_like(graph, 2, angle), angle])
     return ComplexValue(real, imag, x.dtype)

@@ -38,12 +38,12 @@ def each_part(
         name: part_type(value) if name == "dtype" and type(value) is int else value
         for name, value in others.items()
     }
-    found = []
+    result = []
     for place, suffix in enumerate(("real", "imag")):
         arguments = {name: _part(graph, value, place, wanted) for name, value in given.items()}
         record = _part_record(graph, res, suffix)
-        found.append(converter(graph, record, **arguments, **others))
-    return _paired(graph, found[0], found[1])
+        result.append(converter(graph, record, **arguments, **others))
+    return _paired(graph, result[0], result[1])
 
 
 def _part(graph: Graph, value: Any, place: int, wanted: int | None) -> Any:

@@ -7,20 +7,21 @@ from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph
 from ortable.prelude.facts import dim_of
+from ortable.prelude.matrices import matrix_transpose, smaller_side
 from ortable.prelude.pointwise import const_like, filled_like
-from ortable.prelude.shapes import counting, stretched, zeros_of
+from ortable.prelude.shapes import expanded, iota, zeros_of
 from ortable.prelude.values import as_scalar, cast, const, consts, unsqueezed
 
-from .matrix import fewer, first_axis, places, run_loop, sum_of_squares, turned, unit_batch
+from .matrix import first_axis, places, run_loop, sum_of_squares, unit_batch
 
 
 def lu(graph: Graph, a: str) -> tuple[str, str, str]:
     """(LU, pivots, order): the factors in one matrix, LAPACK's int32 pivots counted from 1, and
     which row of ``a`` each row of the product is."""
-    rows, columns, count = places(graph, a, -2), places(graph, a, -1), fewer(graph, a)
-    line = counting(graph, 0, dim_of(graph, a, 1), 1)
-    marks = counting(graph, 0, count, 1)
-    order = stretched(
+    rows, columns, count = places(graph, a, -2), places(graph, a, -1), smaller_side(graph, a)
+    line = iota(graph, 0, dim_of(graph, a, 1), 1)
+    marks = iota(graph, 0, count, 1)
+    order = expanded(
         graph, unsqueezed(graph, line, [0]), [dim_of(graph, a, 0), dim_of(graph, a, 1)]
     )
     pivots = zeros_of(graph, [dim_of(graph, a, 0), count], dtypes.int64)
@@ -46,8 +47,8 @@ def lu(graph: Graph, a: str) -> tuple[str, str, str]:
 def _exchanged(body: Graph, line: str, first: str, second: str) -> str:
     """[batch, rows]: the places 0, 1, ... with ``first`` and ``second`` [batch, 1] exchanged."""
     make = body.make_node
-    found = make("Where", [make("Equal", [line, second]), first, line])
-    return make("Where", [make("Equal", [line, first]), second, found])
+    result = make("Where", [make("Equal", [line, second]), first, line])
+    return make("Where", [make("Equal", [line, first]), second, result])
 
 
 def _eliminated(body: Graph, a: str, place: str, rows: str, columns: str) -> str:
@@ -69,8 +70,8 @@ def _eliminated(body: Graph, a: str, place: str, rows: str, columns: str) -> str
 def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
     """[batch, rows]: which row of a matrix comes to stand at each place after the exchanges that
     ``pivots`` [batch, count] tell, in turn."""
-    line = counting(graph, 0, rows, 1)
-    order = stretched(graph, unsqueezed(graph, line, [0]), [dim_of(graph, pivots, 0), rows])
+    line = iota(graph, 0, rows, 1)
+    order = expanded(graph, unsqueezed(graph, line, [0]), [dim_of(graph, pivots, 0), rows])
     pivots = cast(graph, pivots, dtypes.int64)
 
     def step(body: Graph, place: str, order: str) -> list[str]:
@@ -85,7 +86,7 @@ def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
 
 def permutation_matrix(graph: Graph, order: str, dtype: int) -> str:
     """[batch, rows, rows]: P of A = P L U."""
-    line = unsqueezed(graph, counting(graph, 0, dim_of(graph, order, 1), 1), [1])
+    line = unsqueezed(graph, iota(graph, 0, dim_of(graph, order, 1), 1), [1])
     return cast(graph, graph.make_node("Equal", [line, unsqueezed(graph, order, [1])]), dtype)
 
 
@@ -122,7 +123,7 @@ def triangular(graph: Graph, a: str, b: str, upper: bool, unit: bool) -> str:
 def lu_solution(graph: Graph, factors: str, order: str, b: str, adjoint: bool) -> str:
     """x of A x = b, or of its transpose, from what ``lu`` gives."""
     if adjoint:
-        across = turned(graph, factors)
+        across = matrix_transpose(graph, factors)
         middle = triangular(graph, across, b, False, False)
         return reordered(graph, triangular(graph, across, middle, True, True), order, True)
     below = triangular(graph, factors, reordered(graph, b, order, False), False, True)
@@ -142,7 +143,7 @@ def cholesky(graph: Graph, a: str) -> tuple[str, str]:
         root = make("Sqrt", [head])
         column = make("Where", [make("Equal", [rows, place]), root, make("Div", [column, root])])
         inside = make("And", [make("Greater", [rows, place]), make("Greater", [columns, place])])
-        rest = make("Sub", [a, make("Mul", [column, turned(body, column)])])
+        rest = make("Sub", [a, make("Mul", [column, matrix_transpose(body, column)])])
         here = make("Equal", [columns, place])
         a = make("Where", [inside, rest, make("Where", [here, column, a])])
         fine = make("Greater", [head, const_like(body, 0, a)])
@@ -157,8 +158,8 @@ def cholesky(graph: Graph, a: str) -> tuple[str, str]:
 
 def reflectors(graph: Graph, a: str) -> tuple[str, str]:
     """(a, tau) of LAPACK's geqrf: R above the reflectors 1 - tau v v', v[place] = 1 left out."""
-    rows, columns, count = places(graph, a, -2), places(graph, a, -1), fewer(graph, a)
-    marks = counting(graph, 0, count, 1)
+    rows, columns, count = places(graph, a, -2), places(graph, a, -1), smaller_side(graph, a)
+    marks = iota(graph, 0, count, 1)
     tau = zeros_of(graph, [dim_of(graph, a, 0), count], graph.get_type(a))
 
     def step(body: Graph, place: str, a: str, tau: str) -> list[str]:
@@ -191,7 +192,7 @@ def reflectors(graph: Graph, a: str) -> tuple[str, str]:
 
 def _reflected(body: Graph, x: str, vector: str, tau: str) -> str:
     """x - tau v (v' x)"""
-    across = body.make_node("MatMul", [turned(body, vector), x])
+    across = body.make_node("MatMul", [matrix_transpose(body, vector), x])
     shift = body.make_node("Mul", [body.make_node("Mul", [tau, vector]), across])
     return body.make_node("Sub", [x, shift])
 

@@ -10,12 +10,13 @@ from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph
 from ortable.prelude.facts import dim_of
+from ortable.prelude.matrices import matrix_transpose
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import machine_epsilon
-from ortable.prelude.shapes import stretched
+from ortable.prelude.shapes import expanded
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts
 
-from .matrix import places, run_loop, sum_of_squares, turned, unit_batch
+from .matrix import places, run_loop, sum_of_squares, unit_batch
 
 _SWEEPS = 30
 
@@ -35,12 +36,12 @@ class _Rounds:
     def partners(self, body: Graph, place: str, own: str) -> str:
         """int64[size]: the partner of each in the round at ``place``."""
         make = body.make_node
-        found = make("Mod", [make("Sub", [place, own]), self.odd])
-        alone = make("And", [make("Equal", [found, own]), self.even])
-        found = make("Where", [alone, self.last, found])
+        result = make("Mod", [make("Sub", [place, own]), self.odd])
+        alone = make("And", [make("Equal", [result, own]), self.even])
+        result = make("Where", [alone, self.last, result])
         # the one that meets itself: 2 i = round, modulo an odd number
         other = make("Mod", [make("Mul", [place, self.half]), self.odd])
-        return make("Where", [make("Equal", [own, self.odd]), other, found])
+        return make("Where", [make("Equal", [own, self.odd]), other, result])
 
     def is_over(self, body: Graph, place: str) -> str:
         """True in the last round of a sweep."""
@@ -71,7 +72,7 @@ def _rotation(
     return cosine, make("Mul", [tangent, cosine])
 
 
-def _turned_by(body: Graph, x: str, other: str, cosine: str, sine: str) -> str:
+def _rotated(body: Graph, x: str, other: str, cosine: str, sine: str) -> str:
     make = body.make_node
     return make("Sub", [make("Mul", [x, cosine]), make("Mul", [other, sine])])
 
@@ -115,12 +116,10 @@ def symmetric_eigen(graph: Graph, a: str) -> tuple[str, str]:
         idle = make("Not", [make("Greater", [make("Abs", [products]), floor])])
         idle = make("Or", [idle, make("Equal", [own, partner])])
         cosine, sine = _rotation(body, on_diagonal(body, a), products, own, partner, idle)
-        a = _turned_by(body, a, other, cosine, sine)
-        down = [turned(body, cosine), turned(body, sine)]
-        a = _turned_by(body, a, make("Gather", [a, partner], axis=1), *down)
-        vectors = _turned_by(
-            body, vectors, make("Gather", [vectors, partner], axis=2), cosine, sine
-        )
+        a = _rotated(body, a, other, cosine, sine)
+        down = [matrix_transpose(body, cosine), matrix_transpose(body, sine)]
+        a = _rotated(body, a, make("Gather", [a, partner], axis=1), *down)
+        vectors = _rotated(body, vectors, make("Gather", [vectors, partner], axis=2), cosine, sine)
         return [*_next_round(body, rounds, place, busy, idle), a, vectors]
 
     start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
@@ -133,7 +132,7 @@ def symmetric_eigen(graph: Graph, a: str) -> tuple[str, str]:
 def _columns_at(graph: Graph, x: str, order: str) -> str:
     """The columns of ``x`` [batch, rows, columns] in ``order`` [batch, columns]."""
     index = graph.make_node("Unsqueeze", [order, consts(graph, [1], dtypes.int64)])
-    index = stretched(graph, index, graph.get_shape(x))
+    index = expanded(graph, index, graph.get_shape(x))
     return graph.make_node("GatherElements", [x, index], axis=2)
 
 
@@ -159,10 +158,8 @@ def singular(graph: Graph, a: str) -> tuple[str, str, str]:
         idle = make("Not", [make("Greater", [make("Abs", [products]), small])])
         idle = make("Or", [idle, make("Equal", [own, partner])])
         cosine, sine = _rotation(body, lengths, products, own, partner, idle)
-        a = _turned_by(body, a, other, cosine, sine)
-        vectors = _turned_by(
-            body, vectors, make("Gather", [vectors, partner], axis=2), cosine, sine
-        )
+        a = _rotated(body, a, other, cosine, sine)
+        vectors = _rotated(body, vectors, make("Gather", [vectors, partner], axis=2), cosine, sine)
         return [*_next_round(body, rounds, place, busy, idle), a, vectors]
 
     start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph
-from ortable.prelude.facts import dim_of, rank_of, shape_of
-from ortable.prelude.shapes import counting, stretched
-from ortable.prelude.values import as_scalar, cast, const, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude.facts import dim_of, shape_of
+from ortable.prelude.shapes import expanded, iota
+from ortable.prelude.values import as_scalar, cast, const, consts, reshape_to, unsqueezed
 
 Step = Callable[..., Sequence[str]]
 
@@ -35,32 +35,21 @@ def batch_of(graph: Graph, x: str, kept: int = 2) -> list[Dim]:
 
 def in_batch(graph: Graph, x: str, batch: Sequence[Dim]) -> str:
     """A matrix of ``x``, or a batch of them, broadcast to the leading dimensions ``batch``."""
-    return stretched(graph, x, [*batch, *shape_of(graph, x)[-2:]])
-
-
-def turned(graph: Graph, x: str) -> str:
-    """``x`` with its last two dimensions exchanged."""
-    rank = rank_of(graph, x)
-    return permuted(graph, x, [*range(rank - 2), rank - 1, rank - 2])
+    return expanded(graph, x, [*batch, *shape_of(graph, x)[-2:]])
 
 
 def places(graph: Graph, x: str, axis: int) -> str:
     """0, 1, 2, ... along the rows (axis -2) or columns (axis -1), to compare with a place."""
-    found = counting(graph, 0, dim_of(graph, x, axis), 1)
-    return unsqueezed(graph, found, [1]) if axis == -2 else found
+    result = iota(graph, 0, dim_of(graph, x, axis), 1)
+    return unsqueezed(graph, result, [1]) if axis == -2 else result
 
 
 def unit_batch(graph: Graph, like: str, rows: Dim, columns: Dim) -> str:
     """[batch, rows, columns] with ones on the diagonal, for as many matrices as ``like`` has."""
-    down = unsqueezed(graph, counting(graph, 0, rows, 1), [1])
-    ones = graph.make_node("Equal", [down, counting(graph, 0, columns, 1)])
+    down = unsqueezed(graph, iota(graph, 0, rows, 1), [1])
+    ones = graph.make_node("Equal", [down, iota(graph, 0, columns, 1)])
     one = cast(graph, ones, graph.get_type(like))
-    return stretched(graph, one, [dim_of(graph, like, 0), rows, columns])
-
-
-def fewer(graph: Graph, x: str) -> Dim:
-    """The smaller one of the last two dimensions."""
-    return dims.minimum(*shape_of(graph, x)[-2:])
+    return expanded(graph, one, [dim_of(graph, like, 0), rows, columns])
 
 
 def first_axis(graph: Graph, x: str) -> str:
@@ -84,8 +73,8 @@ def run_loop(
         )
         for state in states
     ]
-    found = list(step(body, place, *names))
-    for name in found if going else [body.make_node("Identity", [still]), *found]:
+    out = list(step(body, place, *names))
+    for name in out if going else [body.make_node("Identity", [still]), *out]:
         body.make_tensor_output(name)
     count = trips if isinstance(trips, str) else as_scalar(graph, trips)
     result = graph.make_node(

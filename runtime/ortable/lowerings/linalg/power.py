@@ -27,24 +27,24 @@ def matrix_power(graph: Graph, res: Res, self: str, n: int) -> str:
         return unit_like(graph, self)
     if n < 0:
         self = solved(graph, self, unit_like(graph, self))
-    found: str | None = None
+    result: str | None = None
     times = abs(n)
     while times:
         if times & 1:
-            found = self if found is None else matrix_product(graph, found, self)
+            result = self if result is None else matrix_product(graph, result, self)
         times >>= 1
         self = matrix_product(graph, self, self) if times else self
-    assert found is not None
-    return graph.make_node("Identity", [found])
+    assert result is not None
+    return graph.make_node("Identity", [result])
 
 
 def multi_dot(graph: Graph, res: Res, tensors: Sequence[str]) -> str:
     """aten::linalg_multi_dot, aten::chain_matmul: from the left; torch's order differs in rounding
     alone."""
-    found = tensors[0]
+    result = tensors[0]
     for each in tensors[1:]:
-        found = matrix_product(graph, found, each)
-    return found
+        result = matrix_product(graph, result, each)
+    return result
 
 
 def matrix_exp(graph: Graph, res: Res, self: str) -> str:
@@ -89,8 +89,8 @@ def matrix_exp(graph: Graph, res: Res, self: str) -> str:
     times = make("Where", [sane, times, const_like(graph, 0, times)])
     scaled = make("Div", [x, make("Pow", [const_like(graph, 2, x), times])])
     one = unit_batch(graph, x, dim_of(graph, x, 1), dim_of(graph, x, 1))
-    found = _taylor(graph, scaled, one)
-    return with_batch(graph, _squared(graph, found, times), batch)
+    result = _taylor(graph, scaled, one)
+    return with_batch(graph, _squared(graph, result, times), batch)
 
 
 def _zero_like_batch(graph: Graph, x: str) -> str:

@@ -26,11 +26,11 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.matrices import matrix_product
+from ortable.prelude.matrices import matrix_product, matrix_transpose, smaller_side
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import machine_epsilon
 from ortable.prelude.reductions import power_norm, reduced_extreme
-from ortable.prelude.shapes import counting, sliced, stretched, zeros_of
+from ortable.prelude.shapes import expanded, iota, sliced, zeros_of
 from ortable.prelude.values import (
     cast,
     const,
@@ -73,14 +73,14 @@ __all__ = [
 
 def unit_matrix(graph: Graph, rows: SymInt, columns: SymInt, dtype: Dtype) -> Result:
     """[rows, columns] with ones on the diagonal."""
-    down = unsqueezed(graph, counting(graph, 0, rows, 1), [1])
-    return cast(graph, graph.make_node("Equal", [down, counting(graph, 0, columns, 1)]), dtype)
+    down = unsqueezed(graph, iota(graph, 0, rows, 1), [1])
+    return cast(graph, graph.make_node("Equal", [down, iota(graph, 0, columns, 1)]), dtype)
 
 
 def unit_like(graph: Graph, x: Result) -> Result:
     """Unit matrices for a batch of square matrices ``x``, in its shape."""
     unit = unit_matrix(graph, dim_of(graph, x, -2), dim_of(graph, x, -1), graph.get_type(x))
-    return stretched(graph, unit, shape_of(graph, x))
+    return expanded(graph, unit, shape_of(graph, x))
 
 
 def longer_side(graph: Graph, x: Result) -> SymInt:
@@ -90,7 +90,7 @@ def longer_side(graph: Graph, x: Result) -> SymInt:
 
 def diagonal_elements(graph: Graph, x: Result) -> Result:
     """The diagonals of matrices as vectors."""
-    count = matrix.fewer(graph, x)
+    count = smaller_side(graph, x)
     square = cropped(graph, x, [count, count])
     unit = unit_matrix(graph, count, count, dtypes.boolean)
     kept = graph.make_node("Where", [unit, square, const_like(graph, 0, x)])
@@ -123,25 +123,25 @@ def kept_factors(graph: Graph, x: Result) -> Results:
     tensor = getattr(argument, "meta", {}).get("val")
     if tensor is None:
         raise UnsupportedCase("LU factors of a matrix whose order in memory the graph does not say")
-    return lu_factors(graph, matrix.turned(graph, x) if tensor.is_contiguous() else x)
+    return lu_factors(graph, matrix_transpose(graph, x) if tensor.is_contiguous() else x)
 
 
 def lu_permutation(graph: Graph, pivots: Result, rows: SymInt, dtype: Dtype) -> Result:
     """P of A = P L U, from LAPACK's pivots."""
     order = factor.row_order(graph, matrix.flat_batch(graph, pivots, 1), rows)
-    found = factor.permutation_matrix(graph, order, dtype)
-    return matrix.with_batch(graph, found, matrix.batch_of(graph, pivots, 1))
+    result = factor.permutation_matrix(graph, order, dtype)
+    return matrix.with_batch(graph, result, matrix.batch_of(graph, pivots, 1))
 
 
 def lu_info(graph: Graph, factors: Result) -> Result:
     """int32: the first column, from 1, whose pivot is exactly zero; else 0."""
     make = graph.make_node
     zeros = make("Equal", [diagonal_elements(graph, factors), const_like(graph, 0, factors)])
-    size = matrix.fewer(graph, factors)
+    size = smaller_side(graph, factors)
     # large for the first one: the largest is what counts
-    from_end = counting(graph, size, size, -1)
+    from_end = iota(graph, size, size, -1)
     marks = make("Where", [zeros, from_end, const(graph, 0, dtypes.int64)])
-    nothing = stretched(
+    nothing = expanded(
         graph, consts(graph, [0], dtypes.int64), [*matrix.batch_of(graph, factors), 1]
     )
     marks = make("Concat", [marks, nothing], axis=-1)
@@ -153,8 +153,8 @@ def lu_info(graph: Graph, factors: Result) -> Result:
 
 def lu_sign(graph: Graph, factors: Result, pivots: Result) -> Result:
     """1 or -1: the sign of the exchanges of rows that ``pivots`` tell."""
-    make, count = graph.make_node, matrix.fewer(graph, factors)
-    own = cast(graph, counting(graph, 1, count, 1), dtypes.int32)
+    make, count = graph.make_node, smaller_side(graph, factors)
+    own = cast(graph, iota(graph, 1, count, 1), dtypes.int32)
     moved = make("Not", [make("Equal", [pivots, own])])
     ones = cast(graph, moved, dtypes.int64)
     times = make("ReduceSum", [ones, _last_axis(graph, ones)], keepdims=0)
@@ -170,10 +170,10 @@ def lu_solved(
     rows = dim_of(graph, factors, -1)
     together = _together(graph, [factors, b])
     flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, together)) for x in (factors, b)]
-    pivots = stretched(graph, pivots, [*together, rows])
+    pivots = expanded(graph, pivots, [*together, rows])
     order = factor.row_order(graph, matrix.flat_batch(graph, pivots, 1), rows)
-    found = factor.lu_solution(graph, flat[0], order, flat[1], adjoint)
-    return matrix.with_batch(graph, found, together)
+    result = factor.lu_solution(graph, flat[0], order, flat[1], adjoint)
+    return matrix.with_batch(graph, result, together)
 
 
 def solved(graph: Graph, a: Result, b: Result, left: Bool = True, vector: Bool = False) -> Result:
@@ -186,8 +186,8 @@ def solved(graph: Graph, a: Result, b: Result, left: Bool = True, vector: Bool =
         b = graph.make_node("Unsqueeze", [b, last])
         return graph.make_node("Squeeze", [solved(graph, a, b), last])
     if not left:
-        found = solved(graph, matrix.turned(graph, a), matrix.turned(graph, b))
-        return matrix.turned(graph, found)
+        result = solved(graph, matrix_transpose(graph, a), matrix_transpose(graph, b))
+        return matrix_transpose(graph, result)
     factors = lu_factors(graph, a)
     return lu_solved(graph, factors[0], factors[1], b)
 
@@ -204,42 +204,42 @@ def triangular_solved(
 
 
 def _together(graph: Graph, xs: Results) -> SymInts:
-    found = broadcast(*(tuple(matrix.batch_of(graph, x)) for x in xs))
-    if found is None:
+    result = broadcast(*(tuple(matrix.batch_of(graph, x)) for x in xs))
+    if result is None:
         raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
-    return list(found)
+    return list(result)
 
 
 def cholesky_factor(graph: Graph, x: Result, upper: Bool) -> Results:
     """[factor, info] of positive definite matrices, of which the triangle in question is read."""
     flat = matrix.flat_batch(graph, x)
-    found, info = factor.cholesky(graph, matrix.turned(graph, flat) if upper else flat)
-    found = matrix.turned(graph, found) if upper else found
+    result, info = factor.cholesky(graph, matrix_transpose(graph, flat) if upper else flat)
+    result = matrix_transpose(graph, result) if upper else result
     batch = matrix.batch_of(graph, x)
-    return [matrix.with_batch(graph, found, batch), matrix.with_batch(graph, info, batch)]
+    return [matrix.with_batch(graph, result, batch), matrix.with_batch(graph, info, batch)]
 
 
 def reflectors_of(graph: Graph, x: Result) -> Results:
     """[a, tau] of LAPACK's geqrf: R and below it Householder's reflectors."""
-    found = factor.reflectors(graph, matrix.flat_batch(graph, x))
+    result = factor.reflectors(graph, matrix.flat_batch(graph, x))
     batch = matrix.batch_of(graph, x)
-    return [matrix.with_batch(graph, each, batch) for each in found]
+    return [matrix.with_batch(graph, each, batch) for each in result]
 
 
 def orthogonal_part(graph: Graph, x: Result, tau: Result, columns: SymInt) -> Result:
     """The first columns of the product of the reflectors ``x`` and ``tau``."""
     flat = matrix.flat_batch(graph, x)
-    found = factor.orthogonal(graph, flat, matrix.flat_batch(graph, tau, 1), columns)
-    return matrix.with_batch(graph, found, matrix.batch_of(graph, x))
+    result = factor.orthogonal(graph, flat, matrix.flat_batch(graph, tau, 1), columns)
+    return matrix.with_batch(graph, result, matrix.batch_of(graph, x))
 
 
 def reflected(graph: Graph, x: Result, tau: Result, other: Result, adjoint: Bool) -> Result:
     """Q ``other``, or its adjoint, for the product Q of the reflectors ``x`` and ``tau``."""
     flat = [matrix.flat_batch(graph, x), matrix.flat_batch(graph, tau, 1)]
-    found = factor.apply_reflectors(
+    result = factor.apply_reflectors(
         graph, flat[0], flat[1], matrix.flat_batch(graph, other), adjoint
     )
-    return matrix.with_batch(graph, found, matrix.batch_of(graph, other))
+    return matrix.with_batch(graph, result, matrix.batch_of(graph, other))
 
 
 # -- eigenvalues and singular values -------------------------------------------------------------
@@ -255,22 +255,22 @@ def symmetric_parts(graph: Graph, x: Result, uplo: Str = "L") -> Results:
     )
     order = ("LessOrEqual", "GreaterOrEqual")[uplo.upper() == "L"]
     kept = graph.make_node(order, [matrix.places(graph, flat, -2), matrix.places(graph, flat, -1)])
-    flat = graph.make_node("Where", [kept, flat, matrix.turned(graph, flat)])
+    flat = graph.make_node("Where", [kept, flat, matrix_transpose(graph, flat)])
     batch = matrix.batch_of(graph, x)
-    found = [cast(graph, each, dtype) for each in jacobi.symmetric_eigen(graph, flat)]
-    return [matrix.with_batch(graph, each, batch) for each in found]
+    result = [cast(graph, each, dtype) for each in jacobi.symmetric_eigen(graph, flat)]
+    return [matrix.with_batch(graph, each, batch) for each in result]
 
 
 def singular_lengths(graph: Graph, x: Result) -> Result:
     """The singular values of matrices, descending."""
     flat = _tall(graph, x)[0]
-    found = _first(graph, jacobi.singular(graph, flat)[1], matrix.fewer(graph, x))
-    return matrix.with_batch(graph, found, matrix.batch_of(graph, x))
+    result = _first(graph, jacobi.singular(graph, flat)[1], smaller_side(graph, x))
+    return matrix.with_batch(graph, result, matrix.batch_of(graph, x))
 
 
 def singular_parts(graph: Graph, x: Result, full: Bool) -> Results:
     """[u, s, v'] of matrices; ``full`` completes u and v to squares."""
-    count, batch = matrix.fewer(graph, x), matrix.batch_of(graph, x)
+    count, batch = smaller_side(graph, x), matrix.batch_of(graph, x)
     flat, wide = _tall(graph, x)
     scaled, lengths, right = jacobi.singular(graph, flat)
     rows = dim_of(graph, flat, 1)
@@ -284,12 +284,12 @@ def singular_parts(graph: Graph, x: Result, full: Bool) -> Results:
     flips = graph.make_node("Where", [negative, *(const_like(graph, n, left) for n in (-2, 0))])
     column = unsqueezed(graph, flips, [2])
     total = matrix_product(graph, signs, column)
-    total = graph.make_node("Add", [matrix.turned(graph, total), const_like(graph, 1, left)])
+    total = graph.make_node("Add", [matrix_transpose(graph, total), const_like(graph, 1, left)])
     left = graph.make_node("Mul", [left, total])
     right = right if full else _first(graph, right, count)
     parts = (right, left) if wide else (left, right)
-    found = [parts[0], _first(graph, lengths, count), matrix.turned(graph, parts[1])]
-    return [matrix.with_batch(graph, each, batch) for each in found]
+    result = [parts[0], _first(graph, lengths, count), matrix_transpose(graph, parts[1])]
+    return [matrix.with_batch(graph, each, batch) for each in result]
 
 
 def noise_floor(
@@ -324,12 +324,12 @@ def pseudo_inverse(
         left = right
     else:
         left, values, across = singular_parts(graph, x, False)
-        right = matrix.turned(graph, across)
+        right = matrix_transpose(graph, across)
     size = make("Abs", [values])
     kept = make("Greater", [size, noise_floor(graph, size, longer_side(graph, x), atol, rtol)])
     scales = make("Where", [kept, make("Reciprocal", [make("Where", [kept, values, one])]), zero])
     scaled = make("Mul", [right, make("Unsqueeze", [scales, consts(graph, [-2], dtypes.int64)])])
-    return matrix_product(graph, scaled, matrix.turned(graph, left))
+    return matrix_product(graph, scaled, matrix_transpose(graph, left))
 
 
 def _tall(graph: Graph, x: str) -> tuple[str, bool]:
@@ -337,7 +337,7 @@ def _tall(graph: Graph, x: str) -> tuple[str, bool]:
     rows, columns = shape_of(graph, x)[-2:]
     flat = matrix.flat_batch(graph, x)
     wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
-    return (matrix.turned(graph, flat) if wide else flat), wide
+    return (matrix_transpose(graph, flat) if wide else flat), wide
 
 
 def _first(graph: Graph, x: str, count: SymInt) -> str:
@@ -356,8 +356,8 @@ def vector_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool
 
 def _zero_norm(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     shape = [1 if at in axes else size for at, size in enumerate(shape_of(graph, x))]
-    found = zeros_of(graph, shape, graph.get_type(x))
-    return found if keepdim else squeezed(graph, found, sorted(axes))
+    result = zeros_of(graph, shape, graph.get_type(x))
+    return result if keepdim else squeezed(graph, result, sorted(axes))
 
 
 def matrix_norm(graph: Graph, x: Result, power: Any, axes: Ints, keepdim: Bool) -> Result:
@@ -373,14 +373,14 @@ def matrix_norm(graph: Graph, x: Result, power: Any, axes: Ints, keepdim: Bool) 
         last = [rank - 2]
         if power == "nuc":
             over = consts(graph, last, dtypes.int64)
-            found = graph.make_node("ReduceSum", [values, over], keepdims=0)
+            result = graph.make_node("ReduceSum", [values, over], keepdims=0)
         else:
-            found = reduced_extreme(graph, values, last, False, power > 0)
-        return unsqueezed(graph, found, sorted(axes)) if keepdim else found
+            result = reduced_extreme(graph, values, last, False, power > 0)
+        return unsqueezed(graph, result, sorted(axes)) if keepdim else result
     summed, rest = axes if abs(power) == 1 else axes[::-1]
     total = vector_norm(graph, x, 1.0, [summed], True)
-    found = reduced_extreme(graph, total, [rest], True, power > 0)
-    return found if keepdim else squeezed(graph, found, sorted(axes))
+    result = reduced_extreme(graph, total, [rest], True, power > 0)
+    return result if keepdim else squeezed(graph, result, sorted(axes))
 
 
 # -- determinants --------------------------------------------------------------------------------
@@ -393,8 +393,8 @@ def determinant(graph: Graph, x: Result) -> Result:
         return graph.make_node("Det", [x])
     factors, pivots = lu_factors(graph, x)
     diagonal = _with_one(graph, factors)
-    found = graph.make_node("ReduceProd", [diagonal, _last_axis(graph, diagonal)], keepdims=0)
-    return graph.make_node("Mul", [found, lu_sign(graph, factors, pivots)])
+    result = graph.make_node("ReduceProd", [diagonal, _last_axis(graph, diagonal)], keepdims=0)
+    return graph.make_node("Mul", [result, lu_sign(graph, factors, pivots)])
 
 
 def log_determinant(graph: Graph, x: Result) -> Results:
@@ -410,5 +410,5 @@ def log_determinant(graph: Graph, x: Result) -> Results:
 def _with_one(graph: Graph, factors: str) -> str:
     """The diagonals with a 1 behind: reductions of nothing are no business of a kernel."""
     one = consts(graph, [1], graph.get_type(factors))
-    one = stretched(graph, one, [*matrix.batch_of(graph, factors), 1])
+    one = expanded(graph, one, [*matrix.batch_of(graph, factors), 1])
     return graph.make_node("Concat", [diagonal_elements(graph, factors), one], axis=-1)

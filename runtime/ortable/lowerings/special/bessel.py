@@ -59,9 +59,9 @@ def bessel_tail(graph: Graph, x: Result, name: Str, shift: Float, second: Bool) 
     if second:
         waves.reverse()
     sides = [make("Mul", [even, waves[0]]), make("Mul", [odd, waves[1]])]
-    found = make("Add" if second else "Sub", sides)
+    result = make("Add" if second else "Sub", sides)
     scale = const_like(graph, math.sqrt(2 / math.pi), x)
-    return make("Div", [make("Mul", [found, scale]), make("Sqrt", [x])])
+    return make("Div", [make("Mul", [result, scale]), make("Sqrt", [x])])
 
 
 def bessel_j0_of(graph: Graph, x: Result) -> Result:
@@ -125,9 +125,9 @@ def bessel_k_tail(graph: Graph, x: Result, name: Str) -> Result:
 def bessel_k_joined(graph: Graph, x: Result, near: Result, tail: Result) -> Result:
     """``near`` up to 2, ``tail`` above; infinite at 0, NaN below."""
     make, zero = graph.make_node, const_like(graph, 0, x)
-    found = make("Where", [make("LessOrEqual", [x, const_like(graph, 2, x)]), near, tail])
-    found = make("Where", [make("Less", [x, zero]), const_like(graph, math.nan, x), found])
-    return make("Where", [make("Equal", [x, zero]), const_like(graph, math.inf, x), found])
+    result = make("Where", [make("LessOrEqual", [x, const_like(graph, 2, x)]), near, tail])
+    result = make("Where", [make("Less", [x, zero]), const_like(graph, math.nan, x), result])
+    return make("Where", [make("Equal", [x, zero]), const_like(graph, math.inf, x), result])
 
 
 def airy_near(graph: Graph, x: Result) -> Result:

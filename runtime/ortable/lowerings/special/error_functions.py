@@ -34,12 +34,12 @@ def chebyshev_sum(graph: Graph, x: Result, values: Floats) -> Result:
     make = graph.make_node
     before: str | None = None
     last = const_like(graph, 0, x)
-    found = const_like(graph, values[0], x)
+    result = const_like(graph, values[0], x)
     for value in values[1:]:
-        before, last = last, found
+        before, last = last, result
         step = make("Sub", [make("Mul", [x, last]), before])
-        found = make("Add", [step, const_like(graph, value, x)])
-    return make("Mul", [make("Sub", [found, before]), const_like(graph, 0.5, x)])
+        result = make("Add", [step, const_like(graph, value, x)])
+    return make("Mul", [make("Sub", [result, before]), const_like(graph, 0.5, x)])
 
 
 def erfcx_of(graph: Graph, x: Result) -> Result:
@@ -48,9 +48,9 @@ def erfcx_of(graph: Graph, x: Result) -> Result:
     size = make("Abs", [x])
     grown = make("Exp", [make("Mul", [x, x])])
     near = make("Mul", [grown, make("Sub", [one, erf_near(graph, size)])])
-    found = make("Where", [make("Less", [size, one]), near, erfc_tail(graph, size)])
-    left = make("Sub", [make("Mul", [grown, const_like(graph, 2, x)]), found])
-    return make("Where", [make("Less", [x, const_like(graph, 0, x)]), left, found])
+    result = make("Where", [make("Less", [size, one]), near, erfc_tail(graph, size)])
+    left = make("Sub", [make("Mul", [grown, const_like(graph, 2, x)]), result])
+    return make("Where", [make("Less", [x, const_like(graph, 0, x)]), left, result])
 
 
 def ndtri_tail(graph: Graph, y: Result) -> Result:
@@ -65,8 +65,8 @@ def ndtri_tail(graph: Graph, y: Result) -> Result:
     near, far = (ratio_of(graph, z, f"ndtri_p{k}", f"ndtri_q{k}") for k in (1, 2))
     late = make("Less", [x, const_like(graph, 8, y)])
     curve = make("Mul", [z, make("Where", [late, near, far])])
-    found = make("Sub", [make("Sub", [x, make("Mul", [make("Log", [x]), z])]), curve])
-    return make("Where", [make("Equal", [y, const_like(graph, 0, y)]), x, found])
+    result = make("Sub", [make("Sub", [x, make("Mul", [make("Log", [x]), z])]), curve])
+    return make("Where", [make("Equal", [y, const_like(graph, 0, y)]), x, result])
 
 
 def erfinv_start(graph: Graph, y: Result) -> Result:

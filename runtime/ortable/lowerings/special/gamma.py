@@ -26,15 +26,15 @@ def lgamma_of(graph: Graph, x: Result) -> Result:
     make, dtype = graph.make_node, graph.get_type(x)
     x = cast(graph, x, dtypes.float64)
     size = make("Abs", [x])
-    found = _lgamma_positive(graph, size)
+    result = _lgamma_positive(graph, size)
     # sin(pi * x) by the distance to the nearest integer, where it is precise
     off = make("Abs", [make("Sub", [size, make("Round", [size])])])
     sine = make("Sin", [make("Mul", [off, const_like(graph, math.pi, x)])])
     pole = make("Div", [const_like(graph, math.pi, x), make("Mul", [size, sine])])
-    left = make("Sub", [make("Log", [pole]), found])
+    left = make("Sub", [make("Log", [pole]), result])
     left = make("Where", [make("IsInf", [x]), const_like(graph, math.inf, x), left])
     negative = make("Less", [x, const_like(graph, 0, x)])
-    return cast(graph, make("Where", [negative, left, found]), dtype)
+    return cast(graph, make("Where", [negative, left, result]), dtype)
 
 
 def _lgamma_positive(graph: Graph, x: str) -> str:
@@ -82,11 +82,11 @@ def digamma_of(graph: Graph, x: Result) -> Result:
     w = make("Mul", [inverse, inverse])
     series = make("Mul", [w, polynomial(graph, w, TABLES["digamma"])])
     half = make("Mul", [inverse, const_like(graph, 0.5, x)])
-    found = make("Sub", [make("Sub", [make("Sub", [make("Log", [z]), half]), series]), steps])
-    found = _digamma_reflected(graph, x, found, negative)
+    result = make("Sub", [make("Sub", [make("Sub", [make("Log", [z]), half]), series]), steps])
+    result = _digamma_reflected(graph, x, result, negative)
     # by itself, as ONNX Runtime's Where forgets the sign of a zero
     bare = make("Neg", [make("Reciprocal", [x])])
-    return cast(graph, make("Where", [make("Equal", [x, zero]), bare, found]), dtype)
+    return cast(graph, make("Where", [make("Equal", [x, zero]), bare, result]), dtype)
 
 
 def _digamma_reflected(graph: Graph, x: str, found: str, negative: str) -> str:
@@ -108,16 +108,16 @@ def trigamma_of(graph: Graph, x: Result) -> Result:
     sine = make("Sin", [make("Mul", [x, const_like(graph, math.pi, x)])])
     pole = make("Div", [const_like(graph, math.pi**2, x), make("Mul", [sine, sine])])
     y = make("Where", [negative, make("Sub", [one, x]), x])
-    found = make("Where", [negative, make("Neg", [pole]), const_like(graph, 0, x)])
+    result = make("Where", [negative, make("Neg", [pole]), const_like(graph, 0, x)])
     for _ in range(6):
-        found = make("Add", [found, make("Reciprocal", [make("Mul", [y, y])])])
+        result = make("Add", [result, make("Reciprocal", [make("Mul", [y, y])])])
         y = make("Add", [y, one])
     w = make("Reciprocal", [make("Mul", [y, y])])
     series = make("Mul", [w, polynomial(graph, w, (1 / 42, -1 / 30, 1 / 6))])
     half = make("Div", [const_like(graph, 0.5, x), y])
     rest = make("Div", [make("Add", [make("Add", [one, half]), series]), y])
-    found = make("Add", [found, rest])
-    return make("Where", [negative, make("Neg", [found]), found])
+    result = make("Add", [result, rest])
+    return make("Where", [negative, make("Neg", [result]), result])
 
 
 def zeta_of(graph: Graph, x: Result, q: Result) -> Result:
@@ -130,12 +130,12 @@ def zeta_of(graph: Graph, x: Result, q: Result) -> Result:
     pole = make("And", [low, make("Equal", [q, make("Floor", [q])])])
     last, total = _zeta_head(graph, make("Where", [pole, one, q]), x)
     term = make("Pow", [last, make("Neg", [x])])
-    found = make("Add", [total, _zeta_tail(graph, x, last, term, total)])
+    result = make("Add", [total, _zeta_tail(graph, x, last, term, total)])
     whole = make("Equal", [x, make("Floor", [x])])
-    found = make("Where", [make("And", [low, make("Not", [whole])]), nan, found])
-    found = make("Where", [pole, endless, found])
-    found = make("Where", [make("Less", [x, one]), nan, found])
-    return cast(graph, make("Where", [make("Equal", [x, one]), endless, found]), dtype)
+    result = make("Where", [make("And", [low, make("Not", [whole])]), nan, result])
+    result = make("Where", [pole, endless, result])
+    result = make("Where", [make("Less", [x, one]), nan, result])
+    return cast(graph, make("Where", [make("Equal", [x, one]), endless, result]), dtype)
 
 
 def _zeta_head(graph: Graph, q: str, power: str) -> tuple[str, str]:
@@ -148,16 +148,16 @@ def _zeta_head(graph: Graph, q: str, power: str) -> tuple[str, str]:
     goal = make("Max", [ahead, const_like(graph, 9, q)])
 
     def step(body: Any, names: list[str]) -> tuple[list[str], str]:
-        base, found = names
+        base, result = names
         moved = body.make_node("Add", [base, const(body, 1, dtypes.float64)])
         going = body.make_node("Less", [base, goal])
         term = body.make_node("Pow", [moved, body.make_node("Neg", [power])])
-        found_ = body.make_node("Where", [going, body.make_node("Add", [found, term]), found])
+        found_ = body.make_node("Where", [going, body.make_node("Add", [result, term]), result])
         base_ = body.make_node("Where", [going, moved, base])
         return [base_, found_], body.make_node("Less", [base_, goal])
 
-    found = while_any(graph, "zeta", [q, total], step)
-    return found[0], found[1]
+    result = while_any(graph, "zeta", [q, total], step)
+    return result[0], result[1]
 
 
 def _zeta_tail(graph: Graph, power: str, last: str, term: str, total: str) -> str:
@@ -165,13 +165,13 @@ def _zeta_tail(graph: Graph, power: str, last: str, term: str, total: str) -> st
     make, one = graph.make_node, const_like(graph, 1, power)
     inverse = make("Reciprocal", [last])
     square = make("Mul", [inverse, inverse])
-    found = const_like(graph, 1 / ZETA[-1], power)
+    result = const_like(graph, 1 / ZETA[-1], power)
     for place in range(len(ZETA) - 2, -1, -1):
         sides = [make("Add", [power, const(graph, 2 * place + k, dtypes.float64)]) for k in (1, 2)]
         factor = make("Mul", [make("Mul", sides), square])
-        rest = make("Mul", [factor, found])
-        found = make("Add", [rest, const_like(graph, 1 / ZETA[place], power)])
-    series = make("Mul", [make("Mul", [power, inverse]), found])
+        rest = make("Mul", [factor, result])
+        result = make("Add", [rest, const_like(graph, 1 / ZETA[place], power)])
+    series = make("Mul", [make("Mul", [power, inverse]), result])
     main = make("Div", [last, make("Sub", [power, one])])
     whole = make("Add", [make("Sub", [main, const_like(graph, 0.5, power)]), series])
     # a term that underflowed has no rest, though its factors may be infinite; torch gives NaN where

@@ -47,14 +47,14 @@ def _incomplete(graph: Graph, a: str, x: str, lower: bool) -> str:
     odd = make("Or", [bad, make("IsInf", [both])])
     odd = make("Or", [odd, make("Equal", [make("Min", [a, x]), zero])])
     good_a, good_x = (make("Where", [odd, one, each]) for each in (a, x))
-    found = _choice(graph, good_a, good_x, lower)
+    result = _choice(graph, good_a, good_x, lower)
     nowhere = make("And", [make("Equal", [a, zero]), make("Equal", [x, zero])])
     nowhere = make("Or", [nowhere, make("And", [make("IsInf", [a]), make("IsInf", [x])])])
     full = make("Greater", [x, a]) if lower else make("Less", [x, a])
     edge = cast(graph, full, dtypes.float64)
-    found = make("Where", [odd, edge, found])
+    result = make("Where", [odd, edge, result])
     nan = make("Or", [bad, nowhere])
-    return cast(graph, make("Where", [nan, const_like(graph, math.nan, a), found]), dtype)
+    return cast(graph, make("Where", [nan, const_like(graph, math.nan, a), result]), dtype)
 
 
 def _choice(graph: Graph, a: str, x: str, lower: bool) -> str:
@@ -74,12 +74,12 @@ def _choice(graph: Graph, a: str, x: str, lower: bool) -> str:
     above = _fraction(graph, make("Where", [late, a, one]), make("Where", [late, x, two]))
     above = make("Mul", [factor, above])
     if lower:
-        found = make("Where", [small, below, make("Sub", [one, above])])
+        result = make("Where", [small, below, make("Sub", [one, above])])
     else:
-        found = make("Where", [small, make("Sub", [one, below]), above])
+        result = make("Where", [small, make("Sub", [one, below]), above])
     wide = [make("Where", [near, a, const_like(graph, 300, a)])]
     wide.append(make("Where", [near, x, const_like(graph, 300, a)]))
-    return make("Where", [near, _temme(graph, wide[0], wide[1], lower), found])
+    return make("Where", [near, _temme(graph, wide[0], wide[1], lower), result])
 
 
 def _factor(graph: Graph, a: str, x: str) -> str:
@@ -99,9 +99,9 @@ def _series(graph: Graph, a: str, x: str) -> str:
         make, (place, term, total) = body.make_node, names
         moved = make("Add", [place, one])
         next_ = make("Mul", [term, make("Div", [x, moved])])
-        found = make("Add", [total, next_])
-        bound = make("Mul", [found, const_like(body, _EPSILON, total)])
-        return [moved, next_, found], make("Greater", [next_, bound])
+        result = make("Add", [total, next_])
+        bound = make("Mul", [result, const_like(body, _EPSILON, total)])
+        return [moved, next_, result], make("Greater", [next_, bound])
 
     return while_any(graph, "series", [a, first, first], step, _ROUNDS)[2]
 
@@ -115,7 +115,7 @@ def _fraction(graph: Graph, a: str, x: str) -> str:
     c = make("Add", [zero, const_like(graph, 1e300, a)])
 
     def step(body: Graph, names: list[str]) -> tuple[list[str], str]:
-        put, (place, b, c, d, found) = body.make_node, names
+        put, (place, b, c, d, result) = body.make_node, names
         moved = put("Add", [place, one])
         top = put("Mul", [moved, put("Sub", [a, moved])])
         b = put("Add", [b, const_like(body, 2, b)])
@@ -124,7 +124,7 @@ def _fraction(graph: Graph, a: str, x: str) -> str:
         change = put("Mul", [c, d])
         off = put("Abs", [put("Sub", [change, one])])
         going = put("Greater", [off, const_like(body, 4 * _EPSILON, b)])
-        return [moved, b, c, d, put("Mul", [found, change])], going
+        return [moved, b, c, d, put("Mul", [result, change])], going
 
     return while_any(graph, "fraction", [zero, start, c, d, d], step, _ROUNDS)[4]
 
@@ -141,8 +141,8 @@ def _temme(graph: Graph, a: str, x: str, lower: bool) -> str:
     small = make("Less", [make("Abs", [off]), const_like(graph, 0.02, a)])
     eta = make("Where", [small, near, eta])
     half = make("Mul", [a, const_like(graph, 0.5, a)])
-    turned = make("Mul", [eta, const_like(graph, sign, a)])
-    main = erfc_wide(graph, make("Mul", [turned, make("Sqrt", [half])]))
+    transposed = make("Mul", [eta, const_like(graph, sign, a)])
+    main = erfc_wide(graph, make("Mul", [transposed, make("Sqrt", [half])]))
     rows = np.array(TEMME)
     last = [graph.get_rank(a)]
     etas = make("Pow", [unsqueezed(graph, eta, last), _counting(graph, rows.shape[1])])

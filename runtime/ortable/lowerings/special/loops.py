@@ -32,11 +32,11 @@ def while_any(
     for each, like in zip(names, states, strict=True):
         shape = graph.get_shape(like) if graph.has_shape(like) else None
         body.make_tensor_input(each, graph.get_type(like), shape)
-    found, going = step(body, names)
+    result, going = step(body, names)
     # a sum, unlike a maximum, exists for an empty tensor
     count = body.make_node("ReduceSum", [cast(body, going, dtypes.int64)], keepdims=0)
     more = body.make_node("Greater", [count, const(body, 0, dtypes.int64)])
-    for each in (more, *found):
+    for each in (more, *result):
         body.make_tensor_output(each)
     made = graph.make_node(
         "Loop", [const(graph, limit, dtypes.int64), "", *states], len(states), body=body

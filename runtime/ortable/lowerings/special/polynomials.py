@@ -38,14 +38,14 @@ def recurrence(graph: Graph, x: Result, n: Result, second: Result, weights: Ints
     def step(body: Any, names: list[str]) -> tuple[list[str], str]:
         place, before, last = names
         going = body.make_node("Less", [place, n])
-        found = _three_terms(body, x, place, before, last, weights)
+        result = _three_terms(body, x, place, before, last, weights)
         moved = body.make_node("Add", [place, const_like(body, 1, place)])
-        kept = [body.make_node("Where", [going, a, b]) for a, b in ((last, before), (found, last))]
+        kept = [body.make_node("Where", [going, a, b]) for a, b in ((last, before), (result, last))]
         return [moved, *kept], body.make_node("Less", [moved, n])
 
-    found = while_any(graph, "order", [one, first, start], step)[2]
-    found = make("Where", [make("Equal", [n, zero]), one, found])
-    return make("Where", [make("Less", [n, zero]), zero, found])
+    result = while_any(graph, "order", [one, first, start], step)[2]
+    result = make("Where", [make("Equal", [n, zero]), one, result])
+    return make("Where", [make("Less", [n, zero]), zero, result])
 
 
 def _three_terms(body: Graph, x: str, place: str, before: str, last: str, weights: Ints) -> str:
@@ -59,8 +59,8 @@ def _three_terms(body: Graph, x: str, place: str, before: str, last: str, weight
     slope = make("Mul", [times(v, 1), x]) if v else x
     slope = make("Add", [times(u, 0), slope]) if u else slope
     old = make("Mul", [times(w1, w0), before]) if w1 else before
-    found = make("Sub", [make("Mul", [slope, last]), old])
-    return make("Div", [found, times(y, 1)]) if y else found
+    result = make("Sub", [make("Mul", [slope, last]), old])
+    return make("Div", [result, times(y, 1)]) if y else result
 
 
 def truncated_order(graph: Graph, n: Result) -> Result:

@@ -128,13 +128,14 @@ def load(path: str | Path) -> tuple[Rule, ...]:
 
 
 def _compiled(text: str, display: str) -> tuple[Rule, ...]:
+    from ortable_generated.onnx.traits import BY_TRAIT
     from ortablegen.rewrites.check import check_rewrites
     from ortablegen.rewrites.emit import rewrites_text
     from ortablegen.rewrites.read import read_rewrites_text
     from ortablegen.source.diagnostics import Diagnostics
 
     diagnostics = Diagnostics()
-    rewrites = read_rewrites_text(text, display, diagnostics)
+    rewrites = read_rewrites_text(text, display, diagnostics, BY_TRAIT)
     diagnostics.raise_if_any()
     check_rewrites(rewrites, diagnostics)
     diagnostics.raise_if_any()

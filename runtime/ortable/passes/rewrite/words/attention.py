@@ -15,7 +15,7 @@ from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import maker_of, small_constant
 from ortable.prelude.facts import Bool, Float, Result, dim_of, is_static, shape_of
-from ortable.prelude.shapes import stretched
+from ortable.prelude.shapes import expanded
 from ortable.prelude.values import as_scalar, cast, consts, filled, permuted, reshape_to
 
 from .numbers import is_float32, number_of
@@ -176,7 +176,7 @@ def last_positions(graph: Graph, query: Result) -> Result:
     if isinstance(length, int):
         return filled(graph, [batch], length - 1, dtypes.int32)
     last = cast(graph, as_scalar(graph, length - 1), dtypes.int32)
-    return stretched(graph, reshape_to(graph, last, [1]), [batch])
+    return expanded(graph, reshape_to(graph, last, [1]), [batch])
 
 
 def total_length(graph: Graph, query: Result) -> Result:

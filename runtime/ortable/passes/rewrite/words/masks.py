@@ -14,7 +14,7 @@ from ortable.ir import Graph
 from ortable.passes.analysis.constants import is_number, maker_of, small_constant, whole_constant
 from ortable.passes.analysis.uniformity import first_column_is_true, uniform_value
 from ortable.prelude.facts import Bool, Float, Result, dim_of, shape_of
-from ortable.prelude.shapes import stretched
+from ortable.prelude.shapes import expanded
 
 from .shapes import known_rank
 
@@ -67,7 +67,7 @@ def expanded_mask(graph: Graph, mask: Result, query: Result, transposed: Result)
     if _hides_nothing(graph, mask):
         return None
     leading = list(shape_of(graph, mask))[:-2]
-    return stretched(graph, mask, [*leading, *_score_sizes(graph, query, transposed)])
+    return expanded(graph, mask, [*leading, *_score_sizes(graph, query, transposed)])
 
 
 def _hides_nothing(graph: Graph, mask: str) -> bool:

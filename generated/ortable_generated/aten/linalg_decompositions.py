@@ -1,4 +1,4 @@
-# Generated from specs/aten/linalg_parts.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+# Generated from specs/aten/linalg_decompositions.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from ortable.lowerings.linalg.power import matrix_exp, matrix_power, multi_dot
 from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_parts
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import dim_of, dtype_of, rank_of, shape_of
-from ortable.prelude.matrices import flipped_matrix, leading_part, smaller_side, upper_part
+from ortable.prelude.matrices import leading_part, matrix_transpose, smaller_side, triu
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import as_tensor, cast, const, consts
@@ -41,8 +41,8 @@ def aten_chain_matmul(graph: Graph, res: Res, matrices: Results) -> Result:
 
 def aten_geqrf(graph: Graph, res: Res, self: Result) -> Any:
     """aten::geqrf(Tensor self) -> (Tensor a, Tensor tau)"""
-    found = reflectors_of(graph, self)
-    return (found[0], found[1])
+    result = reflectors_of(graph, self)
+    return (result[0], result[1])
 
 
 def aten_linalg_eigh(graph: Graph, res: Res, self: Result, UPLO: Str = 'L') -> Any:
@@ -146,14 +146,14 @@ def aten_linalg_qr(graph: Graph, res: Res, A: Result, mode: Str = 'reduced') -> 
     columns = dim_of(graph, A, -1)
     count = smaller_side(graph, A)
     if mode == 'complete':
-        found = reflectors_of(graph, A)
-        return (orthogonal_part(graph, found[0], found[1], rows), upper_part(graph, found[0]))
+        result = reflectors_of(graph, A)
+        return (orthogonal_part(graph, result[0], result[1], rows), triu(graph, result[0]))
     if mode == 'r':
-        found = reflectors_of(graph, A)
-        return (zeros_of(graph, [0], dtype_of(graph, A)), upper_part(graph, leading_part(graph, found[0], count, columns)))
-    found = reflectors_of(graph, A)
-    whole = orthogonal_part(graph, found[0], found[1], count)
-    return (whole, upper_part(graph, leading_part(graph, found[0], count, columns)))
+        result = reflectors_of(graph, A)
+        return (zeros_of(graph, [0], dtype_of(graph, A)), triu(graph, leading_part(graph, result[0], count, columns)))
+    result = reflectors_of(graph, A)
+    whole = orthogonal_part(graph, result[0], result[1], count)
+    return (whole, triu(graph, leading_part(graph, result[0], count, columns)))
 
 
 def aten_linalg_svd(graph: Graph, res: Res, A: Result, full_matrices: Bool = True, *, driver: Str | None = None) -> Any:
@@ -186,7 +186,7 @@ def aten_ormqr(graph: Graph, res: Res, self: Result, input2: Result, input3: Res
     """aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor"""
     if left:
         return reflected(graph, self, input2, input3, transpose)
-    return flipped_matrix(graph, reflected(graph, self, input2, flipped_matrix(graph, input3), not transpose))
+    return matrix_transpose(graph, reflected(graph, self, input2, matrix_transpose(graph, input3), not transpose))
 
 
 def aten_pinverse(graph: Graph, res: Res, self: Result, rcond: Float = 1e-15) -> Result:
@@ -197,9 +197,9 @@ def aten_pinverse(graph: Graph, res: Res, self: Result, rcond: Float = 1e-15) ->
 def aten_qr(graph: Graph, res: Res, self: Result, some: Bool = True) -> Any:
     """aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)"""
     count = smaller_side(graph, self) if some else dim_of(graph, self, -2)
-    found = reflectors_of(graph, self)
-    whole = orthogonal_part(graph, found[0], found[1], count)
-    return (whole, upper_part(graph, leading_part(graph, found[0], count, dim_of(graph, self, -1))))
+    result = reflectors_of(graph, self)
+    whole = orthogonal_part(graph, result[0], result[1], count)
+    return (whole, triu(graph, leading_part(graph, result[0], count, dim_of(graph, self, -1))))
 
 
 def aten_svd(graph: Graph, res: Res, self: Result, some: Bool = True, compute_uv: Bool = True) -> Any:
@@ -208,7 +208,7 @@ def aten_svd(graph: Graph, res: Res, self: Result, some: Bool = True, compute_uv
         left = zeros_of(graph, shape_of(graph, res[0]), dtype_of(graph, self))
         return (left, singular_lengths(graph, self), zeros_of(graph, shape_of(graph, res[2]), dtype_of(graph, self)))
     parts = singular_parts(graph, self, not some)
-    return (parts[0], parts[1], flipped_matrix(graph, parts[2]))
+    return (parts[0], parts[1], matrix_transpose(graph, parts[2]))
 
 
 def complex_aten_linalg_eig(graph: Graph, res: Res, self: Result) -> Any:

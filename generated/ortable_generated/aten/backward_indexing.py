@@ -1,20 +1,20 @@
-# Generated from specs/aten/backward_places.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+# Generated from specs/aten/backward_indexing.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.embedding_bag import bag_places
+from ortable.lowerings.embedding_bag import bag_indices
 from ortable.lowerings.reductions import distance_slope
 from ortable.lowerings.segment_gradient import segment_reduce_backward
 from ortable.lowerings.views import first_elements
 from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, rank_of, shape_of, static
-from ortable.prelude.indexing import put_along, put_elements
+from ortable.prelude.indexing import scatter_elements, scatter_slices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import const_like, triangle_indices
 from ortable.prelude.promotion import opmath
-from ortable.prelude.shapes import as_flat, stretched, zeros_of
+from ortable.prelude.shapes import as_flat, expanded, zeros_of
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, const, unsqueezed
 from ortable_generated.aten.create import aten_zeros, complex_aten_zeros, rule_aten_zeros
@@ -45,7 +45,7 @@ def aten__efficientzerotensor(graph: Graph, res: Res, size: SymInts, *, dtype: D
 def aten__embedding_bag_backward(graph: Graph, res: Res, grad: Result, indices: Result, offsets: Result, offset2bag: Result, bag_size: Result, maximum_indices: Result, num_weights: SymInt, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, padding_idx: Int = -1) -> Result:
     """aten::_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor"""
     shape = [num_weights, dim_of(graph, grad, 1)]
-    kind = dtype_of(graph, grad)
+    dtype = dtype_of(graph, grad)
     if sparse:
         raise UnsupportedCase('aten::_embedding_bag_backward: a sparse gradient, which ONNX cannot hold')
     if scale_grad_by_freq and differs(mode, 2):
@@ -54,21 +54,21 @@ def aten__embedding_bag_backward(graph: Graph, res: Res, grad: Result, indices: 
     if mode == 2:
         some = unsqueezed(graph, graph.make_node('Greater', [bag_size, const(graph, 0, dtype_of(graph, bag_size))]), [1])
         places = graph.make_node('Max', [cast(graph, maximum_indices, int64), const(graph, 0, int64)])
-        grads = graph.make_node('Where', [some, grad, const(graph, 0, kind)])
-        return put_elements(graph, zeros_of(graph, shape, kind), 0, places, grads, 'add')
-    found = cast(graph, indices, int64)
-    bags = bag_places(graph, offsets, graph.make_node('Shape', [indices]))
+        grads = graph.make_node('Where', [some, grad, const(graph, 0, dtype)])
+        return scatter_elements(graph, zeros_of(graph, shape, dtype), 0, places, grads, 'add')
+    result = cast(graph, indices, int64)
+    bags = bag_indices(graph, offsets, graph.make_node('Shape', [indices]))
     rows = graph.make_node('Gather', [grad, bags], axis=0)
-    mean = graph.make_node('Div', [rows, cast(graph, unsqueezed(graph, graph.make_node('Gather', [bag_size, bags], axis=0), [1]), kind)]) if mode == 1 else rows
+    mean = graph.make_node('Div', [rows, cast(graph, unsqueezed(graph, graph.make_node('Gather', [bag_size, bags], axis=0), [1]), dtype)]) if mode == 1 else rows
     own = graph.make_node('Mul', [mean, unsqueezed(graph, per_sample_weights, [1])]) if per_sample_weights is not None else mean
-    padded = unsqueezed(graph, graph.make_node('Equal', [found, const(graph, padding_idx, int64)]), [1])
-    kept = graph.make_node('Where', [padded, const(graph, 0, kind), own])
-    return put_along(graph, zeros_of(graph, shape, kind), 0, found, kept, 'add')
+    padded = unsqueezed(graph, graph.make_node('Equal', [result, const(graph, padding_idx, int64)]), [1])
+    kept = graph.make_node('Where', [padded, const(graph, 0, dtype), own])
+    return scatter_slices(graph, zeros_of(graph, shape, dtype), 0, result, kept, 'add')
 
 
 def aten__embedding_bag_per_sample_weights_backward(graph: Graph, res: Res, grad: Result, weight: Result, indices: Result, offsets: Result, offset2bag: Result, mode: Int, padding_idx: Int = -1) -> Result:
     """aten::_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor"""
-    rows = graph.make_node('Gather', [grad, bag_places(graph, offsets, graph.make_node('Shape', [indices]))], axis=0)
+    rows = graph.make_node('Gather', [grad, bag_indices(graph, offsets, graph.make_node('Shape', [indices]))], axis=0)
     products = graph.make_node('Mul', [opmath(graph, rows), opmath(graph, graph.make_node('Gather', [weight, indices], axis=0))])
     total = cast(graph, summed_over(graph, products, [1], False), dtype_of(graph, grad))
     padded = graph.make_node('Equal', [indices, const(graph, padding_idx, dtype_of(graph, indices))])
@@ -83,7 +83,7 @@ def aten__pdist_backward(graph: Graph, res: Res, grad: Result, self: Result, p: 
     away = graph.make_node('Sub', [graph.make_node('Gather', [self, one], axis=0), graph.make_node('Gather', [self, other], axis=0)])
     slope = distance_slope(graph, away, unsqueezed(graph, pdist, [1]), unsqueezed(graph, grad, [1]), p)
     zeros = zeros_of(graph, list(shape_of(graph, self)), dtype_of(graph, self))
-    return put_along(graph, put_along(graph, zeros, 0, one, slope, 'add'), 0, other, graph.make_node('Neg', [slope]), 'add')
+    return scatter_slices(graph, scatter_slices(graph, zeros, 0, one, slope, 'add'), 0, other, graph.make_node('Neg', [slope]), 'add')
 
 
 def aten__segment_reduce_backward(graph: Graph, res: Res, grad: Result, output: Result, data: Result, reduce: Str, *, lengths: Result | None = None, offsets: Result | None = None, axis: Int = 0, initial: Scalar | None = None) -> Result:
@@ -93,7 +93,7 @@ def aten__segment_reduce_backward(graph: Graph, res: Res, grad: Result, output: 
 
 def aten_masked_scatter_backward(graph: Graph, res: Res, grad_output: Result, mask: Result, sizes: SymInts) -> Result:
     """aten::masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor"""
-    marks = as_flat(graph, stretched(graph, mask, list(shape_of(graph, grad_output))))
+    marks = as_flat(graph, expanded(graph, mask, list(shape_of(graph, grad_output))))
     return first_elements(graph, graph.make_node('Compress', [as_flat(graph, grad_output), marks], axis=0), sizes)
 
 

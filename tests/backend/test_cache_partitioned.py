@@ -16,9 +16,9 @@ from torch.fx import Graph
 
 from ortable.backend.aot import host_graph
 from ortable.backend.aot.artifact import Artifact
-from ortable.backend.aot.host_graph import Outer, describe, rebuild
+from ortable.backend.aot.host_graph import HostGraph, decode_host_graph, encode_host_graph
 from ortable.backend.cache.codec import Unserializable
-from ortable.backend.partition.placement import Placed
+from ortable.backend.partition.placement import Placement
 
 from .test_cache_disk import aten, cached, capture, entries, forget
 from .test_cache_disk import own_folders as own_folders  # a fixture of every test here
@@ -171,11 +171,11 @@ def test_what_ran_where_is_told_without_tracing(tmp_path, capsys):
         capture_once(dropped, torch.ones(4), tmp_path / "c", verbose=1)
         told.append([line for line in capsys.readouterr().out.splitlines() if "torch:" in line])
     assert hits() == 1 and told[0] == told[1] != []
-    assert "empty_strided" in told[0][0] and "test_cache_mixed.py" in told[0][0]
+    assert "empty_strided" in told[0][0] and "test_cache_partitioned.py" in told[0][0]
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_lost_region_is_converted_again(tmp_path, lost):
+def test_a_lost_partition_is_converted_again(tmp_path, lost):
     def two(x):
         return torch.bernoulli(torch.sigmoid(x.exp())).cos()
 
@@ -224,9 +224,11 @@ def test_a_damaged_description_is_a_miss(tmp_path, monkeypatch, change):
 # -- descriptions
 
 
-def described(graph, regions=()):
+def described(graph, partitions=()):
     graph.output([list(graph.nodes)[-1]])
-    return describe(Outer(graph, "inference", [Placed("a", "aten::add", "torch", "why")]), regions)
+    return encode_host_graph(
+        HostGraph(graph, "inference", [Placement("a", "aten::add", "torch", "why")]), partitions
+    )
 
 
 def test_a_graph_comes_back():
@@ -242,16 +244,19 @@ def test_a_graph_comes_back():
     scaled = graph.call_function(aten.add.Scalar, (drawn, float("-inf"), 0.1))
     graph.call_function(aten.cat.default, ((first, scaled),))
     text = described(graph, ["part"])
-    found = rebuild(text, 1)
-    assert (found.kind, found.placed) == ("inference", [Placed("a", "aten::add", "torch", "why")])
+    found = decode_host_graph(text, 1)
+    assert (found.kind, found.placement) == (
+        "inference",
+        [Placement("a", "aten::add", "torch", "why")],
+    )
     assert [n.op for n in found.graph.nodes] == [n.op for n in graph.nodes]
     for old, new in zip(graph.nodes, found.graph.nodes, strict=True):
         if old.op == "call_function":
             assert new.target is old.target
         assert len(new.all_input_nodes) == len(old.all_input_nodes)
     code = found.graph.python_code("self").src
-    assert "import os" not in code and "self.region_0([arg0, None])" in code
-    assert describe(found, ["region_0"]) == text
+    assert "import os" not in code and "self.partition_0([arg0, None])" in code
+    assert encode_host_graph(found, ["partition_0"]) == text
 
 
 def _constant(graph):
@@ -289,7 +294,7 @@ def test_what_cannot_be_described(write):
 
 
 @pytest.mark.parametrize(
-    ("name", "regions"),
+    ("name", "partitions"),
     [
         ("builtins.print", 0),
         ("operator.attrgetter", 0),
@@ -301,10 +306,10 @@ def test_what_cannot_be_described(write):
         ("aten.exp.default", 1),
     ],
 )
-def test_names_that_nobody_wrote(name, regions):
+def test_names_that_nobody_wrote(name, partitions):
     graph = Graph()
     graph.call_function(aten.exp.default, (graph.placeholder("x"),))
     text = described(graph)
-    assert rebuild(text, 0)
+    assert decode_host_graph(text, 0)
     with pytest.raises((ValueError, TypeError, AttributeError)):
-        rebuild(text.replace('"aten.exp.default"', json.dumps(name)), regions)
+        decode_host_graph(text.replace('"aten.exp.default"', json.dumps(name)), partitions)

@@ -1,4 +1,4 @@
-# Generated from specs/aten/shape_more.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+# Generated from specs/aten/views.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, int64
 from ortable.inference import accumulate, permute
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.shapes import stretched_axes, summed_dtype
+from ortable.lowerings.shapes import broadcast_axes, summed_dtype
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
 from ortable.prelude.complex_arithmetic import c_conj, c_permuted
-from ortable.prelude.facts import axis_of, dim_of, dtype_of, rank_of, swapped
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, rank_of, transpose_perm
 from ortable.prelude.indexing import nonzero_rows
 from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none, swap
 from ortable.prelude.promotion import promote_values
 from ortable.prelude.reductions import any_true
-from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, counting, flat_sizes, moved_axes, sliced
+from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, flat_sizes, iota, moved_axes, sliced
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, at_least_1d, cast, const, filled, permuted, reshape_to, unsqueezed
 from ortable_generated.aten.cast import aten_fill_Scalar, complex_aten_fill_Scalar, rule_aten_fill_Scalar
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def aten_adjoint(graph: Graph, res: Res, self: Result) -> Result:
     """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
-    return permuted(graph, self, swapped(rank_of(graph, self), -2, -1))
+    return permuted(graph, self, transpose_perm(rank_of(graph, self), -2, -1))
 
 
 def aten_as_strided_scatter(graph: Graph, res: Res, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
@@ -90,23 +90,23 @@ def aten_hsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
 def aten_isin_Scalar_Tensor(graph: Graph, res: Res, element: Scalar, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
     """aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
     element, test_elements = promote_values(graph, 'default', [element, test_elements])
-    found = any_true(graph, graph.make_node('Equal', [as_flat(graph, test_elements), element]), [0], False)
-    return graph.make_node('Not', [found], res.outputs) if invert else found
+    result = any_true(graph, graph.make_node('Equal', [as_flat(graph, test_elements), element]), [0], False)
+    return graph.make_node('Not', [result], res.outputs) if invert else result
 
 
 def aten_isin_Tensor_Scalar(graph: Graph, res: Res, elements: Result, test_element: Scalar, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
     """aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor"""
     elements, test_element = promote_values(graph, 'default', [elements, test_element])
-    found = graph.make_node('Equal', [elements, test_element])
-    return graph.make_node('Not', [found], res.outputs) if invert else found
+    result = graph.make_node('Equal', [elements, test_element])
+    return graph.make_node('Not', [result], res.outputs) if invert else result
 
 
 def aten_isin_Tensor_Tensor(graph: Graph, res: Res, elements: Result, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
     """aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
     elements, test_elements = promote_values(graph, 'default', [elements, test_elements])
     each = unsqueezed(graph, elements, [rank_of(graph, elements)])
-    found = any_true(graph, graph.make_node('Equal', [each, as_flat(graph, test_elements)]), [rank_of(graph, elements)], False)
-    return graph.make_node('Not', [found], res.outputs) if invert else found
+    result = any_true(graph, graph.make_node('Equal', [each, as_flat(graph, test_elements)]), [rank_of(graph, elements)], False)
+    return graph.make_node('Not', [result], res.outputs) if invert else result
 
 
 def aten_mH(graph: Graph, res: Res, self: Result) -> Result:
@@ -206,7 +206,7 @@ def aten_row_stack(graph: Graph, res: Res, tensors: Results) -> Result:
 
 def aten_sum_to_size(graph: Graph, res: Res, self: Result, size: SymInts) -> Result:
     """aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor"""
-    axes = stretched_axes(graph, self, size)
+    axes = broadcast_axes(graph, self, size)
     if len(axes) == 0:
         return cast(graph, self, dtype_of(graph, res))
     # torch adds up in the dtype of sum, where it adds up at all
@@ -216,8 +216,8 @@ def aten_sum_to_size(graph: Graph, res: Res, self: Result, size: SymInts) -> Res
 
 def aten_trace(graph: Graph, res: Res, self: Result) -> Result:
     """aten::trace(Tensor self) -> Tensor"""
-    rows = graph.make_node('Unsqueeze', [counting(graph, 0, dim_of(graph, self, 0), 1), as_vec(graph, 1)])
-    here = graph.make_node('Equal', [rows, counting(graph, 0, dim_of(graph, self, 1), 1)])
+    rows = graph.make_node('Unsqueeze', [iota(graph, 0, dim_of(graph, self, 0), 1), as_vec(graph, 1)])
+    here = graph.make_node('Equal', [rows, iota(graph, 0, dim_of(graph, self, 1), 1)])
     values = graph.make_node('Where', [here, cast(graph, self, dtype_of(graph, res)), const(graph, 0, dtype_of(graph, res))])
     return summed_over(graph, values, [0, 1], False)
 
@@ -239,7 +239,7 @@ def aten_zero(graph: Graph, res: Res, self: Result) -> Result:
 
 def complex_aten_adjoint(graph: Graph, res: Res, self: Result) -> Result:
     """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
-    return c_conj(graph, c_permuted(graph, self, swapped(rank_of(graph, self), -2, -1)))
+    return c_conj(graph, c_permuted(graph, self, transpose_perm(rank_of(graph, self), -2, -1)))
 
 
 def complex_aten_as_strided_scatter(graph: Graph, res: Res, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:

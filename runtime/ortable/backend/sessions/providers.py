@@ -1,5 +1,6 @@
-"""Devices and execution providers: which providers run a graph, and how a session on an accelerator
-shares memory and streams with torch. On the CPU nothing here runs at call time."""
+"""Which execution providers run a graph: those asked for, or what serves the device of its tensors,
+checked against the installed ONNX Runtime; and which kernels they have. In come a graph and
+OrtOptions, out come options with providers; called by `aot` once a graph, by `lower` for checks."""
 
 from __future__ import annotations
 
@@ -13,20 +14,18 @@ from torch.fx import GraphModule
 
 from ortable import dtypes
 from ortable.backend.options import OrtOptions
-from ortable.backend.roles import CompiledGraph
 from ortable.errors import ProviderError
 
-from .session import PACKAGES, check_providers, provider_names
-
 __all__ = [
-    "DeviceRun",
+    "CPU",
+    "SERVES",
     "check_argument",
+    "check_providers",
     "device_of",
     "graph_device",
     "kernel_table",
-    "resolve",
-    "run_ahead",
-    "session_providers",
+    "provider_names",
+    "resolve_providers",
     "tensors_in",
 ]
 
@@ -40,6 +39,49 @@ SERVES = {
         "NvTensorRTRTXExecutionProvider",
     )
 }
+
+PACKAGES = {
+    "CUDAExecutionProvider": "onnxruntime-gpu",
+    "TensorrtExecutionProvider": "onnxruntime-gpu",
+    "NvTensorRTRTXExecutionProvider": "onnxruntime-trt-rtx",
+    "ROCMExecutionProvider": "onnxruntime-rocm",
+    "MIGraphXExecutionProvider": "onnxruntime-migraphx",
+    "OpenVINOExecutionProvider": "onnxruntime-openvino",
+    "DmlExecutionProvider": "onnxruntime-directml",
+    "QNNExecutionProvider": "onnxruntime-qnn",
+    "CANNExecutionProvider": "onnxruntime-cann",
+    "WebGpuExecutionProvider": "onnxruntime-webgpu",
+}
+
+
+def provider_names(providers: Sequence[Any] | None) -> tuple[str, ...]:
+    """Names only, of providers that may be `(name, options)` pairs; none when they are not chosen
+    yet."""
+    return tuple(p if isinstance(p, str) else p[0] for p in providers or ())
+
+
+def check_providers(providers: Sequence[Any] | None) -> None:
+    """Raises ProviderError when the installed ONNX Runtime lacks one of `providers`.
+
+    The message lists those it has and the package to install.
+    """
+    import onnxruntime
+
+    available = onnxruntime.get_available_providers()
+    for name in provider_names(providers):
+        if name in available:
+            continue
+        known = onnxruntime.get_all_providers()
+        if name in PACKAGES:
+            remedy = f"Install the package {PACKAGES[name]!r} in place of 'onnxruntime'."
+        elif name in known:
+            remedy = "Install a build of ONNX Runtime that has it."
+        else:
+            remedy = f"ONNX Runtime knows no such provider; it knows: {', '.join(known)}."
+        raise ProviderError(
+            f"Execution provider {name!r} is not available in the installed onnxruntime "
+            f"{onnxruntime.__version__}, which has: {', '.join(available)}. {remedy}"
+        )
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -69,7 +111,7 @@ def graph_device(graph_module: GraphModule) -> str:
     return next((device_text(device) for device in _devices(graph_module)), "cpu")
 
 
-def resolve(graph_module: GraphModule, options: OrtOptions) -> OrtOptions:
+def resolve_providers(graph_module: GraphModule, options: OrtOptions) -> OrtOptions:
     """The options with the providers that this graph runs with: those asked for, or what serves the
     device of its tensors. A provider of an accelerator is told which one the tensors are on.
 
@@ -189,98 +231,3 @@ def _accelerated() -> Mapping[str, Any]:
         )
         for key, entries in KERNELS_CPU.items()
     }
-
-
-def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any], Any]:
-    """The providers of a new session, told on which stream of `device` to run, and that stream of
-    torch's; None for a graph of the CPU.
-
-    It is torch's current one.  The default stream cannot be handed over: ONNX Runtime takes its
-    handle, 0, for none given.  One of torch's pool stands for it, the same for all sessions.
-    `user_compute_stream` in the user's options is kept.
-
-    :raises ProviderError: a provider is missing
-    """
-    check_providers(providers)
-    if device == "cpu":
-        return list(providers), None
-    stream = None
-    result: list[Any] = []
-    for given in providers:
-        name, settings = (given, {}) if isinstance(given, str) else given
-        if name in SERVES["cuda"]:
-            stream = stream or _home_stream(settings, device)
-            settings = {**settings, "user_compute_stream": str(stream.cuda_stream)}
-        result.append((name, dict(settings)) if settings else name)
-    return result, stream
-
-
-def _home_stream(settings: Mapping[str, Any], device: str) -> Any:
-    given = int(settings.get("user_compute_stream", 0))
-    if given:
-        return torch.cuda.ExternalStream(given, device=device)
-    current = torch.cuda.current_stream(device)
-    return current if current.cuda_stream else _own_stream(device)
-
-
-@functools.cache
-def _own_stream(device: str) -> Any:
-    return torch.cuda.Stream(device)
-
-
-def run_ahead(compiled: CompiledGraph, run_options: Any) -> None:
-    """Lets the host go on while the device runs, where it reads no result itself, and owns no
-    memory that is still being read."""
-    fed = [role.device for role in compiled.inputs if role.is_tensor and role.name in compiled.fed]
-    if "cpu" not in (*fed, *(fetch.device for fetch in compiled.fetches)):
-        run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-
-
-class DeviceRun:
-    """Runs a session on its stream, in order with the streams of torch that call it.
-
-    Results are where the graph promises them.  The session waits for the stream that calls, which
-    has written the arguments, and for every stream that called before: those may still read results
-    whose memory ONNX Runtime has got back, and it reuses memory in the order of its own stream.
-    The stream that calls waits for the session.  Where it is the session's own, nothing waits.
-    """
-
-    def __init__(self, session: Any, stream: Any, devices: Sequence[str]) -> None:
-        from onnxruntime.capi import _pybind_state as capi
-
-        self.capi = capi
-        self.session = session
-        self.stream = stream
-        self.devices = [_ort_device(device) for device in devices]
-        self._callers: dict[int, Any] = {}  # streams other than the session's own, by handle
-
-    def __call__(self, feeds: Mapping[str, Any], names: Sequence[str], run_options: Any) -> Any:
-        current = torch.cuda.current_stream(self.stream.device)
-        own = current.cuda_stream == self.stream.cuda_stream
-        if not own:
-            self._callers.setdefault(current.cuda_stream, current)
-        for caller in list(self._callers.values()):
-            self.stream.wait_stream(caller)
-        fetched = self._run(feeds, names, run_options)
-        if not own:
-            current.wait_stream(self.stream)
-        return fetched
-
-    def _run(self, feeds: Mapping[str, Any], names: Sequence[str], run_options: Any) -> Any:
-        values = self.capi.OrtValueVector()
-        values.reserve(len(feeds))
-        for value in feeds.values():
-            values.push_back(value)
-        fetched = self.capi.OrtValueVector()
-        self.session._sess.run_with_ortvaluevector(
-            run_options, list(feeds), values, names, fetched, self.devices
-        )
-        return fetched
-
-
-def _ort_device(device: str) -> Any:
-    """ONNX Runtime's name of a device."""
-    from onnxruntime.capi.onnxruntime_inference_collection import OrtDevice
-
-    kind, _, index = device.partition(":")
-    return OrtDevice.make(kind, int(index or 0))._get_c_device()

@@ -1,4 +1,4 @@
-# Generated from specs/aten/bags.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+# Generated from specs/aten/embedding_bag.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import int64
 from ortable.lowerings.embedding_bag import embedding_bag
 from ortable.prelude.facts import dim_of, dtype_of, static
-from ortable.prelude.indexing import marked_places
+from ortable.prelude.indexing import marked_indices
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import power_norm
 from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import cast, const
@@ -41,12 +41,12 @@ def aten_embedding_bag_padding_idx(graph: Graph, res: Res, weight: Result, indic
 
 def aten_embedding_renorm(graph: Graph, res: Res, self: Result, indices: Result, max_norm: Float, norm_type: Float) -> Result:
     """aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor"""
-    kind = wide_dtype(dtype_of(graph, self))
-    rows = cast(graph, self, kind)
+    compute_dtype = opmath_dtype(dtype_of(graph, self))
+    rows = cast(graph, self, compute_dtype)
     norms = power_norm(graph, rows, norm_type, [1], True)
-    factor = graph.make_node('Div', [const(graph, max_norm, kind), graph.make_node('Add', [norms, const(graph, 1e-07, kind)])])
-    named = marked_places(graph, self, 0, as_flat(graph, cast(graph, indices, int64)))
-    long_ = graph.make_node('And', [named, graph.make_node('Greater', [norms, const(graph, max_norm, kind)])])
+    factor = graph.make_node('Div', [const(graph, max_norm, compute_dtype), graph.make_node('Add', [norms, const(graph, 1e-07, compute_dtype)])])
+    named = marked_indices(graph, self, 0, as_flat(graph, cast(graph, indices, int64)))
+    long_ = graph.make_node('And', [named, graph.make_node('Greater', [norms, const(graph, max_norm, compute_dtype)])])
     return cast(graph, graph.make_node('Where', [long_, graph.make_node('Mul', [rows, factor]), rows]), dtype_of(graph, self))
 
 

@@ -1,4 +1,4 @@
-# Generated from specs/aten/experts.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+# Generated from specs/aten/grouped_mm.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

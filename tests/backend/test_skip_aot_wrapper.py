@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ortable.backend.aot import skip_aot_wrapper
-from ortable.backend.aot.wiring import compile_with_autograd
+from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
 
 
@@ -59,7 +59,7 @@ CASES = [
 ]
 
 
-def compile_noted(fn, **kwargs):
+def compile_collecting(fn, **kwargs):
     """The compiled function, and a list that gains what dynamo calls."""
     made = []
 
@@ -70,14 +70,14 @@ def compile_noted(fn, **kwargs):
     return torch.compile(fn, backend=backend, **kwargs), made
 
 
-def is_direct(function):
+def skips_the_wrapper(function):
     return function.__module__ == skip_aot_wrapper.__name__
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(("fn", "grad", "expected"), CASES)
 def test_only_what_needs_no_wrapper_goes_without(fn, grad, expected, dynamic):
-    compiled, made = compile_noted(fn, dynamic=dynamic)
+    compiled, made = compile_collecting(fn, dynamic=dynamic)
     for size in (3, 4):
         x = torch.randn(size, 2, requires_grad=grad)
         y = x.detach().clone().requires_grad_(grad)
@@ -98,11 +98,11 @@ def test_only_what_needs_no_wrapper_goes_without(fn, grad, expected, dynamic):
                 assert a.stride() == b.stride()
                 assert a.requires_grad == b.requires_grad
     # the wrapper marks the dynamic dimensions of results; dynamo itself hands back arguments
-    assert all(is_direct(each) == (expected and not dynamic) for each in made)
+    assert all(skips_the_wrapper(each) == (expected and not dynamic) for each in made)
 
 
 def test_an_argument_given_twice():
-    compiled, _ = compile_noted(lambda x, y: torch.relu(x) * y)
+    compiled, _ = compile_collecting(lambda x, y: torch.relu(x) * y)
     x = torch.randn(3)
     with torch.no_grad():
         torch.testing.assert_close(compiled(x, x), torch.relu(x) * x)
@@ -111,16 +111,16 @@ def test_an_argument_given_twice():
 
 def test_weights_that_require_grad_give_results_that_do_not():
     model = torch.nn.Linear(3, 2)
-    compiled, made = compile_noted(model)
+    compiled, made = compile_collecting(model)
     with torch.no_grad():
         got = compiled(torch.ones(1, 3))
         torch.testing.assert_close(got, model(torch.ones(1, 3)))
     assert not got.requires_grad
-    assert is_direct(made[0])
+    assert skips_the_wrapper(made[0])
 
 
 def test_results_survive_the_next_call():
-    compiled, _ = compile_noted(added)
+    compiled, _ = compile_collecting(added)
     with torch.no_grad():
         first = compiled(torch.ones(4))
         kept = first.clone()
@@ -132,13 +132,13 @@ def test_metadata_that_is_not_known_keeps_the_wrapper():
     class Unknown:
         num_mutated_inp_runtime_indices = 0
 
-    compiled, made = compile_noted(added)
+    compiled, made = compile_collecting(added)
     with torch.no_grad():
         compiled(torch.ones(2))
     (inner,) = (cell.cell_contents for cell in made[0].__closure__)
-    assert skip_aot_wrapper.direct_call(added, [(inner, Unknown())], [torch.ones(2)]) is added
-    assert skip_aot_wrapper.direct_call(added, [(inner, None)], [torch.ones(2)]) is added
-    assert skip_aot_wrapper.direct_call(added, [], [torch.ones(2)]) is added
+    assert skip_aot_wrapper.without_wrapper(added, [(inner, Unknown())], [torch.ones(2)]) is added
+    assert skip_aot_wrapper.without_wrapper(added, [(inner, None)], [torch.ones(2)]) is added
+    assert skip_aot_wrapper.without_wrapper(added, [], [torch.ones(2)]) is added
 
 
 def test_a_first_call_with_fake_tensors_keeps_the_wrapper():
@@ -156,4 +156,4 @@ def test_a_first_call_with_fake_tensors_keeps_the_wrapper():
 
     with torch.no_grad():
         torch.compile(added, backend=backend)(torch.ones(2))
-    assert not is_direct(made[0])
+    assert not skips_the_wrapper(made[0])

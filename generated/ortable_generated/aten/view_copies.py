@@ -1,4 +1,4 @@
-# Generated from specs/aten/copies.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+# Generated from specs/aten/view_copies.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -1,9 +1,9 @@
-# Generated from specs/aten/sequences.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+# Generated from specs/aten/ranges.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.lowerings.creation import spaced, spacing_dtype
+from ortable.lowerings.creation import linspace, linspace_dtype
 from ortable.prelude.facts import dim_of, dtype_of
 from ortable.prelude.metadata import given_shape
 from ortable.prelude.pointwise import arange_of
@@ -18,45 +18,45 @@ if TYPE_CHECKING:
 
 def aten_linspace_Scalar_Tensor(graph: Graph, res: Res, start: Scalar, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return spaced(graph, start, end, steps, dtype_of(graph, res))
+    return linspace(graph, start, end, steps, dtype_of(graph, res))
 
 
 def aten_linspace_Tensor_Scalar(graph: Graph, res: Res, start: Result, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return spaced(graph, start, end, steps, dtype_of(graph, res))
+    return linspace(graph, start, end, steps, dtype_of(graph, res))
 
 
 def aten_linspace_Tensor_Tensor(graph: Graph, res: Res, start: Result, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return spaced(graph, start, end, steps, dtype_of(graph, res))
+    return linspace(graph, start, end, steps, dtype_of(graph, res))
 
 
 def aten_logspace(graph: Graph, res: Res, start: Scalar, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    wide = spacing_dtype(dtype_of(graph, res))
+    compute_dtype = linspace_dtype(dtype_of(graph, res))
     low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
-    return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, low, high, steps, wide)]), dtype_of(graph, res))
+    return cast(graph, graph.make_node('Pow', [const(graph, base, compute_dtype), linspace(graph, low, high, steps, compute_dtype)]), dtype_of(graph, res))
 
 
 def aten_logspace_Scalar_Tensor(graph: Graph, res: Res, start: Scalar, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    wide = spacing_dtype(dtype_of(graph, res))
+    compute_dtype = linspace_dtype(dtype_of(graph, res))
     low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
-    return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, low, high, steps, wide)]), dtype_of(graph, res))
+    return cast(graph, graph.make_node('Pow', [const(graph, base, compute_dtype), linspace(graph, low, high, steps, compute_dtype)]), dtype_of(graph, res))
 
 
 def aten_logspace_Tensor_Scalar(graph: Graph, res: Res, start: Result, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    wide = spacing_dtype(dtype_of(graph, res))
+    compute_dtype = linspace_dtype(dtype_of(graph, res))
     low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
-    return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, low, high, steps, wide)]), dtype_of(graph, res))
+    return cast(graph, graph.make_node('Pow', [const(graph, base, compute_dtype), linspace(graph, low, high, steps, compute_dtype)]), dtype_of(graph, res))
 
 
 def aten_logspace_Tensor_Tensor(graph: Graph, res: Res, start: Result, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    wide = spacing_dtype(dtype_of(graph, res))
+    compute_dtype = linspace_dtype(dtype_of(graph, res))
     low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
-    return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, low, high, steps, wide)]), dtype_of(graph, res))
+    return cast(graph, graph.make_node('Pow', [const(graph, base, compute_dtype), linspace(graph, low, high, steps, compute_dtype)]), dtype_of(graph, res))
 
 
 def aten_range(graph: Graph, res: Res, start: Scalar, end: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:

@@ -1,5 +1,7 @@
-"""Weights that somebody writes without a trace, known by who owns them: PEFT merges adapters into
-the weights of the layers that it wraps, and swaps adapters, with `weight.data`."""
+"""Weights that somebody writes without a trace, known by who owns them: PEFT merges adapters
+into the weights of the layers that it wraps, and swaps adapters, with `weight.data`. In come the
+graph of dynamo and those of AOTAutograd, out come marks on arguments; called by `aot.entry`,
+read by `compile` and by the key of a graph."""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-__all__ = ["is_marked", "mark", "written_without_trace"]
+__all__ = ["find_untracked_writes", "has_untracked_writes", "mark_untracked_writes"]
 
-_MARK = "ortable_written"
+_MARK = "ortable_untracked_writes"
 _WRAPPED = "._modules['base_layer']"  # what every layer of PEFT calls the layer inside
 
 
-def written_without_trace(graph_module: GraphModule) -> frozenset[int]:
+def find_untracked_writes(graph_module: GraphModule) -> frozenset[int]:
     """Positions of the arguments of a graph of dynamo that are weights of such layers, their
     adapters included; none where nobody has imported PEFT, whatever their layers are called."""
     if "peft" not in sys.modules:
@@ -25,14 +27,14 @@ def written_without_trace(graph_module: GraphModule) -> frozenset[int]:
     return frozenset(i for i, name in enumerate(names) if owners and name.startswith(owners))
 
 
-def mark(graph_module: GraphModule, positions: frozenset[int]) -> None:
+def mark_untracked_writes(graph_module: GraphModule, positions: frozenset[int]) -> None:
     """Marks the arguments of a graph of AOTAutograd that are those of dynamo's graph."""
     for node in graph_module.graph.nodes if positions else ():
         if node.op == "placeholder" and getattr(node.meta.get("desc"), "idx", None) in positions:
             node.meta[_MARK] = True
 
 
-def is_marked(node: Node) -> bool:
+def has_untracked_writes(node: Node) -> bool:
     """Whether an argument is such a weight."""
     return _MARK in node.meta
 

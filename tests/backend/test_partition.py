@@ -50,7 +50,7 @@ def test_values_and_strides_around_torch_nodes(in_torch, run_both, dynamic):
     assert {record["kind"] for record in storage["instance"]} == {"inference"}
 
 
-def test_parts_of_a_graph_do_not_spin(in_torch, backends):
+def test_partitions_of_a_graph_do_not_spin(in_torch, backends):
     in_torch("aten::sin")
     key = "session.intra_op.allow_spinning"
     with torch.no_grad():
@@ -58,10 +58,10 @@ def test_parts_of_a_graph_do_not_spin(in_torch, backends):
         compiled(torch.rand(3, 3))
         assert len(backends) == 2
         for each in backends:
-            assert each.compiled.part
+            assert each.compiled.is_partition
             assert each.session.get_session_options().get_session_config_entry(key) == "0"
         torch.compile(lambda x: torch.cos(x @ x) @ x, backend="ortable")(torch.rand(3, 3))
-    assert not backends[2].compiled.part
+    assert not backends[2].compiled.is_partition
     options = backends[2].session.get_session_options()
     assert options.get_session_config_entry("session.force_spinning_stop") == "1"
 
@@ -127,7 +127,7 @@ def test_aliases_of_arguments_and_results(in_torch):
     assert torch.equal(kept, y)
 
 
-def test_symbols_that_only_an_outer_argument_has(in_torch, run_both):
+def test_symbols_that_only_an_argument_of_the_whole_graph_has(in_torch, run_both):
     in_torch("aten::sin")
 
     def fn(x):
@@ -139,7 +139,7 @@ def test_symbols_that_only_an_outer_argument_has(in_torch, run_both):
         run_both(fn, torch.rand(shape), dynamic=True)
 
 
-def test_symbols_of_an_argument_of_which_only_a_view_leaves_the_region(in_torch, run_both):
+def test_symbols_of_an_argument_of_which_only_a_view_leaves_the_partition(in_torch, run_both):
     in_torch("aten::sin")
 
     def fn(x, weight):
@@ -199,7 +199,7 @@ def test_weights_are_seen_when_they_change(in_torch):
         torch.testing.assert_close(fast(x), fn(x))
 
 
-def test_threads_share_a_mixed_graph(in_torch):
+def test_threads_share_a_partitioned_graph(in_torch):
     in_torch("aten::sin")
 
     def fn(x):
@@ -231,6 +231,6 @@ def test_what_runs_in_torch_is_printed(in_torch, capsys):
             torch.rand(3, 3)
         )
     text = capsys.readouterr().out
-    assert "inference in 2 regions" in text
-    assert "torch: aten::sin, 1 call at test_regions.py:" in text
+    assert "inference in 2 partitions" in text
+    assert "torch: aten::sin, 1 call at test_partition.py:" in text
     assert "a test places it there" in text

@@ -1,4 +1,4 @@
-"""What the table places in torch in training graphs, and the small regions that join it."""
+"""What the table places in torch in training graphs, and the small partitions that join it."""
 
 from __future__ import annotations
 

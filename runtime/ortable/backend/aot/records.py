@@ -1,0 +1,156 @@
+"""What is told of a compiled graph: a record in a dict of the caller, files, lines on the
+screen. In come a CompiledGraph and what runs it; called by `build` once a graph. Calls of the
+compiled graph never touch any of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto, printer
+from torch.fx import GraphModule
+
+from ortable.backend.partition.placement import Placement
+from ortable.backend.roles import CompiledGraph, InputRole, Mutation, OutputRole, OutputRoleKind
+
+__all__ = ["CompileRecord", "dump_model", "print_report", "record_of", "record_of_torch", "store"]
+
+_numbers = itertools.count()
+_NOT_FROZEN = "not run by ONNX Runtime"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CompileRecord(Mapping[str, Any]):
+    """One compiled graph, or one partition of a graph that runs partly in torch.
+
+    `record.onnx` and `record["onnx"]` are the same.  `onnx` is the model, None where torch runs all
+    of it; `graph_module` None where nothing was traced; `frozen` are the names of the inputs that
+    become constants, or why none does; `placement` says what ran where; `rewrites` how often each
+    rule fired, `refused` why rules did not; `cache` where the conversion was found; `timings` are
+    seconds a phase.
+    """
+
+    kind: str
+    onnx: ModelProto | None
+    providers: list[str]
+    graph_module: GraphModule | None
+    inputs: list[InputRole]
+    outputs: list[OutputRole]
+    mutations: list[Mutation]
+    frozen: tuple[str, ...] | str
+    timings: dict[str, float]
+    rewrites: dict[str, int]
+    refused: dict[str, dict[str, int]]
+    cache: str
+    placement: list[Placement]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in _FIELDS:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_FIELDS)
+
+    def __len__(self) -> int:
+        return len(_FIELDS)
+
+    def __repr__(self) -> str:
+        nodes = "all in torch" if self.onnx is None else f"{len(self.onnx.graph.node)} ONNX nodes"
+        sizes = f"{len(self.inputs)} inputs, {len(self.outputs)} outputs"
+        return f"CompileRecord({self.kind}: {nodes}, {sizes}, cache={self.cache!r})"
+
+
+_FIELDS = tuple(field.name for field in fields(CompileRecord))
+
+
+def record_of(
+    compiled: CompiledGraph,
+    graph_module: GraphModule | None,
+    callable_graph: Any,
+    providers: Sequence[str],
+    placement: list[Placement],
+) -> CompileRecord:
+    """The record of a converted graph.
+
+    :param callable_graph: what runs it: it may tell its session, and which weights are constants
+    :param providers: the names of those asked for, told where there is no session
+    """
+    model = ModelProto()
+    model.CopyFrom(compiled.model)  # the caller's own: conversions are shared
+    session = getattr(callable_graph, "session", None)
+    return CompileRecord(
+        kind=compiled.kind,
+        onnx=model,
+        providers=list(providers) if session is None else session.get_providers(),
+        graph_module=graph_module,
+        inputs=list(compiled.inputs),
+        outputs=list(compiled.outputs[: compiled.n_results]),
+        mutations=list(compiled.mutations),
+        frozen=getattr(callable_graph, "frozen", _NOT_FROZEN),
+        timings=dict(compiled.timings),
+        rewrites=dict(compiled.rewrites),
+        refused={rule: dict(reasons) for rule, reasons in compiled.refused.items()},
+        cache=compiled.cache,
+        placement=placement,
+    )
+
+
+def record_of_torch(
+    kind: str, graph_module: GraphModule | None, placement: list[Placement]
+) -> CompileRecord:
+    """The record of a graph that torch runs whole."""
+    return CompileRecord(
+        kind=kind,
+        onnx=None,
+        providers=[],
+        graph_module=graph_module,
+        inputs=[],
+        outputs=[],
+        mutations=[],
+        frozen=_NOT_FROZEN,
+        timings={},
+        rewrites={},
+        refused={},
+        cache="disk" if graph_module is None else "miss",
+        placement=placement,
+    )
+
+
+def store(storage: MutableMapping[str, Any] | None, record: CompileRecord) -> None:
+    """Appends `record` to `storage["instance"]`; nothing when `storage` is None."""
+    if storage is not None:
+        storage.setdefault("instance", []).append(record)
+
+
+def dump_model(prefix: str | None, model: ModelProto, graph_text: str) -> Path | None:
+    """Writes `<prefix>_<n>.onnx` and `<prefix>_<n>.txt` (the FX graph, then the ONNX graph).
+
+    `n` counts the models dumped by this process.  The folder is created.  Returns the path of the
+    model, None when there is no prefix.
+    """
+    if prefix is None:
+        return None
+    number = next(_numbers)
+    path = Path(f"{prefix}_{number}.onnx")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(model.SerializeToString())
+    path.with_suffix(".txt").write_text(f"{graph_text}\n\n{printer.to_text(model)}\n")
+    return path
+
+
+def print_report(compiled: CompiledGraph, verbose: int, graph_text: str) -> None:
+    """One line of a graph; from `verbose` 2 on the FX and the ONNX graph as well."""
+    seconds = ", ".join(f"{name} {value:.4f} s" for name, value in compiled.timings.items())
+    bypassed = sum(r.kind is not OutputRoleKind.TENSOR for r in compiled.outputs)
+    print(
+        f"[ortable] {compiled.kind}: {len(compiled.model.graph.node)} ONNX nodes, "
+        f"{len(compiled.inputs)} inputs, {compiled.n_results} outputs ({bypassed} not computed by "
+        f"ONNX Runtime), {seconds}"
+    )
+    if verbose > 1:
+        print(graph_text)
+        print(printer.to_text(compiled.model))

@@ -1,0 +1,70 @@
+"""A graph of AOTAutograd, analysed once: which kind it is, its arguments, where it runs.
+In comes a GraphModule whose nodes carry `meta["val"]`; `aot` makes an AotGraph of it, and every
+step from there to the model takes that. One whose sizes became known is analysed anew."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ortable.backend.sessions.providers import graph_device
+
+from .inputs import InputPlan
+
+__all__ = ["AotGraph"]
+
+_COPIES = (torch.ops.aten.copy_.default, torch.ops.aten.copy_)
+
+
+class AotGraph:
+    """A graph and what several steps read from it, each worked out when it is first asked for.
+
+    Passes that add nodes in place keep the arguments and the results, so that all of it stays true.
+    """
+
+    def __init__(self, module: GraphModule) -> None:
+        self.module = module
+
+    def __repr__(self) -> str:
+        return f"AotGraph({self.kind}, {len(self.module.graph.nodes)} nodes)"
+
+    @cached_property
+    def kind(self) -> str:
+        """`forward`, `backward` or `inference`, from what AOTAutograd says of arguments and
+        results."""
+        results = self.output.meta.get("desc") or []
+        placeholders = self.module.graph.find_nodes(op="placeholder")
+        described = [type(node.meta.get("desc")).__name__ for node in placeholders]
+        if "TangentAOTInput" in described:
+            return "backward"
+        names = [type(d).__name__ for d in results] if isinstance(results, list | tuple) else []
+        if "GradAOTOutput" in names:
+            return "backward"
+        if any(node.name.startswith("primals_") for node in placeholders):
+            return "forward"
+        return "forward" if "SavedForBackwardsAOTOutput" in names else "inference"
+
+    @cached_property
+    def inputs(self) -> InputPlan:
+        """The arguments, and where the values of symbols are found among them."""
+        return InputPlan(self.module)
+
+    @cached_property
+    def device(self) -> str:
+        """Where the graph runs: `cpu`, or the accelerator of its tensors, `cuda:0`."""
+        return graph_device(self.module)
+
+    @property
+    def output(self) -> Node:
+        """The node that has the results."""
+        return self.module.graph.output_node()
+
+    def is_mutation(self, node: Node) -> bool:
+        """Whether a node writes a result into an argument at the end."""
+        return (
+            node.op == "call_function"
+            and node.target in _COPIES
+            and node.args[0] in self.inputs.position
+        )

@@ -1,0 +1,112 @@
+"""A session on an accelerator, which shares memory and streams with torch. In come resolved
+providers, a device and a session, out comes what runs the session there; called by `execute` when
+it makes a session. On the CPU nothing here runs at call time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ortable.backend.roles import CompiledGraph
+
+from .providers import SERVES, check_providers
+
+__all__ = ["DeviceRun", "run_ahead", "session_providers"]
+
+
+def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any], Any]:
+    """The providers of a new session, told on which stream of `device` to run, and that stream of
+    torch's; None for a graph of the CPU.
+
+    It is torch's current one.  The default stream cannot be handed over: ONNX Runtime takes its
+    handle, 0, for none given.  One of torch's pool stands for it, the same for all sessions.
+    `user_compute_stream` in the user's options is kept.
+
+    :raises ProviderError: a provider is missing
+    """
+    check_providers(providers)
+    if device == "cpu":
+        return list(providers), None
+    stream = None
+    result: list[Any] = []
+    for given in providers:
+        name, settings = (given, {}) if isinstance(given, str) else given
+        if name in SERVES["cuda"]:
+            stream = stream or _home_stream(settings, device)
+            settings = {**settings, "user_compute_stream": str(stream.cuda_stream)}
+        result.append((name, dict(settings)) if settings else name)
+    return result, stream
+
+
+def _home_stream(settings: Mapping[str, Any], device: str) -> Any:
+    given = int(settings.get("user_compute_stream", 0))
+    if given:
+        return torch.cuda.ExternalStream(given, device=device)
+    current = torch.cuda.current_stream(device)
+    return current if current.cuda_stream else _own_stream(device)
+
+
+@functools.cache
+def _own_stream(device: str) -> Any:
+    return torch.cuda.Stream(device)
+
+
+def run_ahead(compiled: CompiledGraph, run_options: Any) -> None:
+    """Lets the host go on while the device runs, where it reads no result itself, and owns no
+    memory that is still being read."""
+    fed = [role.device for role in compiled.inputs if role.is_tensor and role.name in compiled.fed]
+    if "cpu" not in (*fed, *(fetch.device for fetch in compiled.fetches)):
+        run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+
+
+class DeviceRun:
+    """Runs a session on its stream, in order with the streams of torch that call it.
+
+    Results are where the graph promises them.  The session waits for the stream that calls, which
+    has written the arguments, and for every stream that called before: those may still read results
+    whose memory ONNX Runtime has got back, and it reuses memory in the order of its own stream.
+    The stream that calls waits for the session.  Where it is the session's own, nothing waits.
+    """
+
+    def __init__(self, session: Any, stream: Any, devices: Sequence[str]) -> None:
+        from onnxruntime.capi import _pybind_state as capi
+
+        self.capi = capi
+        self.session = session
+        self.stream = stream
+        self.devices = [_ort_device(device) for device in devices]
+        self._callers: dict[int, Any] = {}  # streams other than the session's own, by handle
+
+    def __call__(self, feeds: Mapping[str, Any], names: Sequence[str], run_options: Any) -> Any:
+        current = torch.cuda.current_stream(self.stream.device)
+        own = current.cuda_stream == self.stream.cuda_stream
+        if not own:
+            self._callers.setdefault(current.cuda_stream, current)
+        for caller in list(self._callers.values()):
+            self.stream.wait_stream(caller)
+        fetched = self._run(feeds, names, run_options)
+        if not own:
+            current.wait_stream(self.stream)
+        return fetched
+
+    def _run(self, feeds: Mapping[str, Any], names: Sequence[str], run_options: Any) -> Any:
+        values = self.capi.OrtValueVector()
+        values.reserve(len(feeds))
+        for value in feeds.values():
+            values.push_back(value)
+        fetched = self.capi.OrtValueVector()
+        self.session._sess.run_with_ortvaluevector(
+            run_options, list(feeds), values, names, fetched, self.devices
+        )
+        return fetched
+
+
+def _ort_device(device: str) -> Any:
+    """ONNX Runtime's name of a device."""
+    from onnxruntime.capi.onnxruntime_inference_collection import OrtDevice
+
+    kind, _, index = device.partition(":")
+    return OrtDevice.make(kind, int(index or 0))._get_c_device()
