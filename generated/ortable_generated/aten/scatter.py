@@ -9,11 +9,11 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.histogram import frequencies
 from ortable.lowerings.padding import full_pads
 from ortable.lowerings.scatter import clamped_bound, expanded_index, put_diagonal, scatter_reduce, stretch_end
-from ortable.lowerings.shapes import common_sizes, wrapped_index
+from ortable.lowerings.shapes import common_sizes
 from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_bool, rank_of, shape_of
 from ortable.prelude.indexing import marked_indices, scatter_elements, scatter_slices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
-from ortable.prelude.shapes import along_axis, as_flat, expanded, iota, moved_axes, sliced, zeros_of
+from ortable.prelude.shapes import along_axis, as_flat, expanded, iota, moved_axes, sliced, wrapped_index, zeros_of
 from ortable.prelude.values import as_scalar, as_vec, at_least_1d, cast, const, permuted, reshape_to, unsqueezed, with_rank_of
 
 if TYPE_CHECKING:
