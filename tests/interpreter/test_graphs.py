@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from ortable import dims
 from ortable.builder import GraphBuilder
 from ortable.errors import ConversionError, FunctionNotFoundError
 from ortable.interpreter import DynamoInterpreter
+from ortable.interpreter.mutation.elidable import elidable_mutations
 
 from .helpers import Function, export, interpret, run
 from .small_tables import TABLES
@@ -288,3 +290,23 @@ def test_torch_chooses_the_overload_of_an_operator_without_one() -> None:
     graph.output(graph.call_function(torch.ops.aten.add, (x, x)))
     interpreter = interpret(torch.fx.GraphModule({}, graph))
     assert run(interpreter, torch.full((2,), 3.0))[0].tolist() == [6, 6]
+
+
+def test_writes_are_judged_once_for_each_graph(monkeypatch) -> None:
+    """Looking for missing converters, for writes, and converting ask the same answer."""
+    seen: list[Any] = []
+
+    def judged(graph_module: Any, has_converter: Any) -> Any:
+        seen.append(graph_module)
+        return elidable_mutations(graph_module, has_converter)
+
+    monkeypatch.setattr("ortable.interpreter.interpreter.elidable_mutations", judged)
+    monkeypatch.setattr("ortable.interpreter.mutation.visible_writes.elidable_mutations", judged)
+
+    class Branches(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.sum() > 0, lambda x: (x + 1).relu_(), torch.cos, (x,))
+
+    program = torch.export.export(Branches(), (torch.rand(2),))
+    DynamoInterpreter(GraphBuilder(18), module=program.graph_module).run(program.graph_module)
+    assert len(seen) == len(set(map(id, seen))) == 3

@@ -8,12 +8,13 @@ import builtins
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch.fx import Node
 
 from ortable.ir import Graph
+from ortable.ir.context import Converter
 from ortable.prelude.complex_value import ComplexValue
 
 from .. import dims, dtypes
@@ -203,7 +204,17 @@ def known_size(graph: Graph, name: str, args: Sequence[Any]) -> Any:
     return shape[args[1]] if len(args) > 1 and name == "size" else shape
 
 
-def find_converter(tables: ConverterTables, name: str, target: Any, dispatcher: Any) -> Any:
+class Dispatcher(Protocol):
+    """Chooses converters in the place of the tables."""
+
+    def find(self, name: str, target: Any, native: Converter | None) -> Converter | None:
+        """The converter of overload ``name``; ``native`` is the tables'. None: there is none."""
+        ...
+
+
+def find_converter(
+    tables: ConverterTables, name: str, target: Any, dispatcher: Dispatcher | None
+) -> Converter | None:
     """The converter of an overload or of a higher-order operator: a dispatcher, if given, sees the
     generated one and may return another."""
     native = tables.converters.get(name) or tables.hops.get(name)

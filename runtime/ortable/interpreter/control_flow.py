@@ -115,8 +115,7 @@ def bind(graph_module: GraphModule, operands: Sequence[Any], values: dict[Node, 
 
 def result_of(graph_module: GraphModule, values: dict[Node, Any]) -> Any:
     """What a graph converted in place returns, with nodes replaced by what they became."""
-    (output,) = [node for node in graph_module.graph.nodes if node.op == "output"]
-    returned = output.args[0]
+    returned = graph_module.graph.output_node().args[0]
     if isinstance(returned, Node):
         return values[returned]
     return [values[leaf] if isinstance(leaf, Node) else leaf for leaf in flatten_output(returned)]
@@ -124,5 +123,4 @@ def result_of(graph_module: GraphModule, values: dict[Node, Any]) -> Any:
 
 def count_outputs(graph_module: GraphModule) -> int:
     """Number of entries of the flattened output of a graph."""
-    (output,) = [node for node in graph_module.graph.nodes if node.op == "output"]
-    return sum(1 for _ in flatten_output(output.args[0]))
+    return sum(1 for _ in flatten_output(graph_module.graph.output_node().args[0]))

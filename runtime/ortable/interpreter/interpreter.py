@@ -77,7 +77,7 @@ class DynamoInterpreter:
         self,
         builder: Graph,
         retriever: Retriever | None = None,
-        dispatcher: Any = None,
+        dispatcher: calls.Dispatcher | None = None,
         *,
         module: torch.nn.Module | None = None,
         tables: ConverterTables | None = None,

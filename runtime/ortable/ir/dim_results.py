@@ -101,6 +101,25 @@ class DimResults:
             return self.outer.find_linear(name)
         return found
 
+    def can_compute(self, dim: Any, any_symbol: bool = False) -> bool:
+        """Whether nodes can compute a dimension of sizes that can be read here: no part of it is a
+        function without an ONNX form. ``any_symbol``: a symbol is taken to be readable, though its
+        result may come later."""
+        if not isinstance(dim, SymDim) or self.find_source(str(dim)) is not None:
+            return True
+        for _, atoms in dims.parts(dim):
+            for atom in atoms:
+                if self.find_source(str(atom.dim)) is not None:
+                    continue
+                if atom.kind == "opaque":
+                    return False
+                if atom.kind == "symbol":
+                    if not any_symbol and self.find_linear(str(atom.dim)) is None:
+                        return False
+                elif not all(self.can_compute(arg, any_symbol) for arg in atom.args):
+                    return False
+        return True
+
     def describe(self) -> dict[str, str]:
         """Sources as text."""
         return {

@@ -1,5 +1,6 @@
-"""The program of whatever to_onnx is given. Modules go through torch.export; exported programs and
-graphs of ATen operators are taken as they are."""
+"""The program of whatever to_onnx is given. Modules go through torch.export; exported programs
+and graphs of ATen operators are taken as they are. In comes the request, out goes a `Program`.
+Called by to_onnx.py."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def _from_graph(request: Request) -> Program:
     graph_module, dynamic_shapes = request.model, request.dynamic_shapes
     args, kwargs = request.args, request.kwargs
     nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
-    output = next(node for node in graph_module.graph.nodes if node.op == "output")
+    output = graph_module.graph.output_node()
     program = Program(graph_module, user_inputs=nodes)
     for leaf in flatten_output(output.args[0]):
         value = results.node_value(leaf) if isinstance(leaf, Node) else leaf

@@ -1,4 +1,5 @@
-"""The ONNX outputs: their names, their order, and the names of their dimensions."""
+"""The ONNX outputs: their names, their order, and the names of their dimensions. In come the
+program and the caller's names, out go names and an order. Called by to_onnx.py and exported.py."""
 
 from __future__ import annotations
 
@@ -210,7 +211,7 @@ def _asked_outputs(
 ) -> Iterator[tuple[str, torch.Tensor, Any]]:
     """(ONNX output, its value in torch, what was asked) for each output of the user that something
     was asked for."""
-    node = next(node for node in program.graph_module.graph.nodes if node.op == "output")
+    node = program.graph_module.graph.output_node()
     leaves = list(flatten_output(node.args[0]))
     users = [
         (leaf, output)

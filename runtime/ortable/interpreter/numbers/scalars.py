@@ -159,17 +159,3 @@ def _kind(value: Any) -> int:
     if isinstance(value, torch.SymFloat):
         return dtypes.float64
     return dtypes.boolean if isinstance(value, torch.SymBool) else dtypes.int64
-
-
-def is_readable(graph: Graph, dim: Any) -> bool:
-    """Whether the graph can compute a dimension: no part is a function without ONNX form."""
-    if not isinstance(dim, dims.SymDim) or graph.dim_results.find_source(str(dim)) is not None:
-        return True
-    for _, atoms in dims.parts(dim):
-        for atom in atoms:
-            known = graph.dim_results.find_source(str(atom.dim)) is not None
-            if atom.kind == "opaque" and not known:
-                return False
-            if not known and not all(is_readable(graph, arg) for arg in atom.args):
-                return False
-    return True
