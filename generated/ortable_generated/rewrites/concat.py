@@ -8,7 +8,7 @@ from ortable.passes.rewrite.words.common import known_rank
 from ortable.passes.rewrite.words.pieces import flat_parts, joined, joined_pieces
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -28,7 +28,7 @@ def match_concat_concat(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (axis, parts))
 
 
-def make_concat_concat(graph: Graph, res: Res, axis: Any, parts: Any) -> Any:
+def make_concat_concat(graph: Graph, res: ResultSpec, axis: Any, parts: Any) -> Any:
     return graph.make_node('Concat', [*parts], res.outputs, axis=axis)
 
 
@@ -46,7 +46,7 @@ def match_concat_of_pieces(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (axis, parts))
 
 
-def make_concat_of_pieces(graph: Graph, res: Res, axis: Any, parts: Any) -> Any:
+def make_concat_of_pieces(graph: Graph, res: ResultSpec, axis: Any, parts: Any) -> Any:
     return joined(graph, parts, axis)
 
 
@@ -62,7 +62,7 @@ def match_concat_one(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_concat_one(graph: Graph, res: Res, x: Result) -> Any:
+def make_concat_one(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 

@@ -8,7 +8,7 @@ from ortable.passes.rewrite.words.common import same_shape
 from ortable.passes.rewrite.words.sizes import broadcasts_to, inputs_with, node_again, node_of, stretches_to
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -248,7 +248,7 @@ def match_expand_before_arithmetic_12(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_expand_before_arithmetic(graph: Graph, res: Res, inputs: Any, node: Any) -> Any:
+def make_expand_before_arithmetic(graph: Graph, res: ResultSpec, inputs: Any, node: Any) -> Any:
     return node_again(graph, node, inputs)
 
 
@@ -519,7 +519,7 @@ def match_expand_before_choice_14(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
-def make_expand_before_choice(graph: Graph, res: Res, inputs: Any, node: Any) -> Any:
+def make_expand_before_choice(graph: Graph, res: ResultSpec, inputs: Any, node: Any) -> Any:
     return node_again(graph, node, inputs)
 
 
@@ -540,7 +540,7 @@ def match_expand_expand(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, shape))
 
 
-def make_expand_expand(graph: Graph, res: Res, x: Result, shape: Result) -> Any:
+def make_expand_expand(graph: Graph, res: ResultSpec, x: Result, shape: Result) -> Any:
     return graph.make_node('Expand', [x, shape], res.outputs)
 
 
@@ -557,7 +557,7 @@ def match_expand_same(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_expand_same(graph: Graph, res: Res, x: Result) -> Any:
+def make_expand_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -574,7 +574,7 @@ def match_tile_same(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_tile_same(graph: Graph, res: Res, x: Result) -> Any:
+def make_tile_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 

@@ -11,7 +11,7 @@ from ortable.prelude.facts import dim_of, shape_of, static
 from ortable.prelude.values import reshape_to
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -154,7 +154,7 @@ def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (query, turned, value, scale, count))
 
 
-def make_ort_attention(graph: Graph, res: Res, query: Result, turned: Result, value: Result, scale: Any, count: Any) -> Any:
+def make_ort_attention(graph: Graph, res: ResultSpec, query: Result, turned: Result, value: Result, scale: Any, count: Any) -> Any:
     q, k, v = (joined_rows(graph, query), turned_rows(graph, turned), joined_rows(graph, value))
     rows = graph.make_node('Attention', [q, k, v], q_num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
@@ -959,7 +959,7 @@ def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_ort_attention_causal(graph: Graph, res: Res, query: Result, turned: Result, value: Result, scale: Any, count: Any) -> Any:
+def make_ort_attention_causal(graph: Graph, res: ResultSpec, query: Result, turned: Result, value: Result, scale: Any, count: Any) -> Any:
     q, k, v = (joined_rows(graph, query), turned_rows(graph, turned), joined_rows(graph, value))
     last, total = (last_places(graph, query), total_length(graph, query))
     rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last, total], domain='com.microsoft', num_heads=count, kv_num_heads=count, scale=scale)
@@ -1325,7 +1325,7 @@ def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, turned, mask, value, scale, count))
 
 
-def make_ort_attention_masked(graph: Graph, res: Res, query: Result, turned: Result, mask: Result, value: Result, scale: Any, count: Any) -> Any:
+def make_ort_attention_masked(graph: Graph, res: ResultSpec, query: Result, turned: Result, mask: Result, value: Result, scale: Any, count: Any) -> Any:
     q, k, v = (joined_rows(graph, query), turned_rows(graph, turned), joined_rows(graph, value))
     given = whole_mask(graph, mask, query, turned)
     rows = graph.make_node('Attention', [q, k, v, given], q_num_heads=count, kv_num_heads=count, scale=scale)
@@ -1701,7 +1701,7 @@ def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_ort_attention_with_bias(graph: Graph, res: Res, query: Result, turned: Result, bias: Result, value: Result, scale: Any, count: Any) -> Any:
+def make_ort_attention_with_bias(graph: Graph, res: ResultSpec, query: Result, turned: Result, bias: Result, value: Result, scale: Any, count: Any) -> Any:
     q, k, v = (joined_rows(graph, query), turned_rows(graph, turned), joined_rows(graph, value))
     given = whole_mask(graph, bias, query, turned)
     rows = graph.make_node('Attention', [q, k, v, given], q_num_heads=count, kv_num_heads=count, scale=scale)

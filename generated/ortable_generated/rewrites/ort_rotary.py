@@ -13,7 +13,7 @@ from ortable.prelude.facts import dim_of, shape_of, static
 from ortable.prelude.values import consts, reshape_to
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -1204,7 +1204,7 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
     return None
 
 
-def make_ort_attention_causal_rotary(graph: Graph, res: Res, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
+def make_ort_attention_causal_rotary(graph: Graph, res: ResultSpec, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
     q, k, v = (joined_rows(graph, asked), joined_rows(graph, stored), joined_rows(graph, heads_before_repeat(graph, value)))
     rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last_places(graph, asked), total_length(graph, asked), cache_of_all(graph, cos), cache_of_all(graph, sin)], domain='com.microsoft', num_heads=count, kv_num_heads=groups, scale=scale, do_rotary=1)
     return reshape_to(graph, rows, shape_of(graph, res))
@@ -2354,7 +2354,7 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
     return None
 
 
-def make_ort_attention_causal_rotary_places(graph: Graph, res: Res, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
+def make_ort_attention_causal_rotary_places(graph: Graph, res: ResultSpec, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
     q, k, v = (joined_rows(graph, asked), joined_rows(graph, stored), joined_rows(graph, heads_before_repeat(graph, value)))
     rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last_places(graph, asked), total_length(graph, asked), cos, sin], domain='com.microsoft', num_heads=count, kv_num_heads=groups, scale=scale, do_rotary=1)
     return reshape_to(graph, rows, shape_of(graph, res))
@@ -2424,7 +2424,7 @@ def match_ort_rotary_embedding(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_ort_rotary_embedding(graph: Graph, res: Res, x: Result, cos: Result, sin: Result) -> Any:
+def make_ort_rotary_embedding(graph: Graph, res: ResultSpec, x: Result, cos: Result, sin: Result) -> Any:
     return graph.make_node('RotaryEmbedding', [x, consts(graph, [0], int64), rotary_cache(graph, cos), rotary_cache(graph, sin)], res.outputs, domain='com.microsoft')
 
 

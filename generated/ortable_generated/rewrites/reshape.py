@@ -10,7 +10,7 @@ from ortable.passes.rewrite.words.sizes import node_again, node_of
 from ortable.prelude.facts import dim_of, is_constant, shape_of
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -38,7 +38,7 @@ def match_reshape_constant_target(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x, way))
 
 
-def make_reshape_constant_target(graph: Graph, res: Res, x: Result, way: Any) -> Any:
+def make_reshape_constant_target(graph: Graph, res: ResultSpec, x: Result, way: Any) -> Any:
     return viewed(graph, x, way)
 
 
@@ -78,7 +78,7 @@ def match_reshape_gemm_reshape(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2), (root.outputs[0],), (x, w, bias, way))
 
 
-def make_reshape_gemm_reshape(graph: Graph, res: Res, x: Result, w: Result, bias: Result, way: Any) -> Any:
+def make_reshape_gemm_reshape(graph: Graph, res: ResultSpec, x: Result, w: Result, bias: Result, way: Any) -> Any:
     return graph.make_node('Add', [graph.make_node('MatMul', [viewed(graph, x, way), w]), bias], res.outputs)
 
 
@@ -150,7 +150,7 @@ def match_reshape_given_target_4(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, target, zero))
 
 
-def make_reshape_given_target(graph: Graph, res: Res, x: Result, target: Result, zero: Any) -> Any:
+def make_reshape_given_target(graph: Graph, res: ResultSpec, x: Result, target: Result, zero: Any) -> Any:
     return graph.make_node('Reshape', [x, target], res.outputs, allowzero=zero)
 
 
@@ -442,7 +442,7 @@ def match_view_again_16(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, way))
 
 
-def make_view_again(graph: Graph, res: Res, x: Result, way: Any) -> Any:
+def make_view_again(graph: Graph, res: ResultSpec, x: Result, way: Any) -> Any:
     return viewed(graph, x, way)
 
 
@@ -498,7 +498,7 @@ def match_view_same_4(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_view_same(graph: Graph, res: Res, x: Result) -> Any:
+def make_view_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -870,7 +870,7 @@ def match_view_unary_view_16(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
 
 
-def make_view_unary_view(graph: Graph, res: Res, x: Result, way: Any, node: Any) -> Any:
+def make_view_unary_view(graph: Graph, res: ResultSpec, x: Result, way: Any, node: Any) -> Any:
     return viewed(graph, node_again(graph, node, [x]), way)
 
 
@@ -992,7 +992,7 @@ def match_views_side_by_side_4(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
 
 
-def make_views_side_by_side(graph: Graph, res: Res, x: Result, y: Result, way: Any, node: Any) -> Any:
+def make_views_side_by_side(graph: Graph, res: ResultSpec, x: Result, y: Result, way: Any, node: Any) -> Any:
     return viewed(graph, node_again(graph, node, [x, y]), way)
 
 

@@ -11,7 +11,7 @@ from ortable.prelude.facts import dtype_of, fits_attribute, is_bool, is_float
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -84,7 +84,7 @@ def match_cross_entropy_gradient(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_cross_entropy_gradient(graph: Graph, res: Res, places: Result, classes: Result, value: Result, x: Result, axis: Any) -> Any:
+def make_cross_entropy_gradient(graph: Graph, res: ResultSpec, places: Result, classes: Result, value: Result, x: Result, axis: Any) -> Any:
     kind = dtype_of(graph, places)
     none = const(graph, 0, kind)
     inside = graph.make_node('And', [graph.make_node('GreaterOrEqual', [places, none]), graph.make_node('Less', [places, const(graph, class_count(graph, classes), kind)])])
@@ -132,7 +132,7 @@ def match_dropout_gradient(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_dropout_gradient(graph: Graph, res: Res, mask: Result, g: Result, scale: Result) -> Any:
+def make_dropout_gradient(graph: Graph, res: ResultSpec, mask: Result, g: Result, scale: Result) -> Any:
     return graph.make_node('Mul', [g, graph.make_node('Where', [mask, scale, const(graph, 0, dtype_of(graph, g))])], res.outputs)
 
 
@@ -153,7 +153,7 @@ def match_expand_of_product(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_expand_of_product(graph: Graph, res: Res, x: Result, sizes: Result, c: Result) -> Any:
+def make_expand_of_product(graph: Graph, res: ResultSpec, x: Result, sizes: Result, c: Result) -> Any:
     return graph.make_node('Expand', [graph.make_node('Mul', [x, c]), sizes], res.outputs)
 
 
@@ -176,7 +176,7 @@ def match_expand_of_quotient(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, sizes, c))
 
 
-def make_expand_of_quotient(graph: Graph, res: Res, x: Result, sizes: Result, c: Result) -> Any:
+def make_expand_of_quotient(graph: Graph, res: ResultSpec, x: Result, sizes: Result, c: Result) -> Any:
     return graph.make_node('Expand', [graph.make_node('Div', [x, c]), sizes], res.outputs)
 
 
@@ -273,7 +273,7 @@ def match_factor_of_product_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_factor_of_product(graph: Graph, res: Res, a: Result, b: Result, sizes: Result | None, y: Result, zero: Any, factor: Any) -> Any:
+def make_factor_of_product(graph: Graph, res: ResultSpec, a: Result, b: Result, sizes: Result | None, y: Result, zero: Any, factor: Any) -> Any:
     found = graph.make_node('Gemm', [a, b], alpha=factor)
     whole = found if sizes is None else graph.make_node('Reshape', [found, sizes], allowzero=zero)
     return graph.make_node('Mul', [whole, y], res.outputs)
@@ -315,7 +315,7 @@ def match_factor_of_smaller(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_factor_of_smaller(graph: Graph, res: Res, x: Result, c: Result, small: Result) -> Any:
+def make_factor_of_smaller(graph: Graph, res: ResultSpec, x: Result, c: Result, small: Result) -> Any:
     return graph.make_node('Mul', [graph.make_node('Mul', [small, c]), x], res.outputs)
 
 
@@ -541,7 +541,7 @@ def match_gelu_tanh_gradient_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_gelu_tanh_gradient(graph: Graph, res: Res, x: Result, g: Result, t: Result, slope: Any, cubic: Any) -> Any:
+def make_gelu_tanh_gradient(graph: Graph, res: ResultSpec, x: Result, g: Result, t: Result, slope: Any, cubic: Any) -> Any:
     kind = dtype_of(graph, x)
     bend = graph.make_node('Add', [graph.make_node('Mul', [graph.make_node('Mul', [x, x]), const(graph, slope * cubic * 1.5, kind)]), const(graph, slope * 0.5, kind)])
     left = graph.make_node('Mul', [graph.make_node('Mul', [x, bend]), graph.make_node('Sub', [const(graph, 1.0, kind), graph.make_node('Mul', [t, t])])])
@@ -637,7 +637,7 @@ def match_reduce_squeeze_4(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (total,))
 
 
-def make_reduce_squeeze(graph: Graph, res: Res, total: Result) -> Any:
+def make_reduce_squeeze(graph: Graph, res: ResultSpec, total: Result) -> Any:
     return without_kept(graph, total)
 
 
@@ -688,7 +688,7 @@ def match_silu_gradient(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_silu_gradient(graph: Graph, res: Res, x: Result) -> Any:
+def make_silu_gradient(graph: Graph, res: ResultSpec, x: Result) -> Any:
     s = graph.make_node('Sigmoid', [x])
     y = graph.make_node('Mul', [x, s])
     return (graph.make_node('Add', [s, graph.make_node('Mul', [y, graph.make_node('Sub', [const(graph, 1.0, dtype_of(graph, x)), s])])]), y)
@@ -713,7 +713,7 @@ def match_sum_of_negated(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, axes, kept))
 
 
-def make_sum_of_negated(graph: Graph, res: Res, x: Result, axes: Result, kept: Any) -> Any:
+def make_sum_of_negated(graph: Graph, res: ResultSpec, x: Result, axes: Result, kept: Any) -> Any:
     return graph.make_node('Neg', [graph.make_node('ReduceSum', [x, axes], **kept)], res.outputs)
 
 
@@ -786,7 +786,7 @@ def match_sum_of_padded_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_sum_of_padded(graph: Graph, res: Res, first: Result, second: Result, y: Result | None, side: Any) -> Any:
+def make_sum_of_padded(graph: Graph, res: ResultSpec, first: Result, second: Result, y: Result | None, side: Any) -> Any:
     both = laid(graph, first, second, side)
     return both if y is None else graph.make_node('Add', [y, both], res.outputs)
 

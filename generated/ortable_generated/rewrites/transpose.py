@@ -9,7 +9,7 @@ from ortable.passes.rewrite.words.shape import chained, has_way, is_in_order, mo
 from ortable.passes.rewrite.words.sizes import node_again, node_of
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -40,7 +40,7 @@ def match_transpose_back(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x,))
 
 
-def make_transpose_back(graph: Graph, res: Res, x: Result) -> Any:
+def make_transpose_back(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -112,7 +112,7 @@ def match_transpose_of_ones_3(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, way))
 
 
-def make_transpose_of_ones(graph: Graph, res: Res, x: Result, way: Any) -> Any:
+def make_transpose_of_ones(graph: Graph, res: ResultSpec, x: Result, way: Any) -> Any:
     return viewed(graph, x, way)
 
 
@@ -132,7 +132,7 @@ def match_transpose_same(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_transpose_same(graph: Graph, res: Res, x: Result) -> Any:
+def make_transpose_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -155,7 +155,7 @@ def match_transpose_transpose(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, both))
 
 
-def make_transpose_transpose(graph: Graph, res: Res, x: Result, both: Any) -> Any:
+def make_transpose_transpose(graph: Graph, res: ResultSpec, x: Result, both: Any) -> Any:
     return graph.make_node('Transpose', [x], res.outputs, perm=both)
 
 
@@ -591,7 +591,7 @@ def match_transpose_unary_transpose_16(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
-def make_transpose_unary_transpose(graph: Graph, res: Res, x: Result, node: Any) -> Any:
+def make_transpose_unary_transpose(graph: Graph, res: ResultSpec, x: Result, node: Any) -> Any:
     return node_again(graph, node, [x])
 
 
