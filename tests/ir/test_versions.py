@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ortable.errors import BuilderError
-from ortable.export.request import options
+from ortable.export.request import arguments
 from ortable.ir import versions
 from ortablegen.language import entries
 from ortablegen.schemas import onnx as schemas
@@ -34,6 +34,6 @@ def test_the_range_and_the_targets_are_written_once():
 def test_defaults_are_in_the_range():
     supported = range(versions.OLDEST_OPSET, versions.newest_opset() + 1)
     for target in versions.TARGETS:
-        assert options.checked_opset(None, target) in supported
+        assert arguments.checked_opset(None, target) in supported
     with pytest.raises(BuilderError, match="cannot run in ONNX Runtime"):
         versions.check({"": versions.ORT_MAX_OPSET + 1}, "onnxruntime")

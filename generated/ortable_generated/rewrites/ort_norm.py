@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import float32
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import for_cpu, is_float32, number_of, same_shape
-from ortable.passes.rewrite.words.ort_norm import is_last_axis, scales_rows
+from ortable.passes.rewrite.words.normalization import is_last_axis, scales_rows
+from ortable.passes.rewrite.words.numbers import for_cpu, is_float32, number_of
+from ortable.passes.rewrite.words.shapes import same_shape
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, ResultSpec
+    from ortable.ir import Graph, Res
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -130,7 +131,7 @@ def match_ort_rms_norm_by_division_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_ort_rms_norm_by_division(graph: Graph, res: ResultSpec, x: Result, axes: Result, small: Result, weight: Result) -> Any:
+def make_ort_rms_norm_by_division(graph: Graph, res: Res, x: Result, axes: Result, small: Result, weight: Result) -> Any:
     mean = graph.make_node('ReduceMean', [graph.make_node('Pow', [x, const(graph, 2, float32)]), axes], keepdims=1)
     return graph.make_node('Mul', [graph.make_node('Div', [x, graph.make_node('Sqrt', [graph.make_node('Add', [mean, small])])]), weight], res.outputs)
 
@@ -160,7 +161,7 @@ def match_ort_sum_before_layer_norm(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_ort_sum_before_layer_norm(graph: Graph, res: ResultSpec, a: Result, b: Result, weight: Result, bias: Result | None, kept: Any) -> Any:
+def make_ort_sum_before_layer_norm(graph: Graph, res: Res, a: Result, b: Result, weight: Result, bias: Result | None, kept: Any) -> Any:
     return graph.make_node('LayerNormalization', [graph.make_node('Sum', [a, b]), weight, bias], res.outputs, **kept)
 
 
@@ -199,6 +200,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_sum_before_layer_norm,
         make=make_ort_sum_before_layer_norm,
         target='onnxruntime',
-        why='ONNX Runtime makes SkipLayerNormalization of Add and LayerNormalization, six times as slow on the CPU; Sum of two adds the same way, and it leaves that alone',
+        why='ONNX Runtime makes SkipLayerNormalization of Add and LayerNormalization, six times as slow on the CPU; Sum of two adds the same view, and it leaves that alone',
     ),
 )

@@ -4,13 +4,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import number_of
-from ortable.passes.rewrite.words.scalar import do_meet, is_interval
+from ortable.passes.rewrite.words.numbers import intervals_overlap, is_interval, number_of
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, ResultSpec
+    from ortable.ir import Graph, Res
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -40,15 +39,15 @@ def match_clip_clip(m: Matcher, root: Node) -> Match | None:
     if not is_interval(graph, floor, ceiling):
         m.refuse('is_interval(floor, ceiling)')
         return None
-    if not do_meet(graph, low, high, floor, ceiling):
-        m.refuse('do_meet(low, high, floor, ceiling)')
+    if not intervals_overlap(graph, low, high, floor, ceiling):
+        m.refuse('intervals_overlap(low, high, floor, ceiling)')
         return None
     bottom = max(number_of(graph, low), number_of(graph, floor))
     top = min(number_of(graph, high), number_of(graph, ceiling))
     return Match((root, n1), (root.outputs[0],), (x, bottom, top))
 
 
-def make_clip_clip(graph: Graph, res: ResultSpec, x: Result, bottom: Any, top: Any) -> Any:
+def make_clip_clip(graph: Graph, res: Res, x: Result, bottom: Any, top: Any) -> Any:
     return graph.make_node('Clip', [x, const(graph, bottom, dtype_of(graph, x)), const(graph, top, dtype_of(graph, x))], res.outputs)
 
 
@@ -64,7 +63,7 @@ def match_not_not(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x,))
 
 
-def make_not_not(graph: Graph, res: ResultSpec, x: Result) -> Any:
+def make_not_not(graph: Graph, res: Res, x: Result) -> Any:
     return x
 
 
@@ -80,7 +79,7 @@ def match_where_not(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (condition, a, b))
 
 
-def make_where_not(graph: Graph, res: ResultSpec, condition: Result, a: Result, b: Result) -> Any:
+def make_where_not(graph: Graph, res: Res, condition: Result, a: Result, b: Result) -> Any:
     return graph.make_node('Where', [condition, b, a], res.outputs)
 
 
@@ -94,7 +93,7 @@ def match_where_same(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_where_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
+def make_where_same(graph: Graph, res: Res, x: Result) -> Any:
     return x
 
 

@@ -147,7 +147,7 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
 def _check_opset(name: str, value: Any) -> Any:
     if value is None:
         return None
-    from ortable.export.request.options import checked_opset
+    from ortable.export.request.arguments import checked_opset
 
     try:
         opsets = checked_opset(value)

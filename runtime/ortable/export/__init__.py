@@ -1,6 +1,7 @@
-"""From a PyTorch model to an ONNX model: to_onnx, its options, and the converters that a caller may
-add. Public: to_onnx, ExportOptions, Dispatcher, OxsDispatcher, from_seed_style,
-match_input_parameters, attach_weights."""
+"""From a PyTorch model to an ONNX model: to_onnx, its options, and the converters that a caller
+may add. Public: to_onnx, ExportOptions, Dispatcher, OxsDispatcher, from_seed_style,
+match_input_parameters, attach_weights. Called by users and by `ortable.cli`; `backend` reads its
+options."""
 
 from __future__ import annotations
 

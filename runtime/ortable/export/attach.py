@@ -1,4 +1,5 @@
-"""attach_weights: a model exported without weights becomes complete, tensor by tensor."""
+"""attach_weights: a model exported without weights becomes complete, tensor by tensor. Called by
+users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Writes a model to a file: the new file appears whole or not at all."""
+"""Writes a model to a file: the new file appears whole or not at all. Called by to_onnx.py at
+the end."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from typing import Any
 
 import onnx
 
+from ortable.export.request.arguments import checked_path
 from ortable.export.request.record import ExportRecord
-from ortable.export.signature.arguments import checked_path
 from ortable.ir.proto import write_model as proto_files
 from ortable.ir.proto.atomic_files import FileSet
 

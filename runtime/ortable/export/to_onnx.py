@@ -1,6 +1,7 @@
 """to_onnx: a module, an exported program or a torch.fx graph becomes an ONNX model.
-The steps are: a graph of ATen operators (program.py), the interpreter, the graph passes,
-serialisation, validation, the file."""
+The steps are: a graph of ATen operators (`capture/sources.py`), the interpreter, the graph passes
+(`ortable.passes.pipeline`), serialisation, validation, the file. Called by users; nothing else in
+`export` does."""
 
 from __future__ import annotations
 
@@ -13,31 +14,28 @@ from ortable.export.account.metadata import annotate, model_name, note_weights, 
 from ortable.export.account.report import reporting
 from ortable.export.account.validate import check_comparisons, validate_model
 from ortable.export.capture.dtype_versions import needing_opset
-from ortable.export.capture.guard_messages import tell_guards
+from ortable.export.capture.guards import tell_guards
 from ortable.export.capture.pt2 import opened
 from ortable.export.capture.sources import make_program
 from ortable.export.dispatchers.dispatcher import checked_dispatcher, tell_unused
-from ortable.export.functions.bodies import FunctionBodies
-from ortable.export.functions.functions import FunctionInterpreter
+from ortable.export.functions.custom_operators import FunctionBodies
+from ortable.export.functions.interpreter import FunctionInterpreter
 from ortable.export.request.ambient import outside_autocast
-from ortable.export.request.fake_weights import outside_fake_mode, weights_become_inputs
-from ortable.export.request.function_choices import FunctionChoices, function_choices
-from ortable.export.request.options import (
-    ExportOptions,
-    checked_opset,
-    checked_options,
-    checked_target,
-    checked_validate,
-)
-from ortable.export.request.program import Program, Request
-from ortable.export.request.record import ExportRecord
-from ortable.export.signature.arguments import (
+from ortable.export.request.arguments import (
     check_file,
     check_flags,
     check_model,
     check_names,
     check_numbers,
+    checked_opset,
+    checked_target,
+    checked_validate,
 )
+from ortable.export.request.fake_weights import outside_fake_mode, weights_become_inputs
+from ortable.export.request.function_choices import FunctionChoices, function_choices
+from ortable.export.request.options import ExportOptions, checked_options
+from ortable.export.request.program import Program, Request
+from ortable.export.request.record import ExportRecord
 from ortable.export.signature.dynamic_shapes import AdditionalInputs, resolved
 from ortable.export.signature.inputs import checked_call, name_inputs
 from ortable.export.signature.outputs import (
@@ -183,51 +181,85 @@ def to_onnx(
     )
 
     with reporting(report, request) as results:
-        results["program"] = program = make_program(request)
-        record.steps, record.guards = program.notes, program.guards
-        record.assertions = lost_assertions(program.graph_module)
-        tell_guards(program.guards, options.guards)
-        record.say("export", *filter(None, [record.strategy]), *program.notes)
+        results["program"] = program = _captured(request)
         given = chosen_inputs(program, input_names)
         returned = chosen_outputs(program, output_names, given)
         dims = name_output_dims(program, output_dynamic_shapes, returned)
         builder = GraphBuilder(opset, target=target, name=model_name(request.model, program))
-        builder.rename_dims = program.symbol_names
-        builder.ctx = replace(builder.ctx, record=record)
         with record.phase("convert"), needing_opset(program, main):
             _convert(builder, request, program, given, returned, choices)
-        lost = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []
-        record.say("convert", f"{len(builder.nodes)} nodes", *lost)
-        if verbose:
-            tell_unused(dispatcher)
-        if optimize:
-            with record.phase("rewrite"):
-                pipeline.run_passes(builder, passes, record.rewrites)
-            fired = len(record.rewrites.fired)
-            record.say("rewrite", f"{fired} rewrites", f"{len(builder.nodes)} nodes")
+        _tell_converted(builder, request)
+        _optimize(builder, passes, record)
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
-            results["model"] = model = builder.to_onnx(
-                large_model=large_model or too_large_for_one_file(builder, filename, record),
-                external_threshold=external_threshold,
-                optimize=False,
-                inline=inline,
-                metadata=options.metadata,
-                value_info=options.value_info,
-            )
+            large = large_model or too_large_for_one_file(builder, filename, record)
+            model = _serialised(builder, options, large, external_threshold, inline)
+            results["model"] = model
             write_dims(model, dims)
             annotate(model, program)
-        if validate:
-            accepted = validate if isinstance(validate, float) else None
-            with record.phase("validate"):
-                record.comparisons = validate_model(model, request, program, accepted)
-            check_comparisons(record.comparisons)
-            record.say("validate", "equal to eager")
-        if filename is not None:
-            with record.phase("write"):
-                write_model(model, filename, record)
-            record.say("write", str(filename))
+        _validate(model, request, program, validate)
+        _write(model, filename, record)
     return (model, builder) if return_builder else model
+
+
+def _captured(request: Request) -> Program:
+    """The program to convert; the record has what it took to get there."""
+    record = request.record
+    program = make_program(request)
+    record.steps, record.guards = program.notes, program.guards
+    record.assertions = lost_assertions(program.graph_module)
+    tell_guards(program.guards, request.options.guards)
+    record.say("export", *filter(None, [record.strategy]), *program.notes)
+    return program
+
+
+def _tell_converted(builder: GraphBuilder, request: Request) -> None:
+    record = request.record
+    lost = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []
+    record.say("convert", f"{len(builder.nodes)} nodes", *lost)
+    if record.verbose:
+        tell_unused(request.dispatcher)
+
+
+def _optimize(builder: GraphBuilder, passes: pipeline.PassOptions, record: ExportRecord) -> None:
+    if not passes.optimize:
+        return
+    with record.phase("rewrite"):
+        pipeline.run_passes(builder, passes, record.rewrites)
+    fired = len(record.rewrites.fired)
+    record.say("rewrite", f"{fired} rewrites", f"{len(builder.nodes)} nodes")
+
+
+def _serialised(
+    builder: GraphBuilder, options: ExportOptions, large: bool, threshold: int, inline: bool
+) -> Any:
+    return builder.to_onnx(
+        large_model=large,
+        external_threshold=threshold,
+        optimize=False,  # the passes have run, those that were asked for
+        inline=inline,
+        metadata=options.metadata,
+        value_info=options.value_info,
+    )
+
+
+def _write(model: Any, filename: str | os.PathLike[str] | None, record: ExportRecord) -> None:
+    if filename is None:
+        return
+    with record.phase("write"):
+        write_model(model, filename, record)
+    record.say("write", str(filename))
+
+
+def _validate(model: Any, request: Request, program: Program, validate: bool | float) -> None:
+    if not validate:
+        return
+    record = request.record
+    accepted = validate if isinstance(validate, float) else None
+    with record.phase("validate"):
+        record.comparisons = validate_model(model, request, program, accepted)
+    check_comparisons(record.comparisons)
+    record.say("validate", "equal to eager")
 
 
 def _convert(
@@ -238,6 +270,9 @@ def _convert(
     output_names: Sequence[str] | None,
     choices: FunctionChoices | None,
 ) -> None:
+    """Fills the graph of ``builder``: one interpreter over the program."""
+    builder.rename_dims = program.symbol_names
+    builder.ctx = replace(builder.ctx, record=request.record)
     inputs = name_inputs([str(node.target) for node in program.onnx_inputs()], input_names)
     names, order = output_plan(program, inputs, output_names)
     weights = weight_names(program, inputs, names, request.options.initializer_names)

@@ -42,7 +42,7 @@ def captured_by_protos(nodes: Iterable[Node]) -> set[str]:
     """Names used inside GraphProtos, which are never rewritten."""
     names: set[str] = set()
     for node in nodes:
-        for graph in subgraphs(node):
+        for graph in subgraphs(node) if node.attrs else ():
             if isinstance(graph, GraphProto):
                 names |= _free_of_proto(graph)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortable.ir import Graph, editing
-from ortable.ir.captures import captured, inner_graphs
+from ortable.ir.captures import captured, inner_graphs, subgraphs
 from ortable.ir.local_functions import called_by_nodes, called_by_protos
 from ortable.ir.node import Node
 
@@ -17,10 +17,9 @@ def remove_unused(graph: Graph) -> int:
         if not any(name in needed for name in node.outputs if name):
             dead.append(node)
             continue
-        for inner in inner_graphs(node) if node.attrs else ():
-            removed += remove_unused(inner)
         needed.update(node.inputs)
-        if node.attrs:
+        if node.attrs and subgraphs(node):
+            removed += sum(remove_unused(inner) for inner in inner_graphs(node))
             needed |= captured(node)
     if dead:
         editing.remove_nodes(graph, dead)

@@ -1,6 +1,6 @@
 """The report of a conversion, in Markdown: what torch and ortable did, how long each phase took,
 what the model holds, and how far it is from eager. A conversion that fails leaves its report
-too."""
+too. In come the request, its record and a model, out goes a file. Called by to_onnx.py."""
 
 from __future__ import annotations
 
@@ -167,8 +167,8 @@ def _target_name(target: Any) -> str:
 
 
 def _by_count(counts: Counter[str]) -> Rows:
-    return [(name, str(number)) for name, number in sorted(counts.items(), key=_most)]
+    return [(name, str(number)) for name, number in sorted(counts.items(), key=_most_frequent)]
 
 
-def _most(item: tuple[str, int]) -> tuple[int, str]:
+def _most_frequent(item: tuple[str, int]) -> tuple[int, str]:
     return -item[1], item[0]

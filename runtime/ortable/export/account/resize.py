@@ -1,5 +1,6 @@
 """Other sizes of the example call: what validation runs besides the example itself. Values stay
-those of the example, repeated or cut, so that indices stay in range."""
+those of the example, repeated or cut, so that indices stay in range. In come the program and the
+call, out go calls of other sizes. Called by validate.py."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from ortable.export.signature.dim_expressions import value_of
 # Larger sizes that are tried for one dimension, and combinations of them for several.
 _MOST_STEPS, _MOST_TRIALS = 257, 1000
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]
+ExampleCall = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def other_sizes(program: Program, call: Call) -> list[tuple[str, Call | None]]:
+def other_sizes(program: Program, call: ExampleCall) -> list[tuple[str, ExampleCall | None]]:
     """Resized calls, each with its sizes in words (``"batch=6, length=9"``).
 
     One call has every dynamic dimension larger than the example, each by another amount; one has
@@ -34,7 +35,7 @@ def other_sizes(program: Program, call: Call) -> list[tuple[str, Call | None]]:
     hints = _hints(leaves, sizes)
     ranges = _ranges(program, sizes)
     tried = [hints]
-    found: list[tuple[str, Call | None]] = []
+    found: list[tuple[str, ExampleCall | None]] = []
     names = {symbol: program.symbol_names.get(str(symbol), str(symbol)) for symbol in hints}
     for start in (
         _by_name(_larger(hints, ranges), names, min),

@@ -1,4 +1,5 @@
-"""Tables as text and as Markdown."""
+"""Tables as text and as Markdown. In come rows of texts, out goes one text. Called by report.py
+and validate.py."""
 
 from __future__ import annotations
 

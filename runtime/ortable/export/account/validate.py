@@ -1,6 +1,7 @@
 """Runs an exported model with ONNX Runtime and compares every output with eager torch, on the
-example call and on other sizes of its dynamic dimensions. Shapes and dtypes are exact; floats agree
-within a tolerance of their precision."""
+example call and on other sizes of its dynamic dimensions. Shapes and dtypes are exact; floats
+agree within a tolerance of their precision. Out goes one `Comparison` an output and call. Called
+by to_onnx.py; report.py prints them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from ortable.export.request.copies import copied_call, copied_module
 from ortable.export.request.program import Program, Request
 from ortable.interpreter.complex_numbers import real_tensor
 
-from .resize import Call, other_sizes
+from .resize import ExampleCall, other_sizes
 from .tables import text_table
 from .tolerances import Tolerance, tolerance_of
 
@@ -108,7 +109,7 @@ def check_comparisons(found: Sequence[Comparison], verbose: bool = True) -> None
         print(table)
 
 
-def _module_and_call(request: Request) -> tuple[Any, Call]:
+def _module_and_call(request: Request) -> tuple[Any, ExampleCall]:
     """What to run in eager mode, and the example call."""
     module, args, kwargs = request.model, request.args, request.kwargs
     if isinstance(module, torch.export.ExportedProgram):
@@ -133,7 +134,7 @@ def _compared(
     words: str,
     session: Any,
     module: Any,
-    call: Call,
+    call: ExampleCall,
     inputs: Sequence[str | None],
     names: Sequence[str],
     program: Program,
@@ -203,7 +204,7 @@ def difference(
     return gap, f"over the {limit}"
 
 
-def _eager(module: Any, call: Call, program: Program) -> list[torch.Tensor]:
+def _eager(module: Any, call: ExampleCall, program: Program) -> list[torch.Tensor]:
     given, named = copied_call(*call)
     written = {output.target for output in program.outputs if output.kind == "buffer"}
     with torch.no_grad():

@@ -1,6 +1,6 @@
-"""Constants inside branches and loop bodies, which torch cannot functionalise: ``y[0] = 5.0`` in a
-branch is a 0-d tensor of that branch's graph. While torch rewrites a program they are made by an
-operator instead."""
+"""Constants inside branches and loop bodies, which torch cannot functionalise: ``y[0] = 5.0`` in
+a branch is a 0-d tensor of that branch's graph. While torch rewrites a program they are made by
+an operator instead. Called by functionalize.py, around each rewriting."""
 
 from __future__ import annotations
 

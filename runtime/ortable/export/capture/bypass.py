@@ -1,6 +1,6 @@
 """bypass_export_some_errors: a region of code in which known failures of torch.export are worked
-around by patches of torch and transformers, and in which to_onnx tries its other strategies before
-it gives up. Nothing else in ortable patches torch."""
+around by patches of torch and transformers, and in which to_onnx tries its other strategies
+before it gives up. Nothing else in ortable patches torch. Called by users."""
 
 from __future__ import annotations
 

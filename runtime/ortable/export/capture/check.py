@@ -1,5 +1,6 @@
-"""ExportOptions(validate=True): the exported program returns what the module does on the example,
-before anything is converted."""
+"""ExportOptions(validate=True): the exported program returns what the module does on the
+example, before anything is converted. In come the program and the request, out goes an error or
+nothing. Called by strategies.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The paths of a traced module as one torch.fx graph: what all paths compute comes once, in front,
-and every decision is a torch.cond whose branches hold the rest of their paths."""
+"""The paths of a traced module as one torch.fx graph: what all paths compute comes once, in
+front, and every decision is a torch.cond whose branches hold the rest of their paths. In comes a
+tree of paths, out goes a GraphModule. Called by tracing.py."""
 
 from __future__ import annotations
 
@@ -25,28 +26,28 @@ _KEPT_META = ("stack_trace", "nn_module_stack")
 
 
 @dataclass(frozen=True)
-class Path:
+class TracedPath:
     """One run of forward: its program returns forward's results and, when there are ``decisions``,
     as many booleans."""
 
     program: ExportedProgram
     decisions: int
 
-    def leaves(self) -> Iterator[Path]:
+    def leaves(self) -> Iterator[TracedPath]:
         """This path."""
         yield self
 
 
 @dataclass(frozen=True)
-class Fork:
+class DecisionNode:
     """The decision number ``depth``, asked for at ``line``, and what follows from its answers."""
 
     depth: int
-    yes: Path | Fork
-    no: Path | Fork
+    yes: TracedPath | DecisionNode
+    no: TracedPath | DecisionNode
     line: Any
 
-    def leaves(self) -> Iterator[Path]:
+    def leaves(self) -> Iterator[TracedPath]:
         """The paths below, those that answered True first."""
         yield from self.yes.leaves()
         yield from self.no.leaves()
@@ -55,12 +56,12 @@ class Fork:
         """How many paths there are."""
         return sum(1 for _ in self.leaves())
 
-    def places(self) -> Iterator[Any]:
+    def lines(self) -> Iterator[Any]:
         """Where the decisions are, from the first on."""
         yield self.line
         for each in (self.yes, self.no):
-            if isinstance(each, Fork):
-                yield from each.places()
+            if isinstance(each, DecisionNode):
+                yield from each.lines()
 
 
 @dataclass
@@ -94,17 +95,17 @@ class _Value:
 class _Numbers:
     """Numbers of computations over all paths."""
 
-    known: dict[Hashable, int] = field(default_factory=dict)
+    by_key: dict[Hashable, int] = field(default_factory=dict)
     values: list[_Value] = field(default_factory=list)
 
     def of(self, key: Hashable, value: _Value) -> int:
-        number = self.known.setdefault(key, len(self.values))
+        number = self.by_key.setdefault(key, len(self.values))
         if number == len(self.values):
             self.values.append(value)
         return number
 
 
-def merged(tree: Path | Fork, module: torch.nn.Module) -> GraphModule:
+def merged(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> GraphModule:
     """One GraphModule that computes what the paths of ``tree`` do, called as ``module`` is.
 
     Raises ExportError for writes that somebody else can see, and for paths whose results differ in
@@ -121,26 +122,26 @@ def merged(tree: Path | Fork, module: torch.nn.Module) -> GraphModule:
             "paths:\n" + "\n".join(sorted(specs))
         )
     builder = _Builder(numbers, dict(zip(map(id, tree.leaves()), paths, strict=True)))
-    place = _Place(Graph(), {}, {})
+    scope = _Scope(Graph(), {}, {})
     for number, value in enumerate(numbers.values):
         if value.node.op == "placeholder":
-            place.known[number] = place.graph.placeholder(str(value.node.target))
+            scope.nodes[number] = scope.graph.placeholder(str(value.node.target))
     for number, value in enumerate(numbers.values):
         if value.node.op == "get_attr":
-            _add_attribute(place, number, value)
+            _add_attribute(scope, number, value)
     count = len(paths[0].results)
-    results = builder.emit(tree, place, range(count))
-    graph = place.graph
+    results = builder.emit(tree, scope, range(count))
+    graph = scope.graph
     graph.output(tuple(results[index] for index in range(count)))
     info = graphs[0].graph._codegen.pytree_info  # type: ignore[attr-defined]
     graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(info.orig_args, info.in_spec, paths[0].out_spec)))
     graph.eliminate_dead_code()
-    found = GraphModule(place.attributes, graph, type(module).__name__)
+    found = GraphModule(scope.attributes, graph, type(module).__name__)
     found.train(module.training)
     return found
 
 
-def _functional(path: Path) -> GraphModule:
+def _functional(path: TracedPath) -> GraphModule:
     """The graph of a path, without writes.
 
     Raises ExportError when the path writes to an input or to a buffer.
@@ -235,17 +236,17 @@ def _attribute_key(name: str, value: Any, weights: frozenset[str]) -> Hashable:
 
 
 @dataclass
-class _Place:
+class _Scope:
     """The graph that is being written: its nodes by number, the modules that it will hold, and the
     numbers that graphs around it have computed."""
 
     graph: Graph
-    known: dict[int, Node]
+    nodes: dict[int, Node]
     attributes: dict[str, Any]
     outside: frozenset[int] = frozenset()
 
     def has(self, number: int) -> bool:
-        return number in self.known or number in self.outside
+        return number in self.nodes or number in self.outside
 
 
 @dataclass
@@ -255,28 +256,30 @@ class _Builder:
     numbers: _Numbers
     paths: dict[int, _Numbered]
 
-    def below(self, tree: Path | Fork) -> list[_Numbered]:
+    def below(self, tree: TracedPath | DecisionNode) -> list[_Numbered]:
         return [self.paths[id(path)] for path in tree.leaves()]
 
-    def emit(self, tree: Path | Fork, place: _Place, wanted: Sequence[int]) -> dict[int, Any]:
+    def emit(
+        self, tree: TracedPath | DecisionNode, scope: _Scope, wanted: Sequence[int]
+    ) -> dict[int, Any]:
         """Write ``tree``; returns the nodes, or constants, of the ``wanted`` results."""
         paths = self.below(tree)
         common = set(paths[0].order).intersection(*(path.order for path in paths[1:]))
         for number in paths[0].order:
-            if number in common and not place.has(number):
-                place.known[number] = self.copy(number, place)
+            if number in common and not scope.has(number):
+                scope.nodes[number] = self.copy(number, scope)
         found: dict[int, Any] = {}
         for index in wanted:
             values = {_hashable(path.results[index]) for path in paths}
             value = paths[0].results[index]
             if len(values) == 1:
-                found[index] = value[0] if isinstance(value, tuple) else place.known[value]
+                found[index] = value[0] if isinstance(value, tuple) else scope.nodes[value]
         left = [index for index in wanted if index not in found]
-        if isinstance(tree, Fork) and left:
-            found.update(self.fork(tree, place, left))
+        if isinstance(tree, DecisionNode) and left:
+            found.update(self.decision(tree, scope, left))
         return found
 
-    def fork(self, tree: Fork, place: _Place, wanted: Sequence[int]) -> dict[int, Any]:
+    def decision(self, tree: DecisionNode, scope: _Scope, wanted: Sequence[int]) -> dict[int, Any]:
         """The torch.cond of a decision."""
         paths = self.below(tree)
         asked = {path.asked[tree.depth] for path in paths}
@@ -285,12 +288,12 @@ class _Builder:
                 f"tracing: the decision at {tree.line} is not the same computation in every path"
             )
         self.check_tensors(tree, wanted)
-        needed = self.needed(tree, wanted, place)
-        branches = [self.branch(each, needed, wanted, place) for each in (tree.yes, tree.no)]
-        operands = tuple(place.known[number] for number in needed)
-        graph = place.graph
+        needed = self.needed(tree, wanted, scope)
+        branches = [self.branch(each, needed, wanted, scope) for each in (tree.yes, tree.no)]
+        operands = tuple(scope.nodes[number] for number in needed)
+        graph = scope.graph
         node = graph.call_function(
-            torch.ops.higher_order.cond, (place.known[asked.pop()], *branches, operands)
+            torch.ops.higher_order.cond, (scope.nodes[asked.pop()], *branches, operands)
         )
         return {
             index: graph.call_function(operator.getitem, (node, position))
@@ -298,12 +301,16 @@ class _Builder:
         }
 
     def branch(
-        self, tree: Path | Fork, needed: Sequence[int], wanted: Sequence[int], place: _Place
+        self,
+        tree: TracedPath | DecisionNode,
+        needed: Sequence[int],
+        wanted: Sequence[int],
+        scope: _Scope,
     ) -> Node:
-        """A branch as a GraphModule that ``place`` holds; returns the node that reads it."""
+        """A branch as a GraphModule that ``scope`` holds; returns the node that reads it."""
         graph = Graph()
         known = {number: graph.placeholder(f"operand_{i}") for i, number in enumerate(needed)}
-        inner = _Place(graph, known, {}, place.outside.union(place.known))
+        inner = _Scope(graph, known, {}, scope.outside.union(scope.nodes))
         results = self.emit(tree, inner, wanted)
         # a branch of torch.cond returns new tensors: no operand, no view of one, none twice
         copies = [
@@ -316,22 +323,22 @@ class _Builder:
         ]
         graph.output(tuple(copies))
         graph.eliminate_dead_code()
-        return _held(place, GraphModule(inner.attributes, graph), "branch")
+        return _held(scope, GraphModule(inner.attributes, graph), "branch")
 
-    def needed(self, tree: Fork, wanted: Sequence[int], place: _Place) -> list[int]:
+    def needed(self, tree: DecisionNode, wanted: Sequence[int], scope: _Scope) -> list[int]:
         """The numbers of this graph that the branches read."""
         found: dict[int, None] = {}
         for path in self.below(tree):
             for number in path.order:
-                if not place.has(number):
+                if not scope.has(number):
                     value = self.numbers.values[number]
                     found.update(dict.fromkeys(value.inputs()))
             results = (path.results[index] for index in wanted)
             found.update({each: None for each in results if not isinstance(each, tuple)})
             found.update(dict.fromkeys(path.asked[tree.depth + 1 :]))
-        return [number for number in found if number in place.known]
+        return [number for number in found if number in scope.nodes]
 
-    def check_tensors(self, tree: Fork, wanted: Sequence[int]) -> None:
+    def check_tensors(self, tree: DecisionNode, wanted: Sequence[int]) -> None:
         """Raises ExportError for a result that is a tensor on one side only, or another number."""
         for path in self.below(tree):
             for index in wanted:
@@ -345,38 +352,38 @@ class _Builder:
                         f"{tree.line}; return a tensor"
                     )
 
-    def copy(self, number: int, place: _Place) -> Node:
-        """The node of ``number`` in the graph of ``place``."""
+    def copy(self, number: int, scope: _Scope) -> Node:
+        """The node of ``number`` in the graph of ``scope``."""
         value = self.numbers.values[number]
         node = value.node
         if node.op == "get_attr":
-            return _held(place, find_attribute(value.owner, str(node.target)), "body")
+            return _held(scope, find_attribute(value.owner, str(node.target)), "body")
         args, kwargs = map_arg(
-            (node.args, node.kwargs), lambda each: place.known[value.numbers[each]]
+            (node.args, node.kwargs), lambda each: scope.nodes[value.numbers[each]]
         )
-        made = place.graph.create_node(node.op, node.target, args, kwargs)
+        made = scope.graph.create_node(node.op, node.target, args, kwargs)
         made.meta.update({key: node.meta[key] for key in _KEPT_META if key in node.meta})
         return made
 
 
-def _add_attribute(place: _Place, number: int, value: _Value) -> None:
+def _add_attribute(scope: _Scope, number: int, value: _Value) -> None:
     """A weight under its name in the state_dict, or a constant; the body of a region is put where
     it is called."""
     name = str(value.node.target)
     held = find_attribute(value.owner, name)
     if isinstance(held, GraphModule):
         return
-    while name in place.attributes:  # constants of two paths may have one name
+    while name in scope.attributes:  # constants of two paths may have one name
         name += "_"
-    place.attributes[name] = held
-    place.known[number] = place.graph.get_attr(name)
+    scope.attributes[name] = held
+    scope.nodes[number] = scope.graph.get_attr(name)
 
 
-def _held(place: _Place, module: GraphModule, kind: str) -> Node:
+def _held(scope: _Scope, module: GraphModule, kind: str) -> Node:
     """A node that reads ``module``, which becomes an attribute of the graph's owner."""
-    name = f"traced_{kind}_{len(place.attributes)}"
-    place.attributes[name] = module
-    return place.graph.get_attr(name)
+    name = f"traced_{kind}_{len(scope.attributes)}"
+    scope.attributes[name] = module
+    return scope.graph.get_attr(name)
 
 
 def _hashable(result: int | tuple[Any]) -> Hashable:

@@ -1,5 +1,6 @@
 """The program of an ExportedProgram: its weights, inputs and outputs by the roles that its
-signature gives them, and the names of its dynamic dimensions."""
+signature gives them, and the names of its dynamic dimensions. In come an ExportedProgram and the
+request, out goes a `Program`. Called by sources.py and strategies.py."""
 
 from __future__ import annotations
 
@@ -7,8 +8,7 @@ import inspect
 from dataclasses import replace
 from typing import Any
 
-from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export import ExportedProgram, graph_signature
 from torch.utils import _pytree as pytree
 
 from ortable.errors import ExportError
@@ -39,9 +39,13 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
     program = Program(rewritten.graph_module, notes=done, exported=rewritten)
     for spec in signature.input_specs:
         name = getattr(spec.arg, "name", "")
-        if spec.kind == InputKind.USER_INPUT:
+        if spec.kind == graph_signature.InputKind.USER_INPUT:
             program.user_inputs.append(nodes[name])
-        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+        elif spec.kind in (
+            graph_signature.InputKind.PARAMETER,
+            graph_signature.InputKind.BUFFER,
+            graph_signature.InputKind.CONSTANT_TENSOR,
+        ):
             _add_weight(program, rewritten, spec, name)
         elif nodes[name].users:
             raise ExportError(
@@ -78,11 +82,14 @@ def _add_weight(program: Program, exported: ExportedProgram, spec: Any, name: st
 
 def _program_output(spec: Any) -> ProgramOutput:
     is_none = getattr(spec.arg, "value", 0) is None
-    if spec.kind == OutputKind.BUFFER_MUTATION:
+    if spec.kind == graph_signature.OutputKind.BUFFER_MUTATION:
         return ProgramOutput("buffer", spec.target)
-    if spec.kind == OutputKind.USER_INPUT_MUTATION:
+    if spec.kind == graph_signature.OutputKind.USER_INPUT_MUTATION:
         return ProgramOutput("input", spec.target)
-    if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):
+    if spec.kind in (
+        graph_signature.OutputKind.USER_OUTPUT,
+        graph_signature.OutputKind.LOSS_OUTPUT,
+    ):
         return ProgramOutput("user", is_none=is_none)
     raise ExportError(
         f"output '{spec.arg}' of the program is a {spec.kind.name}, which to_onnx cannot return"

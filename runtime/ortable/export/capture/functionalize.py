@@ -1,6 +1,7 @@
 """Steps of torch on an exported program before it is converted, each only when needed:
 functionalisation when the graph writes in place, decomposition of operators without a converter
-that the tables name, and the table that the user chose."""
+that the tables name, and the table that the user chose. In comes an ExportedProgram, out go
+another and what was done. Called by exported.py; custom_operators.py takes its decompositions."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from ortable.errors import ExportError
-from ortable.export.dispatchers.dispatcher import given_converter, own_converter
+from ortable.export.dispatchers.dispatcher import direct_converter, own_converter
 from ortable.export.request.options import ExportOptions
 from ortable.interpreter.mutation.visible_writes import first_write
 from ortable.interpreter.tables import ConverterTables
@@ -129,7 +130,7 @@ def to_decompose(
         if target in wanted or (name not in names and name.partition(".")[0] not in names):
             continue
         native = tables.converters.get(name)
-        if given_converter(dispatcher, name, target, native) is None:
+        if direct_converter(dispatcher, name, target, native) is None:
             function = _decomposition(target)
             if function is not None:
                 wanted[target] = function

@@ -2,8 +2,8 @@
 
 A branch of Python code on a size, ``if x.shape[0] % 8 == 7``, is decided by the example when torch
 captures it; the program has one side only, and torch keeps the condition, a guard. This module
-finds the guards that the dynamic shapes do not imply. exported.py calls it; the warning, the
-record, the metadata and validation read what it finds.
+finds the guards that the dynamic shapes do not imply; exported.py calls it. to_onnx.py warns of
+them, or refuses them, by `tell_guards`; record, metadata and validation read them.
 
 Left out are guards that the model does not depend on: those of torch's own code, which computes the
 same on every side of its branches or raises, unless they fix a size at 0 or 1 or come from a slice,
@@ -17,24 +17,33 @@ import ast
 import itertools
 import math
 import random
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.export import Dim, ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export import Dim, ExportedProgram, graph_signature
 
+from ortable.errors import ExportError
 from ortable.export.request.record import Guard, UserLine
+from ortable.export.signature.dimension_names import callers_level
 from ortable.export.signature.dynamic_shapes import Leaf, NamedHint
 
+from .advice import from_location, is_user_file
 from .guard_proofs import Range, implied
-from .help import from_location, is_user_file
 
 # Sizes at which a guard is tried besides those around its own numbers.
 _SIZES = (2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 64, 100)
 _MOST_TRIALS = 2000
+_MOST_QUOTED = 8
+_REMEDY = (
+    "For other sizes its results may be wrong. Take the branch out of the model, write it with "
+    "torch.cond, give the dimension a torch.export.Dim with a range in which the condition holds, "
+    "or export a model for each side. ExportOptions(guards='ignore') leaves this out; the model's "
+    "metadata has it under 'ortable.guards'."
+)
 
 
 @dataclass(frozen=True)
@@ -46,8 +55,8 @@ class _Size:
     final: Any
     text: str
     name: str | None
-    least: int | None
-    most: int | None
+    smallest: int | None
+    largest: int | None
 
 
 def find_guards(exported: ExportedProgram, asked: Sequence[Leaf] | None) -> list[Guard]:
@@ -76,7 +85,7 @@ def _inputs(exported: ExportedProgram) -> list[tuple[str, Any]]:
     names = [
         spec.arg.name
         for spec in exported.graph_signature.input_specs
-        if spec.kind == InputKind.USER_INPUT
+        if spec.kind == graph_signature.InputKind.USER_INPUT
     ]
     return [(name, nodes[name].meta.get("val") if name in nodes else None) for name in names]
 
@@ -246,8 +255,8 @@ def _ranges(symbols: Mapping[str, Any], sizes: Mapping[str, _Size]) -> dict[Any,
     found = {}
     for name, symbol in symbols.items():
         size = sizes.get(name)
-        least = 2 if size is None or size.least is None else size.least
-        found[symbol] = (least, None if size is None else size.most)
+        least = 2 if size is None or size.smallest is None else size.smallest
+        found[symbol] = (least, None if size is None else size.largest)
     return found
 
 
@@ -361,3 +370,17 @@ def _trials(names: Sequence[str], constants: Collection[int]) -> list[dict[str, 
         else:
             found += [{name: draw.choice(sizes) for name in names} for _ in range(_MOST_TRIALS)]
     return found
+
+
+def tell_guards(guards: Sequence[Guard], way: str) -> None:
+    """Warn about the guards, or raise ExportError; nothing when there are none, or they are to be
+    ignored."""
+    if not guards or way == "ignore":
+        return
+    lines = [f"  {guard}" for guard in guards[:_MOST_QUOTED]]
+    if len(guards) > _MOST_QUOTED:
+        lines.append(f"  ... and {len(guards) - _MOST_QUOTED} more")
+    text = "\n".join(["the model holds only for sizes with", *lines, _REMEDY])
+    if way == "error":
+        raise ExportError(text)
+    warnings.warn(text, UserWarning, stacklevel=callers_level())

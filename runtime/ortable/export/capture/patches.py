@@ -1,6 +1,6 @@
-"""The patches of bypass_export_some_errors: what fails under torch.export in practice, and what is
-put in its place while the region lasts. Every replacement computes exactly what the original does;
-it only does so in operations that torch.export can follow."""
+"""The patches of bypass_export_some_errors: what fails under torch.export in practice, and what
+is put in its place while the region lasts. Every replacement computes exactly what the original
+does; it only does so in operations that torch.export can follow. Called by bypass.py."""
 
 from __future__ import annotations
 

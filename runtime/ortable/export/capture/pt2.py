@@ -1,14 +1,18 @@
-"""Programs saved by torch.export.save: a path in place of a model."""
+"""Programs saved by torch.export.save: a path in place of a model, which to_onnx.py and the
+shell open, and the program that a model was made from, which strategies.py writes with its graph
+as text beside it."""
 
 from __future__ import annotations
 
 import logging
 import os
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 
 from ortable.errors import ExportError
 from ortable.export.signature import caches
@@ -99,3 +103,27 @@ def _cache_classes(path: Path) -> list[Any]:
 
     names = ("DynamicCache", "EncoderDecoderCache", "DynamicLayer", "DynamicSlidingWindowLayer")
     return [getattr(known, name) for name in (*names, "DummyLayer") if hasattr(known, name)]
+
+
+def save_program(exported: ExportedProgram, path: str | os.PathLike[str]) -> None:
+    """Write ``exported`` to ``path`` and its text to ``<path>.graph``; each file appears whole or
+    not at all.
+
+    Raises ExportError when the folder is missing, or torch cannot serialise the program (weights
+    without data, inputs of a class without a serialised name).
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise ExportError(f"folder '{target.parent}' of ExportOptions.save_ep does not exist")
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+        program, text = Path(folder) / "program.pt2", Path(folder) / "program.graph"
+        try:
+            torch.export.save(exported, str(program))
+        except Exception as error:  # torch's serialiser raises its own and builtin classes
+            raise ExportError(
+                f"ExportOptions.save_ep: torch cannot save the exported program: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        text.write_text(str(exported), encoding="utf-8")
+        os.replace(program, target)
+        os.replace(text, f"{target}.graph")

@@ -1,4 +1,5 @@
 """A patch of torch for bypass_export_some_errors: the length of a recurrent layer stays free.
+Called by patches.py.
 
 torch.export keeps ``aten::lstm`` and ``aten::gru`` whole, but to find the shapes of their results
 it runs torch's decomposition, which is a Python loop over the steps: the length becomes a constant.

@@ -1,6 +1,7 @@
 """Regions that torch writes out when it decomposes a graph (no_grad, autocast): their nodes keep
-the submodule that they come from, and those of autocast a mark, so that they can be one function.
-Without this, torch gives them all the metadata of the region's own node."""
+the submodule that they come from, and those of autocast a mark, so that they can be one
+function. Without this, torch gives them all the metadata of the region's own node. Called by
+functionalize.py, around each rewriting."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The program of whatever to_onnx is given. Modules go through torch.export; exported programs and
-graphs of ATen operators are taken as they are."""
+"""The program of whatever to_onnx is given. Modules go through torch.export; exported programs
+and graphs of ATen operators are taken as they are. In comes the request, out goes a `Program`.
+Called by to_onnx.py."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 """From a module to a program: the ways to make torch's graph, in the order in which they are tried
-when a fallback is asked for, and the account of those that failed."""
+when a fallback is asked for, and the account of those that failed. Each way captures the model
+again, so after a failure only those are tried that may end otherwise: a branch on data, an operator
+without a converter or a bug of the model are the same in all of them. sources.py calls it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,30 +16,35 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
-from ortable.errors import ExportError, OrtableError
+from ortable.errors import ExportError, OptionError, OrtableError
 from ortable.export.request.ambient import (
+    autocast_again,
     forward_under_autocast,
     in_onnx_export,
     without_inference_tensors,
 )
 from ortable.export.request.bypass_state import active_patches
+from ortable.export.request.caller_state import new_buffers_forgotten, state_restored
+from ortable.export.request.copies import copied_call, copied_module
 from ortable.export.request.fake_weights import without_meta
-from ortable.export.request.left_as_found import left_as_found, new_buffers_forgotten
 from ortable.export.request.program import Program, Request
 from ortable.export.signature import dynamic_shapes as shapes
 from ortable.interpreter.calls import find_converter
 from ortable.interpreter.tables import ASSERTIONS, METADATA_ONLY, SYMBOLIC_SIZES
+from ortable.ir.initializers import is_fake
 
-from . import help as advice
+from . import advice
 from .check import check_program
 from .exported import program_of
-from .saved import save_program
+from .functionalize import RewriteError
+from .pt2 import save_program
 from .tracing import trace_program
-from .worthwhile import EVERY_WAY, MissingConverters, can_decompose, in_eager, ways_after
 
 # The kind of failures of torch's draft export that change no result: the shapes of an operator are
 # taken from the example.
 _HARMLESS = frozenset({"MISSING_FAKE_KERNEL"})
+EVERY_WAY = frozenset({"capture", "decompose", "tracing", "draft"})
+_NO_WAY: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -62,7 +69,7 @@ class Attempts:
         error, runs = in_eager(error, self.request)
         self.followed += (advice.RUNS,) * runs
         self.failures.append((strategy.name, error))
-        self.ways &= ways_after(error, self.request.options.fallback)
+        self.ways &= fallbacks_after(error, self.request.options.fallback)
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,7 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     model = request.model
     with (
         request.record.phase("export"),
-        left_as_found(model, (request.args, request.kwargs)),
+        state_restored(model, (request.args, request.kwargs)),
         forward_under_autocast(model),
         in_onnx_export(),
     ):
@@ -320,3 +327,61 @@ def _reason(error: Exception) -> str:
     line = None if isinstance(error, OrtableError) else advice.user_line(error)
     text = advice.headline(error)
     return text if line is None else f"{text} ({line.file}:{line.line})"
+
+
+class MissingConverters(ExportError):
+    """The program calls operators without a converter, which torch can take apart."""
+
+
+class FailsInEager(ExportError):
+    """The model raises on the example, without torch.export."""
+
+
+def fallbacks_after(error: Exception, fallback: bool) -> frozenset[str]:
+    """The ways that may succeed where one has failed with ``error``, among ``EVERY_WAY``."""
+    if isinstance(error, MissingConverters):
+        return frozenset({"decompose"})
+    if isinstance(error, RewriteError):
+        return frozenset({"capture"})
+    if isinstance(error, (OptionError, FailsInEager)):
+        return _NO_WAY
+    if isinstance(error, OrtableError):  # the conversion failed, or a comparison with the module
+        return frozenset({"capture", "tracing"}) if fallback else _NO_WAY
+    return advice.kind_of(error).helped_by
+
+
+def can_decompose(missing: Sequence[torch._ops.OpOverload]) -> bool:
+    """Whether torch has a decomposition of every operator."""
+    table = torch._decomp.decomposition_table
+    return all(overload in table or overload._can_decompose() for overload in missing)
+
+
+def in_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
+    """``error``, or FailsInEager in its place when the model raises on the example by itself, which
+    is asked only where torch's words leave it open; and whether it was asked, and runs. A copy of
+    the module runs as the caller would run it, with gradients and autocast as they are there."""
+    if isinstance(error, OrtableError) or advice.RUNS not in advice.kind_of(error).advice:
+        return error, False
+    module, call = request.model, (request.args, request.kwargs)
+    tensors = (call, list(module.parameters()), list(module.buffers()))
+    if any(is_fake(value) for value in pytree.tree_leaves(tensors)):
+        return error, False
+    try:
+        copied = copied_module(module)
+    except Exception:  # attributes may be of any class, and some cannot be copied
+        return error, False
+    args, kwargs = copied_call(*call)
+    try:
+        # A function that is an attribute of the copy may still belong to the module itself.
+        with state_restored(module, call), torch.random.fork_rng(devices=[]), autocast_again():
+            copied(*args, **kwargs)
+    except Exception as raised:  # forward is any Python code
+        line = advice.user_line(raised)
+        where = "" if line is None else f"\n  at {line}"
+        failure = FailsInEager(
+            f"{type(module).__name__} raises on the example inputs, without torch.export too: "
+            f"{type(raised).__name__}: {raised}{where}"
+        )
+        failure.__cause__ = raised
+        return failure, False
+    return error, True

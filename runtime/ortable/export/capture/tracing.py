@@ -1,8 +1,9 @@
-"""ExportOptions(tracing=True): a module whose forward decides on the values of tensors.
+"""ExportOptions(tracing=True): a module whose forward decides on the values of tensors. In come a
+module and its call, out goes an ExportedProgram. Called by strategies.py.
 
 The forward is run once for each sequence of decisions, by torch.export with fake tensors, under a
-mode that answers ``bool(tensor)``. Each run gives a torch.fx graph of one path; paths.py makes one
-graph of them, with a torch.cond for each decision, and torch.export sees that graph.
+mode that answers ``bool(tensor)``. Each run gives a torch.fx graph of one path; decision_tree.py
+makes one graph of them, with a torch.cond for each decision, and torch.export sees that graph.
 Nothing is specialised: a run stands for the inputs that decide as it did, and every other sequence
 of decisions has a run of its own. A path that raises (an assert, a check of the inputs) is left
 out, as ONNX has no operator that raises, and the model's steps say so."""
@@ -23,11 +24,11 @@ from torch.export import ExportedProgram
 from torch.overrides import TorchFunctionMode
 
 from ortable.errors import ExportError
-from ortable.export.request.left_as_found import left_as_found
+from ortable.export.request.caller_state import state_restored
 from ortable.export.request.record import UserLine
 
-from .decision_tree import Fork, Path, merged
-from .help import is_user_file
+from .advice import is_user_file
+from .decision_tree import DecisionNode, TracedPath, merged
 
 # Two to the number of independent decisions.
 MOST_PATHS = 64
@@ -94,15 +95,15 @@ def trace_program(
     """
     notes: list[str] = []
     tree = _explore(module, args, kwargs, dynamic_shapes, notes)
-    if isinstance(tree, Path) and not tree.decisions:
+    if isinstance(tree, TracedPath) and not tree.decisions:
         return tree.program, ["traced: one path", *notes]
     graph_module = merged(tree, module)
     program = torch.export.export(
         graph_module, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
     )
-    if isinstance(tree, Path):
+    if isinstance(tree, TracedPath):
         return program, ["traced: one path", *notes]
-    decided = dict.fromkeys(str(line).partition("\n")[0] for line in tree.places())
+    decided = dict.fromkeys(str(line).partition("\n")[0] for line in tree.lines())
     places = "; ".join(decided)
     return program, [f"traced: {tree.size()} paths, which part at {places}", *notes]
 
@@ -113,9 +114,9 @@ def _explore(
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
     notes: list[str],
-) -> Path | Fork:
+) -> TracedPath | DecisionNode:
     """Run every path; those that raise are dropped from the tree."""
-    runs: dict[tuple[bool, ...], tuple[Decisions, Path | None]] = {}
+    runs: dict[tuple[bool, ...], tuple[Decisions, TracedPath | None]] = {}
     todo: list[tuple[bool, ...]] = [()]
     while todo:
         planned = todo.pop()
@@ -139,10 +140,10 @@ def _explore(
 
 
 def _tree(
-    runs: Mapping[tuple[bool, ...], tuple[Decisions, Path | None]],
+    runs: Mapping[tuple[bool, ...], tuple[Decisions, TracedPath | None]],
     prefix: tuple[bool, ...],
     notes: list[str],
-) -> Path | Fork | None:
+) -> TracedPath | DecisionNode | None:
     """The tree of the runs that begin with ``prefix``; None when all of them raise."""
     if prefix in runs:
         decisions, path = runs[prefix]
@@ -158,7 +159,7 @@ def _tree(
     if yes is None or no is None:
         return no if yes is None else yes
     decisions = next(each for taken, (each, _) in runs.items() if taken[: len(prefix)] == prefix)
-    return Fork(len(prefix), yes, no, decisions.lines[len(prefix)])
+    return DecisionNode(len(prefix), yes, no, decisions.lines[len(prefix)])
 
 
 def _run(
@@ -167,7 +168,7 @@ def _run(
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
     decisions: Decisions,
-) -> Path | None:
+) -> TracedPath | None:
     """Export one path; None when forward raises on it."""
     # a second module object around the same weights and submodules: theirs is left alone
     clone = copy.copy(module)
@@ -175,7 +176,7 @@ def _run(
     forward = inner if inner is not None else types.MethodType(type(module).forward, clone)
     clone.forward = _deciding_forward(forward, decisions)
     try:
-        with left_as_found(module, ()):  # each path begins with the module as it is
+        with state_restored(module, ()):  # each path begins with the module as it is
             program = torch.export.export(
                 clone, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
             )
@@ -183,7 +184,7 @@ def _run(
         return None
     except _Endless as error:
         raise _too_many(module, f"{MOST_DECISIONS} decisions in one run", decisions) from error
-    return Path(program, len(decisions.asked))
+    return TracedPath(program, len(decisions.asked))
 
 
 class _Raised(Exception):

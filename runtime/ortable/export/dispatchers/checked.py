@@ -1,5 +1,6 @@
 """A converter of the user, checked at each call: it must return the results that torch has, in
-torch's types and shapes, and whatever goes wrong names it and its line."""
+torch's types and shapes, and whatever goes wrong names it and its line. In comes a function, out
+goes a converter. Called by dispatcher.py."""
 
 from __future__ import annotations
 

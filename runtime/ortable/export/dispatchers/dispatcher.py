@@ -1,6 +1,7 @@
-"""Converters that a caller adds to the generated ones, by operator or torch function.
-A dispatcher is asked for every operator and may answer with the generated converter, its own, or
-one from another library."""
+"""Converters that a caller adds to the generated ones, by operator or torch function. A
+dispatcher is asked for every operator and may answer with the generated converter, its own, or
+one from another library. In come an operator and its generated converter, out goes the converter
+to use. Called by the interpreter and by functionalize.py."""
 
 from __future__ import annotations
 
@@ -62,9 +63,9 @@ class Dispatcher:
     def find(self, name: str, target: Any, native: Converter | None) -> Converter | None:
         """The converter to use for operator ``name``; ``native`` is the generated one, None when
         there is none."""
-        return self.given(name, target, native)
+        return self.direct(name, target, native)
 
-    def given(self, name: str, target: Any, native: Converter | None) -> Converter | None:
+    def direct(self, name: str, target: Any, native: Converter | None) -> Converter | None:
         """The user's converter, else ``native``, else the one of the user's domain: those for
         which an operator is kept whole."""
         own = self.own(name)
@@ -127,13 +128,13 @@ def own_converter(dispatcher: Any, name: str) -> Converter | None:
     return users.own(name) if isinstance(users, Dispatcher) else None
 
 
-def given_converter(dispatcher: Any, name: str, target: Any, native: Any) -> Converter | None:
+def direct_converter(dispatcher: Any, name: str, target: Any, native: Any) -> Converter | None:
     """The converter for which an operator is kept whole. (One that OxsDispatcher would borrow is
     not: a decomposition of ours comes first.)"""
     users = _users(dispatcher)
     found = native
     if isinstance(users, Dispatcher):
-        found = users.given(name, target, native)
+        found = users.direct(name, target, native)
         if found is not None or users is dispatcher or name.startswith(("aten::", "prims::")):
             return found
     return found if dispatcher is None else dispatcher.find(name, target, native)

@@ -1,6 +1,7 @@
-"""OxsDispatcher: operators without a generated converter are borrowed from onnxscript's torchlib.
-One call is exported alone through torch.onnx, which uses that library, and its nodes are copied
-into the graph; a call like one before is copied again."""
+"""OxsDispatcher: operators without a generated converter are borrowed from onnxscript's
+torchlib. One call is exported alone through torch.onnx, which uses that library, and its nodes
+are copied into the graph; a call like one before is copied again. Made by users, called by the
+interpreter as any dispatcher is."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ class OxsDispatcher(Dispatcher):
     def find(self, name: str, target: Any, native: Converter | None) -> Converter | None:
         """The user's converter, else the generated one, else one that exports this call through
         onnxscript."""
-        found = self.given(name, target, native)
+        found = self.direct(name, target, native)
         if found is not None or not isinstance(target, torch._ops.OpOverload):
             return found
         self.say("find", f"'{name}' has no converter here: borrowed from onnxscript")
@@ -103,15 +104,15 @@ class _Call:
         self.fx = torch.fx.Graph()
         declared = list(target._schema.arguments)
         named = {argument.name: argument for argument in declared}
-        self.args = tuple(self._given(v, a) for v, a in zip(args, declared, strict=False))
+        self.args = tuple(self._converted(v, a) for v, a in zip(args, declared, strict=False))
         self.kwargs = {
-            name: self._given(value, named[name])
+            name: self._converted(value, named[name])
             for name, value in ((name.rstrip("_"), value) for name, value in kwargs.items())
         }
         described = tuple(self._description(value) for value in self.values)
         self.key = (described, repr(self.args), repr(self.kwargs), tuple(self.wanted))
 
-    def _given(self, value: Any, argument: Any) -> Any:
+    def _converted(self, value: Any, argument: Any) -> Any:
         """An argument in torch's form; results and symbolic sizes are placeholders."""
         kind = str(argument.real_type)
         if isinstance(value, ComplexValue):
@@ -125,7 +126,7 @@ class _Call:
                 self.values.append(value)
             return self.places[value]
         if isinstance(value, (list, tuple)):
-            return [self._given(item, argument) for item in value]
+            return [self._converted(item, argument) for item in value]
         if "ScalarType" in kind and isinstance(value, int):
             return dtypes.to_torch(value)
         return value

@@ -1,5 +1,6 @@
 """Which operators a user means: names, overloads, packets and higher-order operators of torch,
-torch functions, methods and Python operators, as the names under which FX nodes are looked up."""
+torch functions, methods and Python operators, as the names under which FX nodes are looked up.
+In comes what a user wrote, out goes a name. Called by dispatcher.py."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ def _of_text(key: str) -> str:
         if namespace == "higher_order":
             return rest
         plain = key.removesuffix(".default")
-        return _known(plain) if namespace in ("aten", "prims") else plain
+        return _checked(plain) if namespace in ("aten", "prims") else plain
     for prefix in _METHOD:
         if key.startswith(prefix):
             return _of_method(key.removeprefix(prefix))
@@ -93,7 +94,7 @@ def _of_text(key: str) -> str:
     return operator_name(found)
 
 
-def _known(name: str) -> str:
+def _checked(name: str) -> str:
     """``name`` when torch has the operator and overload; OptionError with the closest otherwise."""
     namespace, _, rest = name.partition("::")
     packet_name, _, overload = rest.partition(".")

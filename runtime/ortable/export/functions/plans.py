@@ -1,5 +1,6 @@
 """How a local function is made from the nodes of a region, and how it is called: which values of
-the caller are its inputs, and what its outputs stand for."""
+the caller are its inputs, and what its outputs stand for. In comes a FunctionRegion, out go a
+function and a `Plan`. Called by interpreter.py and custom_operators.py."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from ortable.export.request.module_calls import function_name, map_leaves
 from ortable.ir.local_functions import FunctionTable, drop_unused_inputs
 from ortable.passes.pipeline import PassOptions, run_passes
 
-from .regions import Region
+from .regions import FunctionRegion
 
 Slot = Any  # (place of the external node, leaf of its value), or a SymDim
 
 
 @dataclass(frozen=True)
-class Output:
+class FunctionOutput:
     """Stands for output ``index`` of the function; for the dimension that it holds, if any."""
 
     index: int
@@ -30,7 +31,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Operand:
+class FunctionOperand:
     """Stands for what the caller has for an input of the function."""
 
     slot: Slot
@@ -43,8 +44,8 @@ OutputType = tuple[int | None, Any, int | None]  # dtype, shape, dtype as a Pyth
 class Plan:
     """How to call a function. ``name`` is empty when nothing is left to call.
 
-    ``returned``: what each returned node of the region became, with Output and Operand in the
-    place of results.
+    ``returned``: what each returned node of the region became, with FunctionOutput and
+    FunctionOperand in the place of results.
     """
 
     name: str = ""
@@ -57,9 +58,9 @@ def fill(template: Any, operand: Callable[[Slot], str], names: Sequence[str], bu
     """What a returned node became in the graph of the caller, whose results ``names`` are."""
 
     def leaf(value: Any) -> Any:
-        if isinstance(value, Operand):
+        if isinstance(value, FunctionOperand):
             return operand(value.slot)
-        if not isinstance(value, Output):
+        if not isinstance(value, FunctionOutput):
             return value
         if value.dim is None:
             return names[value.index]
@@ -73,7 +74,7 @@ class PlanMaker:
     """Makes the body of a function and the plan of its calls, step by step: ``bind`` each external
     value, ``bind_dims``, convert the nodes into ``body``, ``return_values``, ``finish``."""
 
-    def __init__(self, caller: Any, region: Region, domain: str) -> None:
+    def __init__(self, caller: Any, region: FunctionRegion, domain: str) -> None:
         self.caller = caller
         self.region = region
         self.domain = domain
@@ -147,12 +148,12 @@ class PlanMaker:
             if isinstance(item, SymDim):
                 if self.caller.dim_results.can_compute(item):
                     return item
-                return Output(wanted.setdefault(item, len(wanted)), item)
+                return FunctionOutput(wanted.setdefault(item, len(wanted)), item)
             if not isinstance(item, str) or item not in body.values:
                 return item
             if item in self._slots:
-                return Operand(self._slots[item])
-            return Output(wanted.setdefault(item, len(wanted)))
+                return FunctionOperand(self._slots[item])
+            return FunctionOutput(wanted.setdefault(item, len(wanted)))
 
         self.plan.returned = [map_leaves(value, result) for value in values]
         for place, item in enumerate(wanted):
@@ -194,7 +195,7 @@ class PlanMaker:
         """An output that is a copy of an input is no output: the caller has the input."""
         body, plan = self.body, self.plan
         copies = {
-            node.outputs[0]: Operand(self._slots[node.inputs[0]])
+            node.outputs[0]: FunctionOperand(self._slots[node.inputs[0]])
             for node in body.nodes
             if node.op_type == "Identity" and not node.domain and node.inputs[0] in self._slots
         }
@@ -209,9 +210,9 @@ class PlanMaker:
         numbers = {place: index for index, place in enumerate(kept)}
 
         def changed(item: Any) -> Any:
-            if not isinstance(item, Output):
+            if not isinstance(item, FunctionOutput):
                 return item
-            return passed.get(item.index) or Output(numbers[item.index], item.dim)
+            return passed.get(item.index) or FunctionOutput(numbers[item.index], item.dim)
 
         plan.returned = [map_leaves(value, changed) for value in plan.returned]
         plan.outputs = [plan.outputs[place] for place in kept]

@@ -1,5 +1,6 @@
-"""A part of a torch graph that becomes a local function: its nodes, what it reads from outside and
-what others read of it, and a key that is equal for parts that convert to the same function."""
+"""A part of a torch graph that becomes a local function: its nodes, what it reads from outside
+and what others read of it, and a key that is equal for parts that convert to the same function.
+Called by interpreter.py and custom_operators.py."""
 
 from __future__ import annotations
 
@@ -11,24 +12,26 @@ import torch
 from torch.fx import Node
 
 from ortable.dims import SymDim
-from ortable.export.request.module_calls import Call, Stack
+from ortable.export.request.module_calls import ModuleCall, Stack
 from ortable.interpreter import results
 from ortable.prelude.complex_value import ComplexValue
 
 
 @dataclass
-class Region:
+class FunctionRegion:
     """``externals``: nodes outside whose values are read, in order of first use; ``returned``:
     nodes whose values are read outside (or that name a tensor that is written inside)."""
 
-    call: Call
+    call: ModuleCall
     nodes: Sequence[Node]
     stacks: Sequence[Stack]
     externals: list[Node] = field(default_factory=list)
     returned: list[Node] = field(default_factory=list)
 
     @classmethod
-    def cut(cls, call: Call, nodes: Sequence[Node], stacks: Sequence[Stack], writes: Any) -> Region:
+    def cut(
+        cls, call: ModuleCall, nodes: Sequence[Node], stacks: Sequence[Stack], writes: Any
+    ) -> FunctionRegion:
         """The region of a run of nodes; ``writes`` are the harmless writes of the graph."""
         inside = set(nodes)
         externals: dict[Node, None] = {}
@@ -53,7 +56,7 @@ class Signature:
     its reader.
     """
 
-    def __init__(self, region: Region, external: Callable[[Node, Stack], Hashable]) -> None:
+    def __init__(self, region: FunctionRegion, external: Callable[[Node, Stack], Hashable]) -> None:
         self._numbers: dict[Node, int] = {}
         self._calls: dict[str, int] = {}
         self._external = external

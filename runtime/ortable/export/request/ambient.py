@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from ortable.ir.initializers import is_fake
 
-from .left_as_found import forward_replaced, held_tensors, tensors_replaced
+from .caller_state import forward_replaced, held_tensors, tensors_replaced
 from .program import Request
 
 

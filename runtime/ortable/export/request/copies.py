@@ -1,5 +1,5 @@
 """Copies of the caller's module and arguments: what ortable runs in eager mode changes neither.
-worthwhile.py, check.py and validate.py call it."""
+strategies.py, check.py and validate.py call it."""
 
 from __future__ import annotations
 

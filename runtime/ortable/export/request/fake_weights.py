@@ -1,5 +1,6 @@
 """Models whose weights have no data (fake tensors, the meta device): how torch.export sees them,
-their weights as inputs of the ONNX model, and the real ones by name afterwards."""
+their weights as inputs of the ONNX model, and the real ones by name afterwards. Called by
+to_onnx.py and strategies.py."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from ortable.errors import InputError
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.ir import initializers
 
-from .left_as_found import held_tensors, tensors_of, tensors_replaced
+from .caller_state import held_tensors, tensors_of, tensors_replaced
 from .program import Program, Request
 
 

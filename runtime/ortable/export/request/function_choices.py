@@ -1,4 +1,5 @@
-"""What of a model becomes local functions, from the arguments of to_onnx and ExportOptions."""
+"""What of a model becomes local functions, from the arguments of to_onnx and ExportOptions. Out
+goes a `FunctionChoices` or None. Called by to_onnx.py; options.py checks its own fields here."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Which call of which submodule each node of a torch graph comes from, as torch recorded it in
-``nn_module_stack``. A call is a run of neighbouring nodes: such a run can always be one node."""
+``nn_module_stack``. A call is a run of neighbouring nodes: such a run can always be one node. In
+come nodes, out go stacks of `ModuleCall`. Called by `functions` and region_marks.py."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ AUTOCAST = "torch.autocast"
 SUBGRAPH = "torch.compiler.nested_compile_region"
 
 
-class Call(NamedTuple):
+class ModuleCall(NamedTuple):
     """One call of a submodule: torch's key (another one for each call), path and class name."""
 
     key: str
@@ -24,7 +25,7 @@ class Call(NamedTuple):
     kind: str
 
 
-Stack = tuple[Call, ...]
+Stack = tuple[ModuleCall, ...]
 
 
 def class_name(kind: Any) -> str:
@@ -67,7 +68,7 @@ class CallReader:
     def __init__(self, classes: bool | frozenset[str], autocast: bool) -> None:
         self._classes = classes
         self._autocast = autocast
-        self._known: dict[tuple[str, str], Call | None] = {}
+        self._known: dict[tuple[str, str], ModuleCall | None] = {}
         self.seen: set[str] = set()  # every class that the graph calls
         self._recorded = False  # whether torch recorded calls at all
 
@@ -104,19 +105,19 @@ class CallReader:
                 calls.append(call)
         return tuple(calls)
 
-    def _call(self, key: str, path: str, kind: str) -> Call | None:
+    def _call(self, key: str, path: str, kind: str) -> ModuleCall | None:
         path = path.removeprefix("L['self']").removeprefix(".")
         if kind == AUTOCAST:
-            return Call(key, path, kind) if self._autocast else None
+            return ModuleCall(key, path, kind) if self._autocast else None
         if path in ("", "_export_root"):
             return None
         self.seen.add(kind)
         if self._classes is True:
-            return Call(key, path, kind)
+            return ModuleCall(key, path, kind)
         if self._classes is False:
             return None
         chosen = kind in self._classes or kind.rpartition(".")[2] in self._classes
-        return Call(key, path, kind) if chosen else None
+        return ModuleCall(key, path, kind) if chosen else None
 
     def check(self) -> None:
         """Raise ExportError for a graph without metadata, and for chosen classes that it never
@@ -174,7 +175,9 @@ def below(stacks: Sequence[Stack], outer: Stack) -> list[Stack]:
     return [stack[len(outer) :] for stack in stacks]
 
 
-def runs(nodes: Sequence[Node], stacks: Sequence[Stack]) -> Iterator[tuple[Call | None, int, int]]:
+def runs(
+    nodes: Sequence[Node], stacks: Sequence[Stack]
+) -> Iterator[tuple[ModuleCall | None, int, int]]:
     """Neighbours of one outermost call, as (call, first, end); a node outside calls is a run of
     its own."""
     start = 0

@@ -1,5 +1,6 @@
-"""How a model becomes a torch graph before it is converted, and the opset that the model is written
-for. Every value is checked when it is given, and an error lists what is accepted."""
+"""How a model becomes a torch graph before it is converted. Every value is checked when it is
+given, and an error lists what is accepted. Made by the caller of to_onnx or of the backend, read by
+every room of `export`."""
 
 from __future__ import annotations
 
@@ -9,13 +10,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ortable.errors import OptionError
-from ortable.ir.versions import (
-    DEFAULT_OPSET,
-    OLDEST_OPSET,
-    RUNTIME_OPSET,
-    TARGETS,
-    newest_opset,
-)
 
 from . import decompositions
 from .bypass_state import bypassing
@@ -131,7 +125,7 @@ class ExportOptions:
                 raise OptionError(f"'{key}' in ExportOptions.metadata is a key that to_onnx writes")
 
     @classmethod
-    def known(cls) -> tuple[str, ...]:
+    def names(cls) -> tuple[str, ...]:
         """Names of the options."""
         return tuple(field.name for field in fields(cls))
 
@@ -151,81 +145,5 @@ def checked_options(options: Any) -> ExportOptions:
         return replace(options, fallback=True) if bypassing() else options
     raise OptionError(
         f"export_options is an ExportOptions or None, not {type(options).__name__}; "
-        f"its fields are {', '.join(ExportOptions.known())}"
+        f"its fields are {', '.join(ExportOptions.names())}"
     )
-
-
-def checked_target(target: Any) -> str | None:
-    """``target`` when it is one of ``TARGETS``; OptionError otherwise."""
-    if target not in TARGETS:
-        raise OptionError(f"target is one of {TARGETS}, not {target!r}")
-    return target
-
-
-def checked_validate(validate: Any) -> None:
-    """Raises OptionError unless ``validate`` is a bool or a positive float."""
-    if not isinstance(validate, bool) and not (isinstance(validate, float) and validate > 0):
-        raise OptionError(
-            "validate is True, False, or a positive float (the largest absolute difference "
-            f"accepted), not {validate!r}"
-        )
-
-
-def checked_opset(opset: Any, target: str | None = None) -> int | dict[str, int]:
-    """The opset to write: an int for the main domain, or a dict by domain. None: 18, or 23 for
-    ONNX Runtime.
-
-    Raises:
-        OptionError: not an int or dict of ints, no main domain in the dict, or outside the
-            supported range.
-    """
-    if opset is None:
-        return DEFAULT_OPSET if target is None else RUNTIME_OPSET
-    if isinstance(opset, Mapping):
-        wrong = {
-            k: v
-            for k, v in opset.items()
-            if not isinstance(k, str) or isinstance(v, bool) or not isinstance(v, int)
-        }
-        if wrong:
-            raise OptionError(
-                f"target_opset maps domains to versions, for example {{'': 18}}, not {wrong}"
-            )
-        opset = {"" if domain == "ai.onnx" else domain: v for domain, v in opset.items()}
-        if "" not in opset:
-            raise OptionError(
-                "target_opset as a dict needs the main domain '', for example "
-                "{'': 18, 'com.microsoft': 1}"
-            )
-        others = {domain: _checked_domain(domain, v) for domain, v in opset.items() if domain}
-        return {"": _checked_version(opset[""]), **others}
-    return _checked_version(opset)
-
-
-def _checked_domain(domain: str, version: int) -> int:
-    """The version of a domain other than the main one: at least 1, and one that exists where the
-    domain is onnx's or ONNX Runtime's."""
-    import onnx.defs
-
-    newest = 1 if domain == "com.microsoft" else None
-    if domain == "ai.onnx.ml":
-        newest = onnx.defs.onnx_ml_opset_version()
-    if version < 1 or (newest is not None and version > newest):
-        known = "1 and more" if newest is None else f"1 to {newest}"
-        raise OptionError(
-            f"opset {version} of the domain '{domain}' does not exist; it has {known}"
-        )
-    return version
-
-
-def _checked_version(version: Any) -> int:
-    newest = newest_opset()
-    if isinstance(version, bool) or not isinstance(version, int):
-        raise OptionError(
-            f"target_opset is an int between {OLDEST_OPSET} and {newest}, not {version!r}"
-        )
-    if not OLDEST_OPSET <= version <= newest:
-        raise OptionError(
-            f"opset {version} is not supported; supported are {OLDEST_OPSET} to {newest}"
-        )
-    return version

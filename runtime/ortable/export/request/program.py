@@ -1,5 +1,6 @@
 """One view of everything that to_onnx takes: a graph to convert, where its weights are, and what
-its inputs and outputs mean. Also the request that leads to it: the arguments of to_onnx."""
+its inputs and outputs mean. Also the request that leads to it: the arguments of to_onnx. Made by
+to_onnx.py and `capture`, read by every room of `export`."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from ortable.interpreter.tables import ConverterTables
 from .options import ExportOptions
 from .record import ExportRecord, Guard
 
-OutputKindName = Literal["user", "buffer", "input"]
+ProgramOutputKind = Literal["user", "buffer", "input"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class ProgramOutput:
     """One entry of the flattened FX output: a result of the user's forward, or the new value of a
     buffer or of an input. ``label`` is the way to a result in what the forward returns."""
 
-    kind: OutputKindName
+    kind: ProgramOutputKind
     target: str = ""
     is_none: bool = False
     label: str = ""

@@ -1,6 +1,7 @@
 """Names for the tensors of a key-value cache, given as a list: torch flattens a cache of
-transformers into all keys and then all values, and most people name it layer by layer. Names that
-say which tensor they mean go to that tensor, and names that say something else are refused."""
+transformers into all keys and then all values, and most people name it layer by layer. Names
+that say which tensor they mean go to that tensor, and names that say something else are refused.
+In come default and chosen names, out go names in order. Called by outputs.py."""
 
 from __future__ import annotations
 
@@ -24,10 +25,10 @@ class Meaning:
 
     layer: int
     kind: str
-    part: str = ""
+    attention: str = ""
 
     def __str__(self) -> str:
-        part = f" of the {self.part} attention" if self.part else ""
+        part = f" of the {self.attention} attention" if self.attention else ""
         return f"the {self.kind}s of layer {self.layer}{part}"
 
 
@@ -59,7 +60,9 @@ def by_meaning(what: str, defaults: Sequence[str], chosen: Sequence[str]) -> lis
     given = {index: meaning_of(chosen[index]) for index in tensors}
     if not any(given.values()) or len(set(tensors.values())) != len(tensors):
         return list(chosen)
-    if len({found.part for found in tensors.values()}) == 1:  # one cache: the part says nothing
+    if (
+        len({found.attention for found in tensors.values()}) == 1
+    ):  # one cache: which one says nothing
         bare = {index: found and Meaning(found.layer, found.kind) for index, found in given.items()}
         wanted = {Meaning(found.layer, found.kind): index for index, found in tensors.items()}
     else:

@@ -1,6 +1,6 @@
-"""The key-value caches of transformers as pytrees, so that torch.export takes them as arguments and
-returns them: the growing ones where to_onnx meets one, all of them while bypass_export_some_errors
-lasts."""
+"""The key-value caches of transformers as pytrees, so that torch.export takes them as arguments
+and returns them: the growing ones where to_onnx meets one, all of them while
+bypass_export_some_errors lasts. Called by pytrees.py, pt2.py and patches.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Names of dimensions that are sums or products of other names, as the outputs of a model print
-them and as optimum writes them for inputs: ``"past_sequence_length + sequence_length"``."""
+them and as optimum writes them for inputs: ``"past_sequence_length + sequence_length"``. In come
+texts or sizes, out go the others. Called by dynamic_shapes.py, outputs.py and resize.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Names of torch's symbols: the user's, those of the operators that make a size, and
-numbers."""
+"""Names of torch's symbols: the user's, those of the operators that make a size, and numbers. In
+come the program and what the caller asked for, out go names by symbol. Called by exported.py,
+sources.py and outputs.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """What ``dynamic_shapes`` says of the arguments: matched with them leaf by leaf, checked before
-torch.export runs, and written as torch.export takes it."""
+torch.export runs, and written as torch.export takes it. In come the option and the call, out go
+leaves with a hint for each dimension. Called by to_onnx.py and `capture`."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from torch.export import Dim
 
 from ortable import dims
 from ortable.errors import BuilderError, ExportError
-from ortable.export.request.left_as_found import forward_replaced
+from ortable.export.request.caller_state import forward_replaced
 
 from . import pytrees, shape_errors
 from .dim_expressions import expression_of

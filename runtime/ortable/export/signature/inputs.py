@@ -1,6 +1,6 @@
-"""Names of inputs and outputs.
-Everything is counted before anything is converted, so a wrong length is an error that says what was
-expected."""
+"""Names of inputs and outputs. Everything is counted before anything is converted, so a wrong
+length is an error that says what was expected. In come the caller's arguments, out go checked
+ones and names. Called by to_onnx.py and outputs.py."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from ortable.errors import ExportError, InputError
+from ortable.export.request.arguments import check_names
 
 from . import pytrees
-from .arguments import check_names
 
 
 def checked_call(args: Any, kwargs: Any, mod: Any = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -33,7 +33,7 @@ def checked_call(args: Any, kwargs: Any, mod: Any = None) -> tuple[tuple[Any, ..
         raise InputError(
             f"kwargs is a dict of the keyword arguments of the model, not {type(kwargs).__name__}"
         )
-    pytrees.register_known((args, kwargs), mod)
+    pytrees.register_caches((args, kwargs), mod)
     return tuple(args), dict(kwargs or {})
 
 

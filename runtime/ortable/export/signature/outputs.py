@@ -1,4 +1,5 @@
-"""The ONNX outputs: their names, their order, and the names of their dimensions."""
+"""The ONNX outputs: their names, their order, and the names of their dimensions. In come the
+program and the caller's names, out go names and an order. Called by to_onnx.py and exported.py."""
 
 from __future__ import annotations
 

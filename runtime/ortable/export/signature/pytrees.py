@@ -1,6 +1,7 @@
-"""Nested arguments and results, through torch.utils._pytree: what is inside a container and how a
-person writes the way to it, and the classes that have to be registered before torch.export opens
-them."""
+"""Nested arguments and results, through torch.utils._pytree: what is inside a container and how
+a person writes the way to it, and the classes that have to be registered before torch.export
+opens them. In come nested values, out go leaves with their paths. Called by the rest of
+`signature`."""
 
 from __future__ import annotations
 
@@ -99,7 +100,7 @@ def leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from leaves(step(path, value, key), child)
 
 
-def register_known(values: Any, mod: Any = None) -> None:
+def register_caches(values: Any, mod: Any = None) -> None:
     """Register DynamicCache and EncoderDecoderCache of transformers with torch.utils._pytree when
     one is among ``values``, or ``mod`` has modules of transformers, which return them; see
     caches.py."""

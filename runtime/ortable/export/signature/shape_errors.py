@@ -1,5 +1,6 @@
-"""What torch.export says of arguments that it does not take, in the user's terms: the input and the
-dimension, or the class that has to be registered."""
+"""What torch.export says of arguments that it does not take, in the user's terms: the input and
+the dimension, or the class that has to be registered. In comes an error of torch, out goes one
+of ours. Called by dynamic_shapes.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The plain arguments of to_onnx: flags, numbers, files and names have the type that they should,
-which is said before torch begins to make the graph. to_onnx calls this first."""
+"""The plain arguments of to_onnx: flags, numbers, files, names, target and opset have the type and
+the range that they should, which is said before torch begins to make the graph. In come values, out
+go the same or an error. to_onnx calls this first; the backend reads its opset so too."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 
 from ortable.errors import ExportError, OptionError
+from ortable.ir.versions import DEFAULT_OPSET, OLDEST_OPSET, RUNTIME_OPSET, TARGETS, newest_opset
 
 _FILES = {"filename": "the ONNX file to write", "report": "the Markdown file to write"}
 
@@ -99,3 +101,79 @@ def check_model(mod: Any) -> Any:
         "args). If there is only the saved file, torch makes a program of it that to_onnx takes: "
         "torch._export.converter.TS2EPConverter(loaded, args).convert()"
     )
+
+
+def checked_target(target: Any) -> str | None:
+    """``target`` when it is one of ``TARGETS``; OptionError otherwise."""
+    if target not in TARGETS:
+        raise OptionError(f"target is one of {TARGETS}, not {target!r}")
+    return target
+
+
+def checked_validate(validate: Any) -> None:
+    """Raises OptionError unless ``validate`` is a bool or a positive float."""
+    if not isinstance(validate, bool) and not (isinstance(validate, float) and validate > 0):
+        raise OptionError(
+            "validate is True, False, or a positive float (the largest absolute difference "
+            f"accepted), not {validate!r}"
+        )
+
+
+def checked_opset(opset: Any, target: str | None = None) -> int | dict[str, int]:
+    """The opset to write: an int for the main domain, or a dict by domain. None: 18, or 23 for
+    ONNX Runtime.
+
+    Raises:
+        OptionError: not an int or dict of ints, no main domain in the dict, or outside the
+            supported range.
+    """
+    if opset is None:
+        return DEFAULT_OPSET if target is None else RUNTIME_OPSET
+    if isinstance(opset, Mapping):
+        wrong = {
+            k: v
+            for k, v in opset.items()
+            if not isinstance(k, str) or isinstance(v, bool) or not isinstance(v, int)
+        }
+        if wrong:
+            raise OptionError(
+                f"target_opset maps domains to versions, for example {{'': 18}}, not {wrong}"
+            )
+        opset = {"" if domain == "ai.onnx" else domain: v for domain, v in opset.items()}
+        if "" not in opset:
+            raise OptionError(
+                "target_opset as a dict needs the main domain '', for example "
+                "{'': 18, 'com.microsoft': 1}"
+            )
+        others = {domain: _checked_domain(domain, v) for domain, v in opset.items() if domain}
+        return {"": _checked_version(opset[""]), **others}
+    return _checked_version(opset)
+
+
+def _checked_domain(domain: str, version: int) -> int:
+    """The version of a domain other than the main one: at least 1, and one that exists where the
+    domain is onnx's or ONNX Runtime's."""
+    import onnx.defs
+
+    newest = 1 if domain == "com.microsoft" else None
+    if domain == "ai.onnx.ml":
+        newest = onnx.defs.onnx_ml_opset_version()
+    if version < 1 or (newest is not None and version > newest):
+        known = "1 and more" if newest is None else f"1 to {newest}"
+        raise OptionError(
+            f"opset {version} of the domain '{domain}' does not exist; it has {known}"
+        )
+    return version
+
+
+def _checked_version(version: Any) -> int:
+    newest = newest_opset()
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise OptionError(
+            f"target_opset is an int between {OLDEST_OPSET} and {newest}, not {version!r}"
+        )
+    if not OLDEST_OPSET <= version <= newest:
+        raise OptionError(
+            f"opset {version} is not supported; supported are {OLDEST_OPSET} to {newest}"
+        )
+    return version

@@ -21,7 +21,7 @@ Held = tuple[dict[str, Any], str, torch.Tensor]
 
 
 @contextmanager
-def left_as_found(module: torch.nn.Module, call: Any) -> Iterator[None]:
+def state_restored(module: torch.nn.Module, call: Any) -> Iterator[None]:
     """When the block ends, also with an error, every submodule has the attributes, parameters,
     buffers and submodules that it had, the dicts, lists and sets among them their items, and each
     tensor of ``call`` and of the module its Python attributes and ``requires_grad``."""

@@ -1,5 +1,7 @@
 """Help when torch.export fails: which line of the user's model it was, what kind of failure, and
-what may help. One table of patterns of torch's messages, most particular first."""
+what may help. One table of patterns of torch's messages, most particular first. In comes an
+exception of torch, out go a kind and words. Called by strategies.py; guards.py and tracing.py
+ask it which line is the user's."""
 
 from __future__ import annotations
 

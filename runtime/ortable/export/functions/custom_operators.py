@@ -1,5 +1,6 @@
 """Operators of ``torch.library`` that have no converter, as local functions of their own domain:
-the Python body is traced on the fake tensors of the call and converted like any graph."""
+the Python body is traced on the fake tensors of the call and converted like any graph. Made by
+to_onnx.py for the option "custom_ops", called by the interpreter as a dispatcher."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from ortable.errors import UnsupportedCase
 from ortable.export.capture.functionalize import composite_body, to_decompose
-from ortable.export.request.module_calls import Call, map_leaves
+from ortable.export.request.module_calls import ModuleCall, map_leaves
 from ortable.interpreter import DynamoInterpreter, control_flow, results
 from ortable.interpreter.mutation.visible_writes import first_write
 from ortable.interpreter.outputs import flatten_output
@@ -22,8 +23,8 @@ from ortable.interpreter.tables import ConverterTables
 from ortable.ir.local_functions import FunctionTable
 from ortable.passes.pipeline import PassOptions
 
-from .plans import Output, Plan, PlanMaker, fill
-from .regions import Region, fx_type, value_type
+from .plans import FunctionOutput, Plan, PlanMaker, fill
+from .regions import FunctionRegion, fx_type, value_type
 
 _BUILT_IN = frozenset({"aten", "prim", "prims", "profiler", "inductor"})
 
@@ -103,7 +104,7 @@ class FunctionBodies:
         """Names of the outputs: those that torch's results have, where they are one to one."""
         names = [""] * len(plan.outputs)
         for template, name in zip(plan.returned, res.outputs, strict=False):
-            if isinstance(template, Output) and template.dim is None:
+            if isinstance(template, FunctionOutput) and template.dim is None:
                 names[template.index] = names[template.index] or name
         return [name or graph.unique_name(f"{plan.name}_{i}") for i, name in enumerate(names)]
 
@@ -115,8 +116,8 @@ class FunctionBodies:
         inputs = control_flow.placeholders(graph_module)
         nodes = [n for n in graph_module.graph.nodes if n.op not in ("placeholder", "output")]
         domain, _, name = target.name().partition("::")
-        call = Call(target.name(), target.name(), name.replace(".", "_"))
-        maker = PlanMaker(graph, Region(call, nodes, [()] * len(nodes), inputs), domain)
+        call = ModuleCall(target.name(), target.name(), name.replace(".", "_"))
+        maker = PlanMaker(graph, FunctionRegion(call, nodes, [()] * len(nodes), inputs), domain)
         inner = DynamoInterpreter(maker.body, dispatcher=self, tables=self.tables)
         inner.rename = graph.rename_dims or None
         inner.enter(graph_module)

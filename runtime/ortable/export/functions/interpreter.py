@@ -1,5 +1,7 @@
-"""Submodules, autocast regions and repeated subgraphs as local functions of the model, called where
-torch calls them. Parts of the graph that convert to the same function are converted once."""
+"""Submodules, autocast regions and repeated subgraphs as local functions of the model, called
+where torch calls them. Parts of the graph that convert to the same function are converted once.
+In comes a program, out goes a filled graph with functions. Made by to_onnx.py in place of
+DynamoInterpreter."""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from ortable import dims
 from ortable.export.request.function_choices import FunctionChoices
 from ortable.export.request.module_calls import (
     SUBGRAPH,
-    Call,
     CallReader,
+    ModuleCall,
     Stack,
     below,
     function_name,
@@ -31,7 +33,7 @@ from ortable.ir.initializers import content_key, nbytes_of, to_numpy
 from ortable.ir.local_functions import FunctionTable
 
 from .plans import Plan, PlanMaker, fill, input_label
-from .regions import Region, Signature, value_type
+from .regions import FunctionRegion, Signature, value_type
 
 DOMAIN = "aten_local_function"
 
@@ -140,7 +142,7 @@ class FunctionInterpreter(DynamoInterpreter):
                 self.run_node(nodes[start])
             else:
                 inner = [stack[1:] for stack in stacks[start:end]]
-                self.call_region(Region.cut(call, nodes[start:end], inner, self.elidable))
+                self.call_region(FunctionRegion.cut(call, nodes[start:end], inner, self.elidable))
 
     # -- graphs inside
 
@@ -189,8 +191,8 @@ class FunctionInterpreter(DynamoInterpreter):
         """One call of a repeated subgraph, as a function named after its attribute."""
         held: Any = node.args[0]
         path = self.calls[-1].path if self.calls else ""
-        call = Call(str(held.target), path, f"{SUBGRAPH}.{held.target}")
-        region = Region.cut(call, body, stacks, self.elidable)
+        call = ModuleCall(str(held.target), path, f"{SUBGRAPH}.{held.target}")
+        region = FunctionRegion.cut(call, body, stacks, self.elidable)
         self.call_region(region)
 
     def child(
@@ -221,7 +223,7 @@ class FunctionInterpreter(DynamoInterpreter):
 
     # -- functions
 
-    def call_region(self, region: Region) -> None:
+    def call_region(self, region: FunctionRegion) -> None:
         """The call of the function of a region, which is made unless an equal one was."""
         if not region.returned:
             return
@@ -244,7 +246,7 @@ class FunctionInterpreter(DynamoInterpreter):
             plan = self.shared.plans[key] = self.make_plan(region)
         self.emit_call(region, plan)
 
-    def make_plan(self, region: Region) -> Plan:
+    def make_plan(self, region: FunctionRegion) -> Plan:
         """Convert the nodes of a region into a function."""
         maker = PlanMaker(self.graph, region, DOMAIN)
         inner = self.child(maker.body, FunctionInterpreter, shared=self.shared)
@@ -264,7 +266,7 @@ class FunctionInterpreter(DynamoInterpreter):
         maker.return_values(values)
         return maker.finish(self.shared.table, self.shared.choices.passes)
 
-    def emit_call(self, region: Region, plan: Plan) -> None:
+    def emit_call(self, region: FunctionRegion, plan: Plan) -> None:
         """A node that calls the function, and what the returned nodes of the region became."""
         names: list[str] = []
         if plan.name:
@@ -287,13 +289,13 @@ class FunctionInterpreter(DynamoInterpreter):
             value = fill(template, lambda slot: self.operand(region, slot), names, self.graph)
             self.values[node] = self.noted(value)
 
-    def label(self, call: Call) -> str:
+    def label(self, call: ModuleCall) -> str:
         """Name of the results of a call: the path of the module inside the one around it."""
         around = self.calls[-1].path if self.calls else ""
         path = call.path.removeprefix(around).removeprefix(".")
         return path.replace(".", "_") or function_name(call.kind)
 
-    def operand(self, region: Region, slot: Any) -> str:
+    def operand(self, region: FunctionRegion, slot: Any) -> str:
         """The result to pass for an input of a function."""
         if isinstance(slot, dims.SymDim):
             return str(self.graph.dim_as_vector(slot))
