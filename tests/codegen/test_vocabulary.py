@@ -66,6 +66,16 @@ def _public_functions() -> list[str]:
     ]
 
 
+def test_every_rewrite_word_is_used_and_none_hides_a_prelude_word() -> None:
+    rules = [path.read_text() for path in (ROOT / "specs" / "rewrites").glob("*.yaml")]
+    used = set(re.findall(r"\w+(?=\()", "\n".join(rules)))
+    folder = "ortable.passes.rewrite.words."
+    own = [word for word in vocabulary.rewrite_words().values() if word.module.startswith(folder)]
+    assert len(own) > 100
+    assert [word.name for word in own if word.name not in used] == []
+    assert [word.name for word in own if word.name in vocabulary.prelude()] == []
+
+
 def test_a_use_is_no_definition_import_comment_or_call_of_itself() -> None:
     code = """
 from a import imported
