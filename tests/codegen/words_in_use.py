@@ -62,7 +62,9 @@ def needed_by(words: set[str], folder: str) -> set[str]:
 def _code(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, each in value.items():
-            if key not in _NO_CODE:
+            if key == "let":  # its keys are names, whatever they are called
+                yield from each.values()
+            elif key not in _NO_CODE:
                 yield from _code(each)
     elif isinstance(value, list):
         for each in value:

@@ -53,9 +53,9 @@ def aten__embedding_bag_backward(graph: Graph, res: Res, grad: Result, indices: 
         raise UnsupportedCase("aten::_embedding_bag_backward: gradients scaled by how often an index occurs, which torch's own kernel gets wrong")
     if mode == 2:
         some = unsqueezed(graph, graph.make_node('Greater', [bag_size, const(graph, 0, dtype_of(graph, bag_size))]), [1])
-        places = graph.make_node('Max', [cast(graph, maximum_indices, int64), const(graph, 0, int64)])
+        positions = graph.make_node('Max', [cast(graph, maximum_indices, int64), const(graph, 0, int64)])
         grads = graph.make_node('Where', [some, grad, const(graph, 0, dtype)])
-        return scatter_elements(graph, zeros_of(graph, shape, dtype), 0, places, grads, 'add')
+        return scatter_elements(graph, zeros_of(graph, shape, dtype), 0, positions, grads, 'add')
     result = cast(graph, indices, int64)
     bags = bag_indices(graph, offsets, graph.make_node('Shape', [indices]))
     rows = graph.make_node('Gather', [grad, bags], axis=0)

@@ -51,9 +51,9 @@ def aten_avg_pool2d_backward(graph: Graph, res: Res, grad_output: Result, self: 
     """aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
     if dtype_of(graph, self) == float64:
         # onnxruntime has no convolution of float64
-        sizes, places = (shape_of(graph, self)[-2:], shape_of(graph, grad_output)[-2:])
+        sizes, out_sizes = (shape_of(graph, self)[-2:], shape_of(graph, grad_output)[-2:])
         rest = (ceil_mode, count_include_pad, divisor_override)
-        weights = mean_weights(graph, sizes, places, kernel_size, stride, padding, rest, float64)
+        weights = mean_weights(graph, sizes, out_sizes, kernel_size, stride, padding, rest, float64)
         return summed_back(graph, grad_output, weights)
     return avg_pool2d_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override)
 
@@ -62,9 +62,9 @@ def aten_avg_pool3d_backward(graph: Graph, res: Res, grad_output: Result, self: 
     """aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
     if dtype_of(graph, self) == float64:
         # onnxruntime has no convolution of float64
-        sizes, places = (shape_of(graph, self)[-3:], shape_of(graph, grad_output)[-3:])
+        sizes, out_sizes = (shape_of(graph, self)[-3:], shape_of(graph, grad_output)[-3:])
         rest = (ceil_mode, count_include_pad, divisor_override)
-        weights = mean_weights(graph, sizes, places, kernel_size, stride, padding, rest, float64)
+        weights = mean_weights(graph, sizes, out_sizes, kernel_size, stride, padding, rest, float64)
         return summed_back(graph, grad_output, weights)
     return avg_pool3d_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override)
 

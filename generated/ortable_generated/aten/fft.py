@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 def aten_fft_fftfreq(graph: Graph, res: Res, n: Int, d: Float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::fft_fftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    places = [i if i < (n + 1) // 2 else i - n for i in range(n)]
-    return consts(graph, [i / (n * d) for i in places], dtype_of(graph, res))
+    steps = [i if i < (n + 1) // 2 else i - n for i in range(n)]
+    return consts(graph, [i / (n * d) for i in steps], dtype_of(graph, res))
 
 
 def aten_fft_rfftfreq(graph: Graph, res: Res, n: Int, d: Float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:

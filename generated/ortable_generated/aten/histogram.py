@@ -35,9 +35,9 @@ def aten_bincount(graph: Graph, res: Res, self: Result, weights: Result | None =
     """aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
     if count_of(graph, self) == 0:
         return zeros_of(graph, [minlength], int64)
-    places = cast(graph, self, int64)
-    longest = graph.make_node('Add', [graph.make_node('ReduceMax', [places], keepdims=1), const(graph, 1, int64)])
-    return bincount(graph, places, weights, graph.make_node('Max', [longest, as_vec(graph, minlength)]), dtype_of(graph, res))
+    numbers = cast(graph, self, int64)
+    longest = graph.make_node('Add', [graph.make_node('ReduceMax', [numbers], keepdims=1), const(graph, 1, int64)])
+    return bincount(graph, numbers, weights, graph.make_node('Max', [longest, as_vec(graph, minlength)]), dtype_of(graph, res))
 
 
 def aten_histc(graph: Graph, res: Res, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> Result:

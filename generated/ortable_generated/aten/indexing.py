@@ -45,8 +45,8 @@ def aten_gather(graph: Graph, res: Res, self: Result, dim: Int, index: Result, *
     if count_of(graph, index) == 0:
         # torch takes an empty index of any rank
         return zeros_of(graph, shape_of(graph, index), dtype_of(graph, self))
-    places = cast(graph, at_least_1d(graph, index), gather_dtype(graph, index))
-    result = graph.make_node('GatherElements', [at_least_1d(graph, self), places], axis=axis_of(graph, self, dim))
+    indices = cast(graph, at_least_1d(graph, index), gather_dtype(graph, index))
+    result = graph.make_node('GatherElements', [at_least_1d(graph, self), indices], axis=axis_of(graph, self, dim))
     return with_rank_of(graph, result, index)
 
 

@@ -25,8 +25,8 @@ def aten_median(graph: Graph, res: Res, self: Result) -> Result:
         return const(graph, float('nan') if is_float(graph, self) else dtype_min(dtype_of(graph, self)), dtype_of(graph, self))
     flat = as_flat(graph, self)
     order = argsort(graph, flat, 0)
-    place = median_index(graph, flat, 0, False)
-    return reshape_to(graph, graph.make_node('Gather', [flat, graph.make_node('Gather', [order, place])]), [])
+    index = median_index(graph, flat, 0, False)
+    return reshape_to(graph, graph.make_node('Gather', [flat, graph.make_node('Gather', [order, index])]), [])
 
 
 def aten_median_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
@@ -35,9 +35,9 @@ def aten_median_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Boo
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     wide = at_least_1d(graph, self)
     order = argsort(graph, wide, axis)
-    place = graph.make_node('GatherElements', [order, median_index(graph, wide, axis, False)], axis=axis)
-    value = take_along_dim(graph, wide, place, axis)
-    return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, place, dropped), self))
+    index = graph.make_node('GatherElements', [order, median_index(graph, wide, axis, False)], axis=axis)
+    value = take_along_dim(graph, wide, index, axis)
+    return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, index, dropped), self))
 
 
 def aten_mode(graph: Graph, res: Res, self: Result, dim: Int = -1, keepdim: Bool = False) -> Any:
@@ -55,9 +55,9 @@ def aten_mode(graph: Graph, res: Res, self: Result, dim: Int = -1, keepdim: Bool
     lengths = graph.make_node('ScatterElements', [zeros, ids, ones], axis=last, reduction='add')
     first = graph.make_node('ArgMax', [graph.make_node('GatherElements', [lengths, ids], axis=last)], axis=last)
     end = graph.make_node('Sub', [graph.make_node('Add', [first, graph.make_node('ReduceMax', [lengths, as_vec(graph, last)])]), const(graph, 1, int64)])
-    place = permuted(graph, graph.make_node('GatherElements', [order, end], axis=last), turn)
-    value = graph.make_node('GatherElements', [at_least_1d(graph, self), place], axis=axis)
-    return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, place, dropped), self))
+    index = permuted(graph, graph.make_node('GatherElements', [order, end], axis=last), turn)
+    value = graph.make_node('GatherElements', [at_least_1d(graph, self), index], axis=axis)
+    return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, index, dropped), self))
 
 
 def aten_nanmedian(graph: Graph, res: Res, self: Result) -> Result:
@@ -66,8 +66,8 @@ def aten_nanmedian(graph: Graph, res: Res, self: Result) -> Result:
         return const(graph, float('nan') if is_float(graph, self) else dtype_min(dtype_of(graph, self)), dtype_of(graph, self))
     flat = as_flat(graph, self)
     order = argsort(graph, flat, 0)
-    place = median_index(graph, flat, 0, True)
-    return reshape_to(graph, graph.make_node('Gather', [flat, graph.make_node('Gather', [order, place])]), [])
+    index = median_index(graph, flat, 0, True)
+    return reshape_to(graph, graph.make_node('Gather', [flat, graph.make_node('Gather', [order, index])]), [])
 
 
 def aten_nanmedian_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
@@ -76,9 +76,9 @@ def aten_nanmedian_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: 
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     wide = at_least_1d(graph, self)
     order = argsort(graph, wide, axis)
-    place = graph.make_node('GatherElements', [order, median_index(graph, wide, axis, True)], axis=axis)
-    value = take_along_dim(graph, wide, place, axis)
-    return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, place, dropped), self))
+    index = graph.make_node('GatherElements', [order, median_index(graph, wide, axis, True)], axis=axis)
+    value = take_along_dim(graph, wide, index, axis)
+    return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, index, dropped), self))
 
 
 def aten_nanquantile(graph: Graph, res: Res, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:

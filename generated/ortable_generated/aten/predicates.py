@@ -55,9 +55,9 @@ def aten_nan_to_num(graph: Graph, res: Res, self: Result, nan: Float | None = No
     """aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
     if not is_float(graph, self):
         return self
-    most = largest_finite(dtype_of(graph, self))
-    top = const_like(graph, posinf if posinf is not None else most, self)
-    bottom = const_like(graph, neginf if neginf is not None else -most, self)
+    largest = largest_finite(dtype_of(graph, self))
+    top = const_like(graph, posinf if posinf is not None else largest, self)
+    bottom = const_like(graph, neginf if neginf is not None else -largest, self)
     number = const_like(graph, nan if nan is not None else 0.0, self)
     finite = graph.make_node('Where', [graph.make_node('IsNaN', [self]), number, self])
     capped = graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, float('inf'), self)]), top, finite])

@@ -84,8 +84,8 @@ def aten_multinomial(graph: Graph, res: Res, self: Result, num_samples: SymInt, 
         return random_choices(graph, self, num_samples)
     # the largest of weights over exponential numbers, which is a draw without replacement
     draws = random_exponential(graph, shape_of(graph, self), float64)
-    _, places = graph.make_node('TopK', [graph.make_node('Div', [cast(graph, self, float64), draws]), as_vec(graph, num_samples)], 2)
-    return places
+    _, indices = graph.make_node('TopK', [graph.make_node('Div', [cast(graph, self, float64), draws]), as_vec(graph, num_samples)], 2)
+    return indices
 
 
 def aten_normal_Tensor_Tensor(graph: Graph, res: Res, mean: Result, std: Result, *, generator: Any = None, drawn: Result | None = None) -> Result:
@@ -209,8 +209,8 @@ def aten_random_to(graph: Graph, res: Res, self: Result, to: Int, *, generator: 
 def aten_randperm(graph: Graph, res: Res, n: SymInt, *, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::randperm(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     keys = random_uniform(graph, [n], float64)
-    _, places = graph.make_node('TopK', [keys, as_vec(graph, n)], 2)
-    return cast(graph, places, dtype_of(graph, res))
+    _, indices = graph.make_node('TopK', [keys, as_vec(graph, n)], 2)
+    return cast(graph, indices, dtype_of(graph, res))
 
 
 def aten_randperm_generator(graph: Graph, res: Res, n: SymInt, *, generator: Any, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:

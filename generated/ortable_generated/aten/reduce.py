@@ -105,10 +105,10 @@ def aten_max_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool =
     axis = axis_of(graph, self, dim)
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     whole = at_least_1d(graph, self)
-    place = extreme_index(graph, whole, axis, True, True) if is_used(res[1]) else None
-    result = graph.make_node('GatherElements', [whole, place], axis=axis) if place is not None else None
+    index = extreme_index(graph, whole, axis, True, True) if is_used(res[1]) else None
+    result = graph.make_node('GatherElements', [whole, index], axis=axis) if index is not None else None
     value = with_rank_of(graph, squeezed(graph, result, dropped), self) if result is not None else reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, True)
-    return (value, with_rank_of(graph, squeezed(graph, place, dropped), self) if place is not None else None)
+    return (value, with_rank_of(graph, squeezed(graph, index, dropped), self) if index is not None else None)
 
 
 def aten_max_other(graph: Graph, res: Res, self: Result, other: Result) -> Result:
@@ -126,10 +126,10 @@ def aten_min_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool =
     axis = axis_of(graph, self, dim)
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     whole = at_least_1d(graph, self)
-    place = extreme_index(graph, whole, axis, True, False) if is_used(res[1]) else None
-    result = graph.make_node('GatherElements', [whole, place], axis=axis) if place is not None else None
+    index = extreme_index(graph, whole, axis, True, False) if is_used(res[1]) else None
+    result = graph.make_node('GatherElements', [whole, index], axis=axis) if index is not None else None
     value = with_rank_of(graph, squeezed(graph, result, dropped), self) if result is not None else reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, False)
-    return (value, with_rank_of(graph, squeezed(graph, place, dropped), self) if place is not None else None)
+    return (value, with_rank_of(graph, squeezed(graph, index, dropped), self) if index is not None else None)
 
 
 def aten_min_other(graph: Graph, res: Res, self: Result, other: Result) -> Result:

@@ -9,11 +9,11 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.histogram import frequencies
 from ortable.lowerings.padding import full_pads
 from ortable.lowerings.scatter import clamped_bound, expanded_index, put_diagonal, scatter_reduce, stretch_end
-from ortable.lowerings.shapes import common_sizes, wrapped_index
+from ortable.lowerings.shapes import common_sizes
 from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_bool, rank_of, shape_of
 from ortable.prelude.indexing import marked_indices, scatter_elements, scatter_slices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
-from ortable.prelude.shapes import along_axis, as_flat, expanded, iota, moved_axes, sliced, zeros_of
+from ortable.prelude.shapes import along_axis, as_flat, expanded, iota, moved_axes, sliced, wrapped_index, zeros_of
 from ortable.prelude.values import as_scalar, as_vec, at_least_1d, cast, const, permuted, reshape_to, unsqueezed, with_rank_of
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ def aten_embedding_dense_backward(graph: Graph, res: Res, grad_output: Result, i
     width = dim_of(graph, grad_output, -1)
     if scale_grad_by_freq:
         rows, flat = (reshape_to(graph, grad_output, [count_of(graph, indices), width]), as_flat(graph, indices))
-        places, zero = (cast(graph, flat, int64), const(graph, 0, dtype_of(graph, grad_output)))
-        times = unsqueezed(graph, frequencies(graph, places, num_weights, dtype_of(graph, grad_output)), [1])
-        skipped = unsqueezed(graph, graph.make_node('Equal', [places, as_scalar(graph, padding_idx)]), [1])
+        positions, zero = (cast(graph, flat, int64), const(graph, 0, dtype_of(graph, grad_output)))
+        times = unsqueezed(graph, frequencies(graph, positions, num_weights, dtype_of(graph, grad_output)), [1])
+        skipped = unsqueezed(graph, graph.make_node('Equal', [positions, as_scalar(graph, padding_idx)]), [1])
         zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
-        return scatter_slices(graph, zeros, 0, places, graph.make_node('Where', [skipped, zero, graph.make_node('Div', [rows, times])]), 'add')
+        return scatter_slices(graph, zeros, 0, positions, graph.make_node('Where', [skipped, zero, graph.make_node('Div', [rows, times])]), 'add')
     if padding_idx >= 0:
         # rows that were read at padding_idx give no gradient, NaN included
         skipped = graph.make_node('Unsqueeze', [graph.make_node('Equal', [cast(graph, indices, int64), as_vec(graph, padding_idx)]), as_vec(graph, -1)])
@@ -75,19 +75,19 @@ def aten_index_add(graph: Graph, res: Res, self: Result, dim: Int, index: Result
     if is_bool(graph, self) and (not bool(alpha)):
         return self
     if alpha == 1 or is_bool(graph, self):
-        place = cast(graph, at_least_1d(graph, index), int64)
-        result = scatter_slices(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, at_least_1d(graph, source), 'add')
+        indices = cast(graph, at_least_1d(graph, index), int64)
+        result = scatter_slices(graph, at_least_1d(graph, self), axis_of(graph, self, dim), indices, at_least_1d(graph, source), 'add')
         return with_rank_of(graph, result, self)
-    place = cast(graph, at_least_1d(graph, index), int64)
+    indices = cast(graph, at_least_1d(graph, index), int64)
     added = graph.make_node('Mul', [at_least_1d(graph, source), const(graph, alpha, dtype_of(graph, source))])
-    result = scatter_slices(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, added, 'add')
+    result = scatter_slices(graph, at_least_1d(graph, self), axis_of(graph, self, dim), indices, added, 'add')
     return with_rank_of(graph, result, self)
 
 
 def aten_index_copy(graph: Graph, res: Res, self: Result, dim: Int, index: Result, source: Result) -> Result:
     """aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
-    place = cast(graph, at_least_1d(graph, index), int64)
-    result = scatter_slices(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, at_least_1d(graph, source), 'none')
+    indices = cast(graph, at_least_1d(graph, index), int64)
+    result = scatter_slices(graph, at_least_1d(graph, self), axis_of(graph, self, dim), indices, at_least_1d(graph, source), 'none')
     return with_rank_of(graph, result, self)
 
 
@@ -105,8 +105,8 @@ def aten_index_fill_int_Tensor(graph: Graph, res: Res, self: Result, dim: Int, i
 
 def aten_index_reduce(graph: Graph, res: Res, self: Result, dim: Int, index: Result, source: Result, reduce: Str, *, include_self: Bool = True) -> Result:
     """aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
-    places = expanded_index(graph, index, source, dim)
-    return scatter_reduce(graph, self, dim, places, source, reduce, include_self)
+    indices = expanded_index(graph, index, source, dim)
+    return scatter_reduce(graph, self, dim, indices, source, reduce, include_self)
 
 
 def aten_masked_scatter(graph: Graph, res: Res, self: Result, mask: Result, source: Result) -> Result:
@@ -117,16 +117,16 @@ def aten_masked_scatter(graph: Graph, res: Res, self: Result, mask: Result, sour
     sizes = common_sizes(graph, [self, mask])
     here = as_flat(graph, expanded(graph, mask, sizes))
     count = graph.make_node('CumSum', [graph.make_node('Cast', [here], to=int64), const(graph, 0, int64)])
-    place = graph.make_node('Where', [here, graph.make_node('Sub', [count, const(graph, 1, int64)]), const(graph, 0, int64)])
+    index = graph.make_node('Where', [here, graph.make_node('Sub', [count, const(graph, 1, int64)]), const(graph, 0, int64)])
     kept = as_flat(graph, expanded(graph, self, sizes))
-    return reshape_to(graph, graph.make_node('Where', [here, graph.make_node('Gather', [as_flat(graph, source), place]), kept]), sizes)
+    return reshape_to(graph, graph.make_node('Where', [here, graph.make_node('Gather', [as_flat(graph, source), index]), kept]), sizes)
 
 
 def aten_put(graph: Graph, res: Res, self: Result, index: Result, source: Result, accumulate: Bool = False) -> Result:
     """aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
     how = 'add' if accumulate else 'none'
-    places = cast(graph, as_flat(graph, index), int64)
-    return reshape_to(graph, scatter_slices(graph, as_flat(graph, self), 0, places, as_flat(graph, source), how), shape_of(graph, self))
+    indices = cast(graph, as_flat(graph, index), int64)
+    return reshape_to(graph, scatter_slices(graph, as_flat(graph, self), 0, indices, as_flat(graph, source), how), shape_of(graph, self))
 
 
 def aten_scatter_add(graph: Graph, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
@@ -165,16 +165,16 @@ def aten_select_backward(graph: Graph, res: Res, grad_output: Result, input_size
     """aten::select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor"""
     rank = len(input_sizes)
     axis = dim if dim >= 0 else dim + rank
-    place = wrapped_index(index, input_sizes[axis])
-    pads = as_vec(graph, full_pads(rank, axis, place, input_sizes[axis] - place - 1))
+    position = wrapped_index(index, input_sizes[axis])
+    pads = as_vec(graph, full_pads(rank, axis, position, input_sizes[axis] - position - 1))
     return graph.make_node('Pad', [graph.make_node('Unsqueeze', [grad_output, as_vec(graph, axis)]), pads, const(graph, 0, dtype_of(graph, grad_output))], res.outputs)
 
 
 def aten_select_scatter(graph: Graph, res: Res, self: Result, src: Result, dim: Int, index: SymInt) -> Result:
     """aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor"""
     axis = axis_of(graph, self, dim)
-    place = wrapped_index(index, dim_of(graph, self, dim))
-    here = graph.make_node('Equal', [iota(graph, 0, dim_of(graph, self, dim), 1), as_vec(graph, place)])
+    position = wrapped_index(index, dim_of(graph, self, dim))
+    here = graph.make_node('Equal', [iota(graph, 0, dim_of(graph, self, dim), 1), as_vec(graph, position)])
     row = graph.make_node('Unsqueeze', [cast(graph, src, dtype_of(graph, self)), as_vec(graph, axis)])
     return graph.make_node('Where', [along_axis(graph, here, axis, rank_of(graph, self)), row, self], res.outputs)
 
@@ -189,8 +189,8 @@ def aten_slice_backward(graph: Graph, res: Res, grad_output: Result, input_sizes
         pads = as_vec(graph, full_pads(len(input_sizes), axis, first, size - last))
         return graph.make_node('Pad', [grad_output, pads, const(graph, 0, dtype_of(graph, grad_output))], res.outputs)
     base = zeros_of(graph, input_sizes, dtype_of(graph, grad_output))
-    places = iota(graph, first, dim_of(graph, grad_output, axis), step)
-    return scatter_slices(graph, base, axis, places, grad_output, 'none')
+    indices = iota(graph, first, dim_of(graph, grad_output, axis), step)
+    return scatter_slices(graph, base, axis, indices, grad_output, 'none')
 
 
 def aten_slice_scatter(graph: Graph, res: Res, self: Result, src: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
@@ -205,8 +205,8 @@ def aten_slice_scatter(graph: Graph, res: Res, self: Result, src: Result, dim: I
         before = sliced(graph, self, axis, 0, first)
         after = sliced(graph, self, axis, last, 9223372036854775807)
         return graph.make_node('Concat', [before, cast(graph, src, dtype_of(graph, self)), after], res.outputs, axis=axis)
-    places = iota(graph, first, dim_of(graph, src, axis), step)
-    return scatter_slices(graph, self, axis, places, cast(graph, src, dtype_of(graph, self)), 'none')
+    indices = iota(graph, first, dim_of(graph, src, axis), step)
+    return scatter_slices(graph, self, axis, indices, cast(graph, src, dtype_of(graph, self)), 'none')
 
 
 def aten_value_selecting_reduction_backward(graph: Graph, res: Res, grad: Result, dim: Int, indices: Result, sizes: SymInts, keepdim: Bool) -> Result:

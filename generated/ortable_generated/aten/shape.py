@@ -8,13 +8,13 @@ from ortable.inference import permute, reduce_shape
 from ortable.lowerings.bits import bits_as, casts_keep_bits, is_float8
 from ortable.lowerings.complex.arithmetic import c_joined
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.shapes import all_but, common_sizes, diagonal_length, ones_axes, unflat_sizes, wrapped_index
+from ortable.lowerings.shapes import all_but, common_sizes, diagonal_length, ones_axes, unflat_sizes
 from ortable.lowerings.views import as_strided
 from ortable.prelude.complex_arithmetic import part_dtype
 from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, transpose_perm
 from ortable.prelude.indexing import window_indices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none, swap
-from ortable.prelude.shapes import expanded, expanded_sizes, flat_sizes, other_axes, sliced
+from ortable.prelude.shapes import expanded, expanded_sizes, flat_sizes, other_axes, sliced, wrapped_index
 from ortable.prelude.values import as_scalar, as_vec, permuted, reshape_to, squeezed
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ def aten__safe_softmax(graph: Graph, res: Res, self: Result, dim: Int, dtype: Dt
     """aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     axis = axis_of(graph, self, dim)
     whole = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
-    most = reduced_extreme(graph, whole, [axis], True, True)
-    hidden = graph.make_node('Equal', [most, const(graph, -float('inf'), dtype_of(graph, whole))])
+    maximum = reduced_extreme(graph, whole, [axis], True, True)
+    hidden = graph.make_node('Equal', [maximum, const(graph, -float('inf'), dtype_of(graph, whole))])
     result = graph.make_node('Where', [hidden, const(graph, 0, dtype_of(graph, whole)), graph.make_node('Softmax', [whole], axis=axis)])
     return with_rank_of(graph, result, self)
 

@@ -54,10 +54,10 @@ def aten_kthvalue(graph: Graph, res: Res, self: Result, k: SymInt, dim: Int = -1
     if rank_of(graph, self) == 0:
         return (self, const(graph, 0, int64))
     _, order = graph.make_node('TopK', [sort_keys(graph, self), as_vec(graph, k)], 2, axis=axis, largest=0)
-    place = graph.make_node('Gather', [order, as_vec(graph, k - 1)], axis=axis)
-    value = take_along_dim(graph, self, place, axis)
+    index = graph.make_node('Gather', [order, as_vec(graph, k - 1)], axis=axis)
+    value = take_along_dim(graph, self, index, axis)
     dropped = [] if keepdim else [axis]
-    return (squeezed(graph, value, dropped), squeezed(graph, place, dropped))
+    return (squeezed(graph, value, dropped), squeezed(graph, index, dropped))
 
 
 def aten_msort(graph: Graph, res: Res, self: Result) -> Result:

@@ -87,8 +87,8 @@ def torchvision_roi_align(graph: Graph, res: Res, input: Result, rois: Result, s
     mode = 'half_pixel' if aligned else 'output_half_pixel'
     if graph.opset < 22:
         # ONNX Runtime has no kernel of the newer versions
-        places, corners = graph.make_node('Split', [rois, consts(graph, [1, 4], int64)], 2, axis=1)
-        indices = graph.make_node('Cast', [graph.make_node('Squeeze', [places, consts(graph, [1], int64)])], to=int64)
+        images, corners = graph.make_node('Split', [rois, consts(graph, [1, 4], int64)], 2, axis=1)
+        indices = graph.make_node('Cast', [graph.make_node('Squeeze', [images, consts(graph, [1], int64)])], to=int64)
         return graph.make_node('RoiAlign', [input, corners, indices], res.outputs, output_height=bins[0], output_width=bins[1], spatial_scale=spatial_scale, sampling_ratio=samples, coordinate_transformation_mode=mode)
     return roi_align(graph, res, input=input, rois=rois, spatial_scale=spatial_scale, pooled_height=pooled_height, pooled_width=pooled_width, sampling_ratio=sampling_ratio, aligned=aligned)
 

@@ -36,10 +36,10 @@ def aten_col2im(graph: Graph, res: Res, self: Result, output_size: SymInts, kern
         image = graph.make_node('Col2Im', [batched, as_vec(graph, output_size), consts(graph, kernel, int64)], dilations=gaps, pads=pads * 2, strides=steps)
         return cast(graph, squeezed(graph, image, lead), dtype_of(graph, self))
     # ONNX Runtime has a kernel for float32 only
-    places = fold_indices(static(size), kernel, static([rows, columns]), steps, gaps)
-    values = reshape_to(graph, self, [planes, len(places)])
+    indices = fold_indices(static(size), kernel, static([rows, columns]), steps, gaps)
+    values = reshape_to(graph, self, [planes, len(indices)])
     zeros = zeros_of(graph, [planes, size[0] * size[1]], dtype_of(graph, self))
-    image = scatter_slices(graph, zeros, 1, consts(graph, places, int64), values, 'add')
+    image = scatter_slices(graph, zeros, 1, consts(graph, indices, int64), values, 'add')
     wide = reshape_to(graph, image, [planes, *size])
     ends = as_vec(graph, [pads[0] + output_size[0], pads[1] + output_size[1]])
     return reshape_to(graph, graph.make_node('Slice', [wide, as_vec(graph, pads), ends, as_vec(graph, [1, 2])]), shape_of(graph, res))
@@ -102,8 +102,8 @@ def aten_unfold_backward(graph: Graph, res: Res, grad_in: Result, input_sizes: S
     count = dim_of(graph, grad_in, axis)
     transposed = permuted(graph, grad_in, [*range(axis + 1), rank, *range(axis + 1, rank)])
     rows = reshape_to(graph, transposed, replaced_at(input_sizes, axis, count * size))
-    places = as_flat(graph, window_indices(graph, count, size, step, 1))
-    return scatter_slices(graph, zeros_of(graph, input_sizes, dtype_of(graph, grad_in)), axis, places, rows, 'add')
+    indices = as_flat(graph, window_indices(graph, count, size, step, 1))
+    return scatter_slices(graph, zeros_of(graph, input_sizes, dtype_of(graph, grad_in)), axis, indices, rows, 'add')
 
 
 def complex_aten_im2col(graph: Graph, res: Res, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import is_float32, number_of
-from ortable.passes.rewrite.words.nets import is_near, one_axis
-from ortable.passes.rewrite.words.scalar import is_above_zero, is_at_least, is_known_number
+from ortable.passes.rewrite.words.numbers import is_above_zero, is_at_least, is_close, is_float32, is_known_number, number_of
+from ortable.passes.rewrite.words.shapes import one_axis
 from ortable.prelude.facts import dtype_of, is_float, is_wide
 from ortable.prelude.values import const
 
@@ -690,8 +689,8 @@ def match_gelu_tanh_factored_1(m: Matcher, root: Node) -> Match | None:
                                     if not is_float32(graph, x):
                                         m.refuse('is_float32(x)')
                                         continue
-                                    if not is_near(number_of(graph, c), 0.7978845608028654):
-                                        m.refuse('is_near(number_of(c), 0.7978845608028654)')
+                                    if not is_close(number_of(graph, c), 0.7978845608028654):
+                                        m.refuse('is_close(number_of(c), 0.7978845608028654)')
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -752,8 +751,8 @@ def match_gelu_tanh_factored_2(m: Matcher, root: Node) -> Match | None:
                                     if not is_float32(graph, x):
                                         m.refuse('is_float32(x)')
                                         continue
-                                    if not is_near(number_of(graph, c), 0.7978845608028654):
-                                        m.refuse('is_near(number_of(c), 0.7978845608028654)')
+                                    if not is_close(number_of(graph, c), 0.7978845608028654):
+                                        m.refuse('is_close(number_of(c), 0.7978845608028654)')
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -814,8 +813,8 @@ def match_gelu_tanh_factored_3(m: Matcher, root: Node) -> Match | None:
                                     if not is_float32(graph, x):
                                         m.refuse('is_float32(x)')
                                         continue
-                                    if not is_near(number_of(graph, c), 0.7978845608028654):
-                                        m.refuse('is_near(number_of(c), 0.7978845608028654)')
+                                    if not is_close(number_of(graph, c), 0.7978845608028654):
+                                        m.refuse('is_close(number_of(c), 0.7978845608028654)')
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -876,8 +875,8 @@ def match_gelu_tanh_factored_4(m: Matcher, root: Node) -> Match | None:
                                     if not is_float32(graph, x):
                                         m.refuse('is_float32(x)')
                                         continue
-                                    if not is_near(number_of(graph, c), 0.7978845608028654):
-                                        m.refuse('is_near(number_of(c), 0.7978845608028654)')
+                                    if not is_close(number_of(graph, c), 0.7978845608028654):
+                                        m.refuse('is_close(number_of(c), 0.7978845608028654)')
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -938,8 +937,8 @@ def match_gelu_tanh_factored_5(m: Matcher, root: Node) -> Match | None:
                                     if not is_float32(graph, x):
                                         m.refuse('is_float32(x)')
                                         continue
-                                    if not is_near(number_of(graph, c), 0.7978845608028654):
-                                        m.refuse('is_near(number_of(c), 0.7978845608028654)')
+                                    if not is_close(number_of(graph, c), 0.7978845608028654):
+                                        m.refuse('is_close(number_of(c), 0.7978845608028654)')
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -1000,8 +999,8 @@ def match_gelu_tanh_factored_6(m: Matcher, root: Node) -> Match | None:
                                     if not is_float32(graph, x):
                                         m.refuse('is_float32(x)')
                                         continue
-                                    if not is_near(number_of(graph, c), 0.7978845608028654):
-                                        m.refuse('is_near(number_of(c), 0.7978845608028654)')
+                                    if not is_close(number_of(graph, c), 0.7978845608028654):
+                                        m.refuse('is_close(number_of(c), 0.7978845608028654)')
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import number_of
-from ortable.passes.rewrite.words.scalar import is_known_number, is_plus_zero, is_scalar
+from ortable.passes.rewrite.words.numbers import is_known_number, is_plus_zero, number_of
+from ortable.passes.rewrite.words.shapes import is_scalar
 from ortable.prelude.facts import dtype_max, dtype_min, dtype_of, is_int
 from ortable.prelude.values import const
 
@@ -36,16 +36,16 @@ def match_add_add_integers(m: Matcher, root: Node) -> Match | None:
                 m.refuse('is_scalar(b)')
                 continue
             both = number_of(graph, a) + number_of(graph, b)
-            kind = dtype_of(graph, x)
-            if not dtype_min(kind) <= both <= dtype_max(kind):
-                m.refuse('dtype_min(kind) <= both <= dtype_max(kind)')
+            dtype = dtype_of(graph, x)
+            if not dtype_min(dtype) <= both <= dtype_max(dtype):
+                m.refuse('dtype_min(dtype) <= both <= dtype_max(dtype)')
                 continue
-            return Match((root, n1), (root.outputs[0],), (x, both, kind))
+            return Match((root, n1), (root.outputs[0],), (x, both, dtype))
     return None
 
 
-def make_add_add_integers(graph: Graph, res: Res, x: Result, both: Any, kind: Any) -> Any:
-    return graph.make_node('Add', [x, const(graph, both, kind)], res.outputs)
+def make_add_add_integers(graph: Graph, res: Res, x: Result, both: Any, dtype: Any) -> Any:
+    return graph.make_node('Add', [x, const(graph, both, dtype)], res.outputs)
 
 
 def match_add_zero(m: Matcher, root: Node) -> Match | None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, uint8
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.attention import attention_factor, is_attention, is_attention_mask, is_repeated, turned_back
-from ortable.passes.rewrite.words.common import is_float32
+from ortable.passes.rewrite.words.attention import attention_factor, is_attention, is_attention_mask, repeats_heads, untransposed_keys
+from ortable.passes.rewrite.words.numbers import is_float32
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.values import const
 
@@ -273,7 +273,7 @@ def match_attention_6(m: Matcher, root: Node) -> Match | None:
 
 
 def make_attention(graph: Graph, res: Res, q: Result, keys: Result, bias: Result | None, v: Result, scale: Any) -> Any:
-    k = turned_back(graph, keys)
+    k = untransposed_keys(graph, keys)
     return graph.make_node('Attention', [q, k, v, bias], res.outputs, scale=scale)
 
 
@@ -313,11 +313,11 @@ def match_attention_groups(m: Matcher, root: Node) -> Match | None:
     v, r6 = n6.inputs
     if not m.numbers(r6, [2]):
         return None
-    if not is_repeated(graph, k, keys):
-        m.refuse('is_repeated(k, keys)')
+    if not repeats_heads(graph, k, keys):
+        m.refuse('repeats_heads(k, keys)')
         return None
-    if not is_repeated(graph, v, values):
-        m.refuse('is_repeated(v, values)')
+    if not repeats_heads(graph, v, values):
+        m.refuse('repeats_heads(v, values)')
         return None
     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (k, v, q, mask, scale))
 
@@ -327,14 +327,14 @@ def make_attention_groups(graph: Graph, res: Res, k: Result, v: Result, q: Resul
 
 
 def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(Where(mask, scores, -inf), axis=axis); found = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(found, MatMul(weights, v), 0)"""
+    """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(Where(mask, scores, -inf), axis=axis); allowed = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(allowed, MatMul(weights, v), 0)"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    found, r1, r2 = root.inputs
+    allowed, r1, r2 = root.inputs
     if not m.number(r2, 0):
         return None
-    n1 = m.producer(found, 'Cast')
+    n1 = m.producer(allowed, 'Cast')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
         return None
     if not literal_equals(n1.attrs.get('to'), boolean):
@@ -394,19 +394,19 @@ def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
         if not is_attention_mask(graph, mask, weights):
             m.refuse('is_attention_mask(mask, weights)')
             continue
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (q, keys, mask, v, found, scale))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
     return None
 
 
 def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(Where(mask, scores, -inf), axis=axis); found = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(found, MatMul(weights, v), 0)"""
+    """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(Where(mask, scores, -inf), axis=axis); allowed = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(allowed, MatMul(weights, v), 0)"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    found, r1, r2 = root.inputs
+    allowed, r1, r2 = root.inputs
     if not m.number(r2, 0):
         return None
-    n1 = m.producer(found, 'Cast')
+    n1 = m.producer(allowed, 'Cast')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
         return None
     if not literal_equals(n1.attrs.get('to'), boolean):
@@ -466,18 +466,18 @@ def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
     if not is_attention_mask(graph, mask, weights):
         m.refuse('is_attention_mask(mask, weights)')
         return None
-    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (q, keys, mask, v, found, scale))
+    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
 
 
 def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = product; weights = Softmax(Where(mask, scores, -inf), axis=axis); found = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(found, MatMul(weights, v), 0)"""
+    """product = MatMul(q, keys); scores = product; weights = Softmax(Where(mask, scores, -inf), axis=axis); allowed = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(allowed, MatMul(weights, v), 0)"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    found, r1, r2 = root.inputs
+    allowed, r1, r2 = root.inputs
     if not m.number(r2, 0):
         return None
-    n1 = m.producer(found, 'Cast')
+    n1 = m.producer(allowed, 'Cast')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
         return None
     if not literal_equals(n1.attrs.get('to'), boolean):
@@ -534,13 +534,13 @@ def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     if not is_attention_mask(graph, mask, weights):
         m.refuse('is_attention_mask(mask, weights)')
         return None
-    return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (q, keys, mask, v, found, scale))
+    return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
 
 
-def make_attention_masked(graph: Graph, res: Res, q: Result, keys: Result, mask: Result, v: Result, found: Result, scale: Any) -> Any:
-    k = turned_back(graph, keys)
+def make_attention_masked(graph: Graph, res: Res, q: Result, keys: Result, mask: Result, v: Result, allowed: Result, scale: Any) -> Any:
+    k = untransposed_keys(graph, keys)
     out = graph.make_node('Attention', [q, k, v, mask], scale=scale)
-    return graph.make_node('Where', [found, out, const(graph, 0, dtype_of(graph, q))], res.outputs)
+    return graph.make_node('Where', [allowed, out, const(graph, 0, dtype_of(graph, q))], res.outputs)
 
 
 RULES: tuple[Rule, ...] = (

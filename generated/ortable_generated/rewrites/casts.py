@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import number_of
-from ortable.passes.rewrite.words.scalar import holds_all, is_plus_zero, is_scalar, same_class
+from ortable.passes.rewrite.words.numbers import holds_every_value, is_plus_zero, number_of, same_dtype_class
+from ortable.passes.rewrite.words.shapes import is_scalar
 from ortable.prelude.facts import dtype_of
 
 if TYPE_CHECKING:
@@ -19,39 +19,39 @@ _CAST = {'round_mode': 'up', 'saturate': 1}
 
 
 def match_cast_cast(m: Matcher, root: Node) -> Match | None:
-    """wide = Cast(x, to=between); return Cast(wide, to=kind)"""
+    """widened = Cast(x, to=between); return Cast(widened, to=dtype)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('to',), _CAST):
         return None
-    kind = root.attrs.get('to')
-    wide = root.inputs[0]
-    n1 = m.producer(wide, 'Cast')
+    dtype = root.attrs.get('to')
+    widened = root.inputs[0]
+    n1 = m.producer(widened, 'Cast')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
         return None
     between = n1.attrs.get('to')
     x = n1.inputs[0]
-    if not holds_all(dtype_of(graph, x), between):
-        m.refuse('holds_all(dtype_of(x), between)')
+    if not holds_every_value(dtype_of(graph, x), between):
+        m.refuse('holds_every_value(dtype_of(x), between)')
         return None
-    if not same_class(dtype_of(graph, x), between, kind):
-        m.refuse('same_class(dtype_of(x), between, kind)')
+    if not same_dtype_class(dtype_of(graph, x), between, dtype):
+        m.refuse('same_dtype_class(dtype_of(x), between, dtype)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, kind))
+    return Match((root, n1), (root.outputs[0],), (x, dtype))
 
 
-def make_cast_cast(graph: Graph, res: Res, x: Result, kind: Any) -> Any:
-    return graph.make_node('Cast', [x], res.outputs, to=kind)
+def make_cast_cast(graph: Graph, res: Res, x: Result, dtype: Any) -> Any:
+    return graph.make_node('Cast', [x], res.outputs, to=dtype)
 
 
 def match_cast_same(m: Matcher, root: Node) -> Match | None:
-    """return Cast(x, to=kind)"""
+    """return Cast(x, to=dtype)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('to',), _CAST):
         return None
-    kind = root.attrs.get('to')
+    dtype = root.attrs.get('to')
     x = root.inputs[0]
-    if not kind == dtype_of(graph, x):
-        m.refuse('kind == dtype_of(x)')
+    if not dtype == dtype_of(graph, x):
+        m.refuse('dtype == dtype_of(x)')
         return None
     return Match((root,), (root.outputs[0],), (x,))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import known_rank
-from ortable.passes.rewrite.words.pieces import flat_parts, joined, joined_pieces
+from ortable.passes.rewrite.words.shapes import known_rank
+from ortable.passes.rewrite.words.slices import concat_slices, concatenated, flattened_concat
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, Res
@@ -21,15 +21,15 @@ def match_concat_concat(m: Matcher, root: Node) -> Match | None:
         return None
     axis = root.attrs.get('axis')
     xs = root.inputs[0:]
-    parts = flat_parts(graph, xs, axis)
-    if not len(parts) > len(xs):
-        m.refuse('len(parts) > len(xs)')
+    inputs = flattened_concat(graph, xs, axis)
+    if not len(inputs) > len(xs):
+        m.refuse('len(inputs) > len(xs)')
         return None
-    return Match((root,), (root.outputs[0],), (axis, parts))
+    return Match((root,), (root.outputs[0],), (axis, inputs))
 
 
-def make_concat_concat(graph: Graph, res: Res, axis: Any, parts: Any) -> Any:
-    return graph.make_node('Concat', [*parts], res.outputs, axis=axis)
+def make_concat_concat(graph: Graph, res: Res, axis: Any, inputs: Any) -> Any:
+    return graph.make_node('Concat', [*inputs], res.outputs, axis=axis)
 
 
 def match_concat_of_pieces(m: Matcher, root: Node) -> Match | None:
@@ -39,15 +39,15 @@ def match_concat_of_pieces(m: Matcher, root: Node) -> Match | None:
         return None
     axis = root.attrs.get('axis')
     xs = root.inputs[0:]
-    parts = joined_pieces(graph, xs, axis)
-    if not len(parts) < len(xs):
-        m.refuse('len(parts) < len(xs)')
+    inputs = concat_slices(graph, xs, axis)
+    if not len(inputs) < len(xs):
+        m.refuse('len(inputs) < len(xs)')
         return None
-    return Match((root,), (root.outputs[0],), (axis, parts))
+    return Match((root,), (root.outputs[0],), (axis, inputs))
 
 
-def make_concat_of_pieces(graph: Graph, res: Res, axis: Any, parts: Any) -> Any:
-    return joined(graph, parts, axis)
+def make_concat_of_pieces(graph: Graph, res: Res, axis: Any, inputs: Any) -> Any:
+    return concatenated(graph, inputs, axis)
 
 
 def match_concat_one(m: Matcher, root: Node) -> Match | None:

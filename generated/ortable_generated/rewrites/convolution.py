@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.nets import added_pads, along_axis, are_usual, are_weights, as_line, is_weight, moved_bias, no_pads, pads_itself, scaled_weight, smaller_pads, zero_pads
+from ortable.passes.rewrite.words.convolution import has_explicit_pads, no_pads, pads_fit_window, summed_pads, zero_pads
+from ortable.passes.rewrite.words.numbers import are_moderate
+from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, is_weight, scaled_weight, shifted_bias
 from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide
 from ortable.prelude.values import const
 
@@ -35,8 +37,8 @@ def match_conv_add(m: Matcher, root: Node) -> Match | None:
         if not is_wide(graph, x):
             m.refuse('is_wide(x)')
             continue
-        if not along_axis(graph, c, product, 1):
-            m.refuse('along_axis(c, product, 1)')
+        if not broadcasts_along(graph, c, product, 1):
+            m.refuse('broadcasts_along(c, product, 1)')
             continue
         if not is_weight(graph, b):
             m.refuse('is_weight(b)')
@@ -49,8 +51,8 @@ def match_conv_add(m: Matcher, root: Node) -> Match | None:
 
 
 def make_conv_add(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, c: Result, kept: Any) -> Any:
-    line = as_line(graph, c, dim_of(graph, w, 0))
-    return graph.make_node('Conv', [x, w, line if b is None else moved_bias(graph, line, None, b)], res.outputs, **kept)
+    line = as_vector_of(graph, c, dim_of(graph, w, 0))
+    return graph.make_node('Conv', [x, w, line if b is None else shifted_bias(graph, line, None, b)], res.outputs, **kept)
 
 
 def match_conv_batch_norm(m: Matcher, root: Node) -> Match | None:
@@ -78,7 +80,7 @@ def match_conv_batch_norm(m: Matcher, root: Node) -> Match | None:
 def make_conv_batch_norm(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, eps: Any, kept: Any) -> Any:
     factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
     middle = graph.make_node('Neg', [mean]) if b is None else graph.make_node('Sub', [b, mean])
-    return graph.make_node('Conv', [x, scaled_weight(graph, w, factor, 0), moved_bias(graph, middle, factor, shift)], res.outputs, **kept)
+    return graph.make_node('Conv', [x, scaled_weight(graph, w, factor, 0), shifted_bias(graph, middle, factor, shift)], res.outputs, **kept)
 
 
 def match_conv_pad(m: Matcher, root: Node) -> Match | None:
@@ -100,14 +102,14 @@ def match_conv_pad(m: Matcher, root: Node) -> Match | None:
     if not len(sides) > 0:
         m.refuse('len(sides) > 0')
         return None
-    if not pads_itself(kept):
-        m.refuse('pads_itself(kept)')
+    if not has_explicit_pads(kept):
+        m.refuse('has_explicit_pads(kept)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, w, b, pads, kept, sides))
 
 
 def make_conv_pad(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, pads: Any, kept: Any, sides: Any) -> Any:
-    return graph.make_node('Conv', [x, w, b], res.outputs, pads=added_pads(pads, sides), **kept)
+    return graph.make_node('Conv', [x, w, b], res.outputs, pads=summed_pads(pads, sides), **kept)
 
 
 def match_conv_scale_1(m: Matcher, root: Node) -> Match | None:
@@ -127,11 +129,11 @@ def match_conv_scale_1(m: Matcher, root: Node) -> Match | None:
             m.refuse('is_wide(x)')
             continue
         factor = d if c is None else c
-        if not along_axis(graph, factor, product, 1):
-            m.refuse('along_axis(factor, product, 1)')
+        if not broadcasts_along(graph, factor, product, 1):
+            m.refuse('broadcasts_along(factor, product, 1)')
             continue
-        if not are_usual(graph, factor):
-            m.refuse('are_usual(factor)')
+        if not are_moderate(graph, factor):
+            m.refuse('are_moderate(factor)')
             continue
         if not are_weights(graph, [w, b]):
             m.refuse('are_weights([w, b])')
@@ -157,11 +159,11 @@ def match_conv_scale_2(m: Matcher, root: Node) -> Match | None:
         m.refuse('is_wide(x)')
         return None
     factor = d if c is None else c
-    if not along_axis(graph, factor, product, 1):
-        m.refuse('along_axis(factor, product, 1)')
+    if not broadcasts_along(graph, factor, product, 1):
+        m.refuse('broadcasts_along(factor, product, 1)')
         return None
-    if not are_usual(graph, factor):
-        m.refuse('are_usual(factor)')
+    if not are_moderate(graph, factor):
+        m.refuse('are_moderate(factor)')
         return None
     if not are_weights(graph, [w, b]):
         m.refuse('are_weights([w, b])')
@@ -170,9 +172,9 @@ def match_conv_scale_2(m: Matcher, root: Node) -> Match | None:
 
 
 def make_conv_scale(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, factor: Any) -> Any:
-    given = as_line(graph, factor, dim_of(graph, w, 0))
+    given = as_vector_of(graph, factor, dim_of(graph, w, 0))
     line = graph.make_node('Reciprocal', [given]) if c is None else given
-    moved = None if b is None else moved_bias(graph, b, line, None)
+    moved = None if b is None else shifted_bias(graph, b, line, None)
     return graph.make_node('Conv', [x, scaled_weight(graph, w, line, 0), moved], res.outputs, **kept)
 
 
@@ -191,8 +193,8 @@ def match_conv_transpose_add(m: Matcher, root: Node) -> Match | None:
         if not is_wide(graph, x):
             m.refuse('is_wide(x)')
             continue
-        if not along_axis(graph, c, product, 1):
-            m.refuse('along_axis(c, product, 1)')
+        if not broadcasts_along(graph, c, product, 1):
+            m.refuse('broadcasts_along(c, product, 1)')
             continue
         if not is_weight(graph, b):
             m.refuse('is_weight(b)')
@@ -206,8 +208,8 @@ def match_conv_transpose_add(m: Matcher, root: Node) -> Match | None:
 
 
 def make_conv_transpose_add(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, c: Result, kept: Any, count: Any) -> Any:
-    line = as_line(graph, c, count)
-    return graph.make_node('ConvTranspose', [x, w, line if b is None else moved_bias(graph, line, None, b)], res.outputs, **kept)
+    line = as_vector_of(graph, c, count)
+    return graph.make_node('ConvTranspose', [x, w, line if b is None else shifted_bias(graph, line, None, b)], res.outputs, **kept)
 
 
 def match_conv_transpose_batch_norm(m: Matcher, root: Node) -> Match | None:
@@ -237,7 +239,7 @@ def match_conv_transpose_batch_norm(m: Matcher, root: Node) -> Match | None:
 def make_conv_transpose_batch_norm(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, eps: Any, kept: Any) -> Any:
     factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
     middle = graph.make_node('Neg', [mean]) if b is None else graph.make_node('Sub', [b, mean])
-    moved = moved_bias(graph, middle, factor, shift)
+    moved = shifted_bias(graph, middle, factor, shift)
     return graph.make_node('ConvTranspose', [x, scaled_weight(graph, w, factor, 1), moved], res.outputs, **kept)
 
 
@@ -260,11 +262,11 @@ def match_conv_transpose_scale_1(m: Matcher, root: Node) -> Match | None:
             m.refuse('is_wide(x)')
             continue
         factor = d if c is None else c
-        if not along_axis(graph, factor, product, 1):
-            m.refuse('along_axis(factor, product, 1)')
+        if not broadcasts_along(graph, factor, product, 1):
+            m.refuse('broadcasts_along(factor, product, 1)')
             continue
-        if not are_usual(graph, factor):
-            m.refuse('are_usual(factor)')
+        if not are_moderate(graph, factor):
+            m.refuse('are_moderate(factor)')
             continue
         if not are_weights(graph, [w, b]):
             m.refuse('are_weights([w, b])')
@@ -292,11 +294,11 @@ def match_conv_transpose_scale_2(m: Matcher, root: Node) -> Match | None:
         m.refuse('is_wide(x)')
         return None
     factor = d if c is None else c
-    if not along_axis(graph, factor, product, 1):
-        m.refuse('along_axis(factor, product, 1)')
+    if not broadcasts_along(graph, factor, product, 1):
+        m.refuse('broadcasts_along(factor, product, 1)')
         return None
-    if not are_usual(graph, factor):
-        m.refuse('are_usual(factor)')
+    if not are_moderate(graph, factor):
+        m.refuse('are_moderate(factor)')
         return None
     if not are_weights(graph, [w, b]):
         m.refuse('are_weights([w, b])')
@@ -305,9 +307,9 @@ def match_conv_transpose_scale_2(m: Matcher, root: Node) -> Match | None:
 
 
 def make_conv_transpose_scale(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, factor: Any) -> Any:
-    given = as_line(graph, factor, dim_of(graph, w, 1))
+    given = as_vector_of(graph, factor, dim_of(graph, w, 1))
     line = graph.make_node('Reciprocal', [given]) if c is None else given
-    moved = None if b is None else moved_bias(graph, b, line, None)
+    moved = None if b is None else shifted_bias(graph, b, line, None)
     return graph.make_node('ConvTranspose', [x, scaled_weight(graph, w, line, 1), moved], res.outputs, **kept)
 
 
@@ -331,12 +333,12 @@ def match_pool_pad(m: Matcher, root: Node) -> Match | None:
     if not len(sides) > 0:
         m.refuse('len(sides) > 0')
         return None
-    if not pads_itself(kept):
-        m.refuse('pads_itself(kept)')
+    if not has_explicit_pads(kept):
+        m.refuse('has_explicit_pads(kept)')
         return None
-    total = added_pads(pads, sides)
-    if not smaller_pads(total, window):
-        m.refuse('smaller_pads(total, window)')
+    total = summed_pads(pads, sides)
+    if not pads_fit_window(total, window):
+        m.refuse('pads_fit_window(total, window)')
         return None
     counted = counts == 1 or no_pads(pads)
     if not counted:

@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.pieces import is_found
-from ortable.passes.rewrite.words.sizes import int_constant, joined_run, known_ints, known_kind, run_of
+from ortable.passes.rewrite.words.numbers import dtype_or_zero, int_array_or_none, int_constant
+from ortable.passes.rewrite.words.shapes import is_known, joined_run, run_of
 from ortable.prelude.facts import is_constant
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _SHAPE = {'start': 0}
 
 
 def match_concat_of_shapes(m: Matcher, root: Node) -> Match | None:
-    """found = Concat(*xs, axis=_); return found"""
+    """out = Concat(*xs, axis=_); return out"""
     graph = m.graph
     if not m.plain(root, ('axis',)):
         return None
@@ -36,414 +36,414 @@ def make_concat_of_shapes(graph: Graph, res: Res, run: Any) -> Any:
 
 
 def match_known_sizes_1(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(_, attrs=kept_); return found"""
+    """out = Shape(_, attrs=kept_); return out"""
     graph = m.graph
     if len(root.inputs) != 1:
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_2(m: Matcher, root: Node) -> Match | None:
-    """found = Size(_); return found"""
+    """out = Size(_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_3(m: Matcher, root: Node) -> Match | None:
-    """found = Gather(_, _, attrs=kept_); return found"""
+    """out = Gather(_, _, attrs=kept_); return out"""
     graph = m.graph
     if len(root.inputs) != 2:
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_4(m: Matcher, root: Node) -> Match | None:
-    """found = Concat(_, *_, attrs=kept_); return found"""
+    """out = Concat(_, *_, attrs=kept_); return out"""
     graph = m.graph
     if len(root.inputs) < 1:
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_5(m: Matcher, root: Node) -> Match | None:
-    """found = Slice(_, _, _, maybe(_), maybe(_)); return found"""
+    """out = Slice(_, _, _, maybe(_), maybe(_)); return out"""
     graph = m.graph
     if not 3 <= len(root.inputs) <= 5 or not m.plain(root):
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_6(m: Matcher, root: Node) -> Match | None:
-    """found = Squeeze(_, maybe(_)); return found"""
+    """out = Squeeze(_, maybe(_)); return out"""
     graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_7(m: Matcher, root: Node) -> Match | None:
-    """found = Unsqueeze(_, _); return found"""
+    """out = Unsqueeze(_, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_8(m: Matcher, root: Node) -> Match | None:
-    """found = Reshape(_, _, attrs=kept_); return found"""
+    """out = Reshape(_, _, attrs=kept_); return out"""
     graph = m.graph
     if len(root.inputs) != 2:
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_9(m: Matcher, root: Node) -> Match | None:
-    """found = Expand(_, _); return found"""
+    """out = Expand(_, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_10(m: Matcher, root: Node) -> Match | None:
-    """found = Cast(_, attrs=kept_); return found"""
+    """out = Cast(_, attrs=kept_); return out"""
     graph = m.graph
     if len(root.inputs) != 1:
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_11(m: Matcher, root: Node) -> Match | None:
-    """found = Range(_, _, _); return found"""
+    """out = Range(_, _, _); return out"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_12(m: Matcher, root: Node) -> Match | None:
-    """found = ReduceProd(_, maybe(_), attrs=kept_); return found"""
+    """out = ReduceProd(_, maybe(_), attrs=kept_); return out"""
     graph = m.graph
     if not 1 <= len(root.inputs) <= 2:
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_13(m: Matcher, root: Node) -> Match | None:
-    """found = ConstantOfShape(_, attrs=kept_); return found"""
+    """out = ConstantOfShape(_, attrs=kept_); return out"""
     graph = m.graph
     if len(root.inputs) != 1:
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
-def make_known_sizes(graph: Graph, res: Res, value: Any, kind: Any) -> Any:
-    return int_constant(graph, value, kind)
+def make_known_sizes(graph: Graph, res: Res, value: Any, dtype: Any) -> Any:
+    return int_constant(graph, value, dtype)
 
 
 def match_known_sizes_computed_1(m: Matcher, root: Node) -> Match | None:
-    """found = Add(_, _); return found"""
+    """out = Add(_, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for _, _ in m.orders(root):
-        found = root.outputs[0]
-        value = known_ints(graph, found)
-        if not is_found(value):
-            m.refuse('is_found(value)')
+        out = root.outputs[0]
+        value = int_array_or_none(graph, out)
+        if not is_known(value):
+            m.refuse('is_known(value)')
             continue
-        if not not is_constant(graph, found):
-            m.refuse('not is_constant(found)')
+        if not not is_constant(graph, out):
+            m.refuse('not is_constant(out)')
             continue
-        kind = known_kind(graph, found)
-        return Match((root,), (root.outputs[0],), (value, kind))
+        dtype = dtype_or_zero(graph, out)
+        return Match((root,), (root.outputs[0],), (value, dtype))
     return None
 
 
 def match_known_sizes_computed_2(m: Matcher, root: Node) -> Match | None:
-    """found = Sub(_, _); return found"""
+    """out = Sub(_, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_3(m: Matcher, root: Node) -> Match | None:
-    """found = Mul(_, _); return found"""
+    """out = Mul(_, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for _, _ in m.orders(root):
-        found = root.outputs[0]
-        value = known_ints(graph, found)
-        if not is_found(value):
-            m.refuse('is_found(value)')
+        out = root.outputs[0]
+        value = int_array_or_none(graph, out)
+        if not is_known(value):
+            m.refuse('is_known(value)')
             continue
-        if not not is_constant(graph, found):
-            m.refuse('not is_constant(found)')
+        if not not is_constant(graph, out):
+            m.refuse('not is_constant(out)')
             continue
-        kind = known_kind(graph, found)
-        return Match((root,), (root.outputs[0],), (value, kind))
+        dtype = dtype_or_zero(graph, out)
+        return Match((root,), (root.outputs[0],), (value, dtype))
     return None
 
 
 def match_known_sizes_computed_4(m: Matcher, root: Node) -> Match | None:
-    """found = Div(_, _); return found"""
+    """out = Div(_, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_5(m: Matcher, root: Node) -> Match | None:
-    """found = Mod(_, _, attrs=kept_); return found"""
+    """out = Mod(_, _, attrs=kept_); return out"""
     graph = m.graph
     if len(root.inputs) != 2:
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_6(m: Matcher, root: Node) -> Match | None:
-    """found = Max(_, _); return found"""
+    """out = Max(_, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for _, _ in m.orders(root):
-        found = root.outputs[0]
-        value = known_ints(graph, found)
-        if not is_found(value):
-            m.refuse('is_found(value)')
+        out = root.outputs[0]
+        value = int_array_or_none(graph, out)
+        if not is_known(value):
+            m.refuse('is_known(value)')
             continue
-        if not not is_constant(graph, found):
-            m.refuse('not is_constant(found)')
+        if not not is_constant(graph, out):
+            m.refuse('not is_constant(out)')
             continue
-        kind = known_kind(graph, found)
-        return Match((root,), (root.outputs[0],), (value, kind))
+        dtype = dtype_or_zero(graph, out)
+        return Match((root,), (root.outputs[0],), (value, dtype))
     return None
 
 
 def match_known_sizes_computed_7(m: Matcher, root: Node) -> Match | None:
-    """found = Min(_, _); return found"""
+    """out = Min(_, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for _, _ in m.orders(root):
-        found = root.outputs[0]
-        value = known_ints(graph, found)
-        if not is_found(value):
-            m.refuse('is_found(value)')
+        out = root.outputs[0]
+        value = int_array_or_none(graph, out)
+        if not is_known(value):
+            m.refuse('is_known(value)')
             continue
-        if not not is_constant(graph, found):
-            m.refuse('not is_constant(found)')
+        if not not is_constant(graph, out):
+            m.refuse('not is_constant(out)')
             continue
-        kind = known_kind(graph, found)
-        return Match((root,), (root.outputs[0],), (value, kind))
+        dtype = dtype_or_zero(graph, out)
+        return Match((root,), (root.outputs[0],), (value, dtype))
     return None
 
 
 def match_known_sizes_computed_8(m: Matcher, root: Node) -> Match | None:
-    """found = Neg(_); return found"""
+    """out = Neg(_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_9(m: Matcher, root: Node) -> Match | None:
-    """found = Abs(_); return found"""
+    """out = Abs(_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_10(m: Matcher, root: Node) -> Match | None:
-    """found = Where(_, _, _); return found"""
+    """out = Where(_, _, _); return out"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    found = root.outputs[0]
-    value = known_ints(graph, found)
-    if not is_found(value):
-        m.refuse('is_found(value)')
+    out = root.outputs[0]
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
         return None
-    if not not is_constant(graph, found):
-        m.refuse('not is_constant(found)')
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
         return None
-    kind = known_kind(graph, found)
-    return Match((root,), (root.outputs[0],), (value, kind))
+    dtype = dtype_or_zero(graph, out)
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
-def make_known_sizes_computed(graph: Graph, res: Res, value: Any, kind: Any) -> Any:
-    return int_constant(graph, value, kind)
+def make_known_sizes_computed(graph: Graph, res: Res, value: Any, dtype: Any) -> Any:
+    return int_constant(graph, value, dtype)
 
 
 def match_shape_of_shape_1(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Transpose(x, perm=_), start=_, end=_); return found"""
+    """out = Shape(Transpose(x, perm=_), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -452,8 +452,8 @@ def match_shape_of_shape_1(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -461,7 +461,7 @@ def match_shape_of_shape_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_2(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Reshape(x, _, attrs=kept_), start=_, end=_); return found"""
+    """out = Shape(Reshape(x, _, attrs=kept_), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -470,8 +470,8 @@ def match_shape_of_shape_2(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2:
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -479,7 +479,7 @@ def match_shape_of_shape_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_3(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Cast(x, attrs=kept_), start=_, end=_); return found"""
+    """out = Shape(Cast(x, attrs=kept_), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -488,8 +488,8 @@ def match_shape_of_shape_3(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1:
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -497,7 +497,7 @@ def match_shape_of_shape_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_4(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Unsqueeze(x, _), start=_, end=_); return found"""
+    """out = Shape(Unsqueeze(x, _), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -506,8 +506,8 @@ def match_shape_of_shape_4(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -515,7 +515,7 @@ def match_shape_of_shape_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_5(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Relu(x), start=_, end=_); return found"""
+    """out = Shape(Relu(x), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -524,8 +524,8 @@ def match_shape_of_shape_5(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -533,7 +533,7 @@ def match_shape_of_shape_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_6(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Sigmoid(x), start=_, end=_); return found"""
+    """out = Shape(Sigmoid(x), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -542,8 +542,8 @@ def match_shape_of_shape_6(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -551,7 +551,7 @@ def match_shape_of_shape_6(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_7(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Tanh(x), start=_, end=_); return found"""
+    """out = Shape(Tanh(x), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -560,8 +560,8 @@ def match_shape_of_shape_7(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -569,7 +569,7 @@ def match_shape_of_shape_7(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_8(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Erf(x), start=_, end=_); return found"""
+    """out = Shape(Erf(x), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -578,8 +578,8 @@ def match_shape_of_shape_8(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -587,7 +587,7 @@ def match_shape_of_shape_8(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_9(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Neg(x), start=_, end=_); return found"""
+    """out = Shape(Neg(x), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -596,8 +596,8 @@ def match_shape_of_shape_9(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -605,7 +605,7 @@ def match_shape_of_shape_9(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_10(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Exp(x), start=_, end=_); return found"""
+    """out = Shape(Exp(x), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -614,8 +614,8 @@ def match_shape_of_shape_10(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -623,7 +623,7 @@ def match_shape_of_shape_10(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_11(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Sqrt(x), start=_, end=_); return found"""
+    """out = Shape(Sqrt(x), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -632,8 +632,8 @@ def match_shape_of_shape_11(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -641,7 +641,7 @@ def match_shape_of_shape_11(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_12(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Softmax(x, attrs=kept_), start=_, end=_); return found"""
+    """out = Shape(Softmax(x, attrs=kept_), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -650,8 +650,8 @@ def match_shape_of_shape_12(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1:
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -659,7 +659,7 @@ def match_shape_of_shape_12(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_13(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Squeeze(x, maybe(_)), start=_, end=_); return found"""
+    """out = Shape(Squeeze(x, maybe(_)), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -668,8 +668,8 @@ def match_shape_of_shape_13(m: Matcher, root: Node) -> Match | None:
     if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -677,7 +677,7 @@ def match_shape_of_shape_13(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_14(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Expand(x, _), start=_, end=_); return found"""
+    """out = Shape(Expand(x, _), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -686,8 +686,8 @@ def match_shape_of_shape_14(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -695,7 +695,7 @@ def match_shape_of_shape_14(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_15(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Slice(x, _, _, maybe(_), maybe(_)), start=_, end=_); return found"""
+    """out = Shape(Slice(x, _, _, maybe(_), maybe(_)), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -704,8 +704,8 @@ def match_shape_of_shape_15(m: Matcher, root: Node) -> Match | None:
     if n1 is None or not 3 <= len(n1.inputs) <= 5 or not m.plain(n1):
         return None
     x, _, _ = n1.inputs[:3]
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None
@@ -713,7 +713,7 @@ def match_shape_of_shape_15(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_16(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(LayerNormalization(x, _, _, attrs=kept_), start=_, end=_); return found"""
+    """out = Shape(LayerNormalization(x, _, _, attrs=kept_), start=_, end=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -726,8 +726,8 @@ def match_shape_of_shape_16(m: Matcher, root: Node) -> Match | None:
     x, _, r2 = n1.inputs
     if not r2:
         return None
-    found = root.outputs[0]
-    run = run_of(graph, x, found)
+    out = root.outputs[0]
+    run = run_of(graph, x, out)
     if not len(run) == 2:
         m.refuse('len(run) == 2')
         return None

@@ -4,8 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import same_shape
-from ortable.passes.rewrite.words.sizes import broadcasts_to, inputs_with, node_again, node_of, stretches_to
+from ortable.passes.rewrite.words.shapes import broadcasts_to, expands_to, producer_of, replaced_inputs, same_shape, with_inputs
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, Res
@@ -15,516 +14,516 @@ if TYPE_CHECKING:
 
 
 def match_expand_before_arithmetic_1(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Add(wide, _); return found"""
+    """expanded = Expand(x, _); out = Add(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, _ in m.orders(root):
-        n1 = m.producer(wide, 'Expand')
+    for expanded, _ in m.orders(root):
+        n1 = m.producer(expanded, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
-        found = root.outputs[0]
-        inputs = inputs_with(graph, found, wide, x)
-        if not broadcasts_to(graph, found, inputs):
-            m.refuse('broadcasts_to(found, inputs)')
+        out = root.outputs[0]
+        inputs = replaced_inputs(graph, out, expanded, x)
+        if not broadcasts_to(graph, out, inputs):
+            m.refuse('broadcasts_to(out, inputs)')
             continue
-        node = node_of(graph, found)
+        node = producer_of(graph, out)
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_2(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Mul(wide, _); return found"""
+    """expanded = Expand(x, _); out = Mul(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, _ in m.orders(root):
-        n1 = m.producer(wide, 'Expand')
+    for expanded, _ in m.orders(root):
+        n1 = m.producer(expanded, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
-        found = root.outputs[0]
-        inputs = inputs_with(graph, found, wide, x)
-        if not broadcasts_to(graph, found, inputs):
-            m.refuse('broadcasts_to(found, inputs)')
+        out = root.outputs[0]
+        inputs = replaced_inputs(graph, out, expanded, x)
+        if not broadcasts_to(graph, out, inputs):
+            m.refuse('broadcasts_to(out, inputs)')
             continue
-        node = node_of(graph, found)
+        node = producer_of(graph, out)
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_3(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Sub(wide, _); return found"""
+    """expanded = Expand(x, _); out = Sub(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, _ = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    expanded, _ = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_4(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Sub(_, wide); return found"""
+    """expanded = Expand(x, _); out = Sub(_, expanded); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    _, wide = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    _, expanded = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_5(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Div(wide, _); return found"""
+    """expanded = Expand(x, _); out = Div(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, _ = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    expanded, _ = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_6(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Div(_, wide); return found"""
+    """expanded = Expand(x, _); out = Div(_, expanded); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    _, wide = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    _, expanded = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_7(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Pow(wide, _); return found"""
+    """expanded = Expand(x, _); out = Pow(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, _ = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    expanded, _ = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_8(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Pow(_, wide); return found"""
+    """expanded = Expand(x, _); out = Pow(_, expanded); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    _, wide = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    _, expanded = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_9(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Max(wide, _); return found"""
+    """expanded = Expand(x, _); out = Max(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, _ in m.orders(root):
-        n1 = m.producer(wide, 'Expand')
+    for expanded, _ in m.orders(root):
+        n1 = m.producer(expanded, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
-        found = root.outputs[0]
-        inputs = inputs_with(graph, found, wide, x)
-        if not broadcasts_to(graph, found, inputs):
-            m.refuse('broadcasts_to(found, inputs)')
+        out = root.outputs[0]
+        inputs = replaced_inputs(graph, out, expanded, x)
+        if not broadcasts_to(graph, out, inputs):
+            m.refuse('broadcasts_to(out, inputs)')
             continue
-        node = node_of(graph, found)
+        node = producer_of(graph, out)
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_10(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Min(wide, _); return found"""
+    """expanded = Expand(x, _); out = Min(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, _ in m.orders(root):
-        n1 = m.producer(wide, 'Expand')
+    for expanded, _ in m.orders(root):
+        n1 = m.producer(expanded, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
-        found = root.outputs[0]
-        inputs = inputs_with(graph, found, wide, x)
-        if not broadcasts_to(graph, found, inputs):
-            m.refuse('broadcasts_to(found, inputs)')
+        out = root.outputs[0]
+        inputs = replaced_inputs(graph, out, expanded, x)
+        if not broadcasts_to(graph, out, inputs):
+            m.refuse('broadcasts_to(out, inputs)')
             continue
-        node = node_of(graph, found)
+        node = producer_of(graph, out)
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_11(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = And(wide, _); return found"""
+    """expanded = Expand(x, _); out = And(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, _ in m.orders(root):
-        n1 = m.producer(wide, 'Expand')
+    for expanded, _ in m.orders(root):
+        n1 = m.producer(expanded, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
-        found = root.outputs[0]
-        inputs = inputs_with(graph, found, wide, x)
-        if not broadcasts_to(graph, found, inputs):
-            m.refuse('broadcasts_to(found, inputs)')
+        out = root.outputs[0]
+        inputs = replaced_inputs(graph, out, expanded, x)
+        if not broadcasts_to(graph, out, inputs):
+            m.refuse('broadcasts_to(out, inputs)')
             continue
-        node = node_of(graph, found)
+        node = producer_of(graph, out)
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_12(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Or(wide, _); return found"""
+    """expanded = Expand(x, _); out = Or(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, _ in m.orders(root):
-        n1 = m.producer(wide, 'Expand')
+    for expanded, _ in m.orders(root):
+        n1 = m.producer(expanded, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
-        found = root.outputs[0]
-        inputs = inputs_with(graph, found, wide, x)
-        if not broadcasts_to(graph, found, inputs):
-            m.refuse('broadcasts_to(found, inputs)')
+        out = root.outputs[0]
+        inputs = replaced_inputs(graph, out, expanded, x)
+        if not broadcasts_to(graph, out, inputs):
+            m.refuse('broadcasts_to(out, inputs)')
             continue
-        node = node_of(graph, found)
+        node = producer_of(graph, out)
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def make_expand_before_arithmetic(graph: Graph, res: Res, inputs: Any, node: Any) -> Any:
-    return node_again(graph, node, inputs)
+    return with_inputs(graph, node, inputs)
 
 
 def match_expand_before_choice_1(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Where(wide, _, _); return found"""
+    """expanded = Expand(x, _); out = Where(expanded, _, _); return out"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    wide, _, _ = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    expanded, _, _ = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_2(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Where(_, wide, _); return found"""
+    """expanded = Expand(x, _); out = Where(_, expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    _, wide, _ = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    _, expanded, _ = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_3(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Where(_, _, wide); return found"""
+    """expanded = Expand(x, _); out = Where(_, _, expanded); return out"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    _, _, wide = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    _, _, expanded = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_4(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Equal(wide, _); return found"""
+    """expanded = Expand(x, _); out = Equal(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, _ in m.orders(root):
-        n1 = m.producer(wide, 'Expand')
+    for expanded, _ in m.orders(root):
+        n1 = m.producer(expanded, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
-        found = root.outputs[0]
-        inputs = inputs_with(graph, found, wide, x)
-        if not broadcasts_to(graph, found, inputs):
-            m.refuse('broadcasts_to(found, inputs)')
+        out = root.outputs[0]
+        inputs = replaced_inputs(graph, out, expanded, x)
+        if not broadcasts_to(graph, out, inputs):
+            m.refuse('broadcasts_to(out, inputs)')
             continue
-        node = node_of(graph, found)
+        node = producer_of(graph, out)
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_choice_5(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Less(wide, _); return found"""
+    """expanded = Expand(x, _); out = Less(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, _ = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    expanded, _ = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_6(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Less(_, wide); return found"""
+    """expanded = Expand(x, _); out = Less(_, expanded); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    _, wide = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    _, expanded = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_7(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = LessOrEqual(wide, _); return found"""
+    """expanded = Expand(x, _); out = LessOrEqual(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, _ = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    expanded, _ = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_8(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = LessOrEqual(_, wide); return found"""
+    """expanded = Expand(x, _); out = LessOrEqual(_, expanded); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    _, wide = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    _, expanded = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_9(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Greater(wide, _); return found"""
+    """expanded = Expand(x, _); out = Greater(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, _ = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    expanded, _ = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_10(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Greater(_, wide); return found"""
+    """expanded = Expand(x, _); out = Greater(_, expanded); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    _, wide = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    _, expanded = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_11(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = GreaterOrEqual(wide, _); return found"""
+    """expanded = Expand(x, _); out = GreaterOrEqual(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, _ = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    expanded, _ = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_12(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = GreaterOrEqual(_, wide); return found"""
+    """expanded = Expand(x, _); out = GreaterOrEqual(_, expanded); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    _, wide = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    _, expanded = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_13(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = MatMul(wide, _); return found"""
+    """expanded = Expand(x, _); out = MatMul(expanded, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, _ = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    expanded, _ = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_14(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = MatMul(_, wide); return found"""
+    """expanded = Expand(x, _); out = MatMul(_, expanded); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    _, wide = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    _, expanded = root.inputs
+    n1 = m.producer(expanded, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    inputs = inputs_with(graph, found, wide, x)
-    if not broadcasts_to(graph, found, inputs):
-        m.refuse('broadcasts_to(found, inputs)')
+    out = root.outputs[0]
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
         return None
-    node = node_of(graph, found)
+    node = producer_of(graph, out)
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def make_expand_before_choice(graph: Graph, res: Res, inputs: Any, node: Any) -> Any:
-    return node_again(graph, node, inputs)
+    return with_inputs(graph, node, inputs)
 
 
 def match_expand_expand(m: Matcher, root: Node) -> Match | None:
-    """found = Expand(Expand(x, _), shape); return found"""
+    """out = Expand(Expand(x, _), shape); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -533,9 +532,9 @@ def match_expand_expand(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    if not stretches_to(graph, x, shape, found):
-        m.refuse('stretches_to(x, shape, found)')
+    out = root.outputs[0]
+    if not expands_to(graph, x, shape, out):
+        m.refuse('expands_to(x, shape, out)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, shape))
 
@@ -545,14 +544,14 @@ def make_expand_expand(graph: Graph, res: Res, x: Result, shape: Result) -> Any:
 
 
 def match_expand_same(m: Matcher, root: Node) -> Match | None:
-    """found = Expand(x, _); return found"""
+    """out = Expand(x, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     x, _ = root.inputs
-    found = root.outputs[0]
-    if not same_shape(graph, x, found):
-        m.refuse('same_shape(x, found)')
+    out = root.outputs[0]
+    if not same_shape(graph, x, out):
+        m.refuse('same_shape(x, out)')
         return None
     return Match((root,), (root.outputs[0],), (x,))
 
@@ -562,14 +561,14 @@ def make_expand_same(graph: Graph, res: Res, x: Result) -> Any:
 
 
 def match_tile_same(m: Matcher, root: Node) -> Match | None:
-    """found = Tile(x, _); return found"""
+    """out = Tile(x, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     x, _ = root.inputs
-    found = root.outputs[0]
-    if not same_shape(graph, x, found):
-        m.refuse('same_shape(x, found)')
+    out = root.outputs[0]
+    if not same_shape(graph, x, out):
+        m.refuse('same_shape(x, out)')
         return None
     return Match((root,), (root.outputs[0],), (x,))
 

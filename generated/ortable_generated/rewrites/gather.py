@@ -4,10 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import ints_of, known_rank
-from ortable.passes.rewrite.words.pieces import is_found
-from ortable.passes.rewrite.words.shape import has_way, view_way, viewed
-from ortable.passes.rewrite.words.sizes import as_scalar_index, as_vector_index, counts_all, is_axis, places_of, places_of_places, shape_run
+from ortable.passes.rewrite.words.indices import as_scalar_index, as_vector_index, composed_indices, enumerates_elements, index_constant
+from ortable.passes.rewrite.words.numbers import ints_of
+from ortable.passes.rewrite.words.shapes import is_axis, is_known, known_rank, shape_run
+from ortable.passes.rewrite.words.views import view_between, viewed
 from ortable.prelude.facts import axis_of, is_constant
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ def match_gather_gather(m: Matcher, root: Node) -> Match | None:
         return None
     axis = n1.attrs.get('axis', 0)
     x, first = n1.inputs
-    places = places_of_places(graph, x, axis, first, again, second)
-    if not is_found(places):
-        m.refuse('is_found(places)')
+    indices = composed_indices(graph, x, axis, first, again, second)
+    if not is_known(indices):
+        m.refuse('is_known(indices)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, axis, places))
+    return Match((root, n1), (root.outputs[0],), (x, axis, indices))
 
 
-def make_gather_gather(graph: Graph, res: Res, x: Result, axis: Any, places: Any) -> Any:
-    return graph.make_node('Gather', [x, places_of(graph, places)], res.outputs, axis=axis)
+def make_gather_gather(graph: Graph, res: Res, x: Result, axis: Any, indices: Any) -> Any:
+    return graph.make_node('Gather', [x, index_constant(graph, indices)], res.outputs, axis=axis)
 
 
 def match_gather_of_shape(m: Matcher, root: Node) -> Match | None:
@@ -72,12 +72,12 @@ def make_gather_of_shape(graph: Graph, res: Res, x: Result, run: Any) -> Any:
 
 
 def match_gather_squeeze(m: Matcher, root: Node) -> Match | None:
-    """middle = Gather(x, index, axis=axis); return Squeeze(middle, gone)"""
+    """middle = Gather(x, index, axis=axis); return Squeeze(middle, axes)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    middle, gone = root.inputs
-    if not gone:
+    middle, axes = root.inputs
+    if not axes:
         return None
     n1 = m.producer(middle, 'Gather')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('axis',), _GATHER):
@@ -93,8 +93,8 @@ def match_gather_squeeze(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) > 0:
         m.refuse('known_rank(x) > 0')
         return None
-    if not is_axis(graph, middle, ints_of(graph, gone), axis_of(graph, x, axis)):
-        m.refuse('is_axis(middle, ints_of(gone), axis_of(x, axis))')
+    if not is_axis(graph, middle, ints_of(graph, axes), axis_of(graph, x, axis)):
+        m.refuse('is_axis(middle, ints_of(axes), axis_of(x, axis))')
         return None
     return Match((root, n1), (root.outputs[0],), (x, index, axis))
 
@@ -104,7 +104,7 @@ def make_gather_squeeze(graph: Graph, res: Res, x: Result, index: Result, axis: 
 
 
 def match_gather_unsqueeze(m: Matcher, root: Node) -> Match | None:
-    """middle = Gather(x, index, axis=axis); found = Unsqueeze(middle, back); return found"""
+    """middle = Gather(x, index, axis=axis); out = Unsqueeze(middle, back); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -114,7 +114,7 @@ def match_gather_unsqueeze(m: Matcher, root: Node) -> Match | None:
         return None
     axis = n1.attrs.get('axis', 0)
     x, index = n1.inputs
-    found = root.outputs[0]
+    out = root.outputs[0]
     if not is_constant(graph, index):
         m.refuse('is_constant(index)')
         return None
@@ -124,8 +124,8 @@ def match_gather_unsqueeze(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) > 0:
         m.refuse('known_rank(x) > 0')
         return None
-    if not is_axis(graph, found, ints_of(graph, back), axis_of(graph, x, axis)):
-        m.refuse('is_axis(found, ints_of(back), axis_of(x, axis))')
+    if not is_axis(graph, out, ints_of(graph, back), axis_of(graph, x, axis)):
+        m.refuse('is_axis(out, ints_of(back), axis_of(x, axis))')
         return None
     return Match((root, n1), (root.outputs[0],), (x, index, axis))
 
@@ -135,24 +135,24 @@ def make_gather_unsqueeze(graph: Graph, res: Res, x: Result, index: Result, axis
 
 
 def match_gathernd_whole(m: Matcher, root: Node) -> Match | None:
-    """found = GatherND(x, indices); return found"""
+    """out = GatherND(x, indices); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, (), _GATHER_ND):
         return None
     x, indices = root.inputs
-    found = root.outputs[0]
-    if not counts_all(graph, x, indices):
-        m.refuse('counts_all(x, indices)')
+    out = root.outputs[0]
+    if not enumerates_elements(graph, x, indices):
+        m.refuse('enumerates_elements(x, indices)')
         return None
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root,), (root.outputs[0],), (x, way))
+    return Match((root,), (root.outputs[0],), (x, view))
 
 
-def make_gathernd_whole(graph: Graph, res: Res, x: Result, way: Any) -> Any:
-    return viewed(graph, x, way)
+def make_gathernd_whole(graph: Graph, res: Res, x: Result, view: Any) -> Any:
+    return viewed(graph, x, view)
 
 
 RULES: tuple[Rule, ...] = (

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import number_of
-from ortable.passes.rewrite.words.nets import along_axis, are_usual, are_weights, as_line, divided, fits_gemm, moved_bias, scaled_weight, usual_number, varies_last
+from ortable.passes.rewrite.words.numbers import are_moderate, is_moderate, number_of, quotient
+from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, fits_gemm, scaled_weight, shifted_bias, varies_last
 from ortable.prelude.facts import dim_of, dtype_of, fits_attribute, is_constant, is_float, is_wide, rank_of
 from ortable.prelude.values import const
 
@@ -74,7 +74,7 @@ def match_gemm_add_constant(m: Matcher, root: Node) -> Match | None:
 
 
 def make_gemm_add_constant(graph: Graph, res: Res, a: Result, b: Result, c: Result, d: Result, alpha: Any, ta: Any, tb: Any) -> Any:
-    return graph.make_node('Gemm', [a, b, moved_bias(graph, d, None, c)], res.outputs, alpha=alpha, transA=ta, transB=tb)
+    return graph.make_node('Gemm', [a, b, shifted_bias(graph, d, None, c)], res.outputs, alpha=alpha, transA=ta, transB=tb)
 
 
 def match_gemm_batch_norm(m: Matcher, root: Node) -> Match | None:
@@ -103,7 +103,7 @@ def match_gemm_batch_norm(m: Matcher, root: Node) -> Match | None:
 def make_gemm_batch_norm(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, ta: Any, tb: Any, eps: Any) -> Any:
     factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
     middle = graph.make_node('Neg', [mean]) if b is None else graph.make_node('Sub', [b, mean])
-    moved = moved_bias(graph, middle, factor, shift)
+    moved = shifted_bias(graph, middle, factor, shift)
     return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 0 if tb else 1), moved], res.outputs, transA=ta, transB=tb)
 
 
@@ -125,11 +125,11 @@ def match_gemm_scale_1(m: Matcher, root: Node) -> Match | None:
             m.refuse('is_wide(x)')
             continue
         factor = d if c is None else c
-        if not along_axis(graph, factor, product, 1):
-            m.refuse('along_axis(factor, product, 1)')
+        if not broadcasts_along(graph, factor, product, 1):
+            m.refuse('broadcasts_along(factor, product, 1)')
             continue
-        if not are_usual(graph, factor):
-            m.refuse('are_usual(factor)')
+        if not are_moderate(graph, factor):
+            m.refuse('are_moderate(factor)')
             continue
         if not are_weights(graph, [w, b]):
             m.refuse('are_weights([w, b])')
@@ -156,11 +156,11 @@ def match_gemm_scale_2(m: Matcher, root: Node) -> Match | None:
         m.refuse('is_wide(x)')
         return None
     factor = d if c is None else c
-    if not along_axis(graph, factor, product, 1):
-        m.refuse('along_axis(factor, product, 1)')
+    if not broadcasts_along(graph, factor, product, 1):
+        m.refuse('broadcasts_along(factor, product, 1)')
         return None
-    if not are_usual(graph, factor):
-        m.refuse('are_usual(factor)')
+    if not are_moderate(graph, factor):
+        m.refuse('are_moderate(factor)')
         return None
     if not are_weights(graph, [w, b]):
         m.refuse('are_weights([w, b])')
@@ -169,9 +169,9 @@ def match_gemm_scale_2(m: Matcher, root: Node) -> Match | None:
 
 
 def make_gemm_scale(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, ta: Any, tb: Any, factor: Any) -> Any:
-    given = as_line(graph, factor, dim_of(graph, w, 0 if tb else 1))
+    given = as_vector_of(graph, factor, dim_of(graph, w, 0 if tb else 1))
     line = graph.make_node('Reciprocal', [given]) if c is None else given
-    moved = None if b is None else moved_bias(graph, b, line, None)
+    moved = None if b is None else shifted_bias(graph, b, line, None)
     return graph.make_node('Gemm', [x, scaled_weight(graph, w, line, 0 if tb else 1), moved], res.outputs, transA=ta, transB=tb)
 
 
@@ -197,12 +197,12 @@ def match_gemm_scale_number_1(m: Matcher, root: Node) -> Match | None:
             m.refuse('rank_of(factor) <= 2')
             continue
         number = number_of(graph, factor)
-        if not usual_number(number):
-            m.refuse('usual_number(number)')
+        if not is_moderate(number):
+            m.refuse('is_moderate(number)')
             continue
-        scale = alpha * number if d is None else divided(alpha, number)
-        if not usual_number(scale):
-            m.refuse('usual_number(scale)')
+        scale = alpha * number if d is None else quotient(alpha, number)
+        if not is_moderate(scale):
+            m.refuse('is_moderate(scale)')
             continue
         if not fits_attribute(graph, scale, a):
             m.refuse('fits_attribute(scale, a)')
@@ -233,12 +233,12 @@ def match_gemm_scale_number_2(m: Matcher, root: Node) -> Match | None:
         m.refuse('rank_of(factor) <= 2')
         return None
     number = number_of(graph, factor)
-    if not usual_number(number):
-        m.refuse('usual_number(number)')
+    if not is_moderate(number):
+        m.refuse('is_moderate(number)')
         return None
-    scale = alpha * number if d is None else divided(alpha, number)
-    if not usual_number(scale):
-        m.refuse('usual_number(scale)')
+    scale = alpha * number if d is None else quotient(alpha, number)
+    if not is_moderate(scale):
+        m.refuse('is_moderate(scale)')
         return None
     if not fits_attribute(graph, scale, a):
         m.refuse('fits_attribute(scale, a)')
@@ -317,8 +317,8 @@ def match_linear_scale_1(m: Matcher, root: Node) -> Match | None:
             if not varies_last(graph, [factor, b], total):
                 m.refuse('varies_last([factor, b], total)')
                 continue
-            if not are_usual(graph, factor):
-                m.refuse('are_usual(factor)')
+            if not are_moderate(graph, factor):
+                m.refuse('are_moderate(factor)')
                 continue
             if not are_weights(graph, [w, b]):
                 m.refuse('are_weights([w, b])')
@@ -352,8 +352,8 @@ def match_linear_scale_2(m: Matcher, root: Node) -> Match | None:
         if not varies_last(graph, [factor, b], total):
             m.refuse('varies_last([factor, b], total)')
             continue
-        if not are_usual(graph, factor):
-            m.refuse('are_usual(factor)')
+        if not are_moderate(graph, factor):
+            m.refuse('are_moderate(factor)')
             continue
         if not are_weights(graph, [w, b]):
             m.refuse('are_weights([w, b])')
@@ -363,9 +363,9 @@ def match_linear_scale_2(m: Matcher, root: Node) -> Match | None:
 
 
 def make_linear_scale(graph: Graph, res: Res, x: Result, w: Result, b: Result, c: Result | None, factor: Any) -> Any:
-    given = as_line(graph, factor, dim_of(graph, w, 1))
+    given = as_vector_of(graph, factor, dim_of(graph, w, 1))
     line = graph.make_node('Reciprocal', [given]) if c is None else given
-    return graph.make_node('Add', [graph.make_node('MatMul', [x, scaled_weight(graph, w, line, 1)]), moved_bias(graph, b, line, None)], res.outputs)
+    return graph.make_node('Add', [graph.make_node('MatMul', [x, scaled_weight(graph, w, line, 1)]), shifted_bias(graph, b, line, None)], res.outputs)
 
 
 def match_matmul_add_to_gemm(m: Matcher, root: Node) -> Match | None:
@@ -423,7 +423,7 @@ def match_matmul_batch_norm(m: Matcher, root: Node) -> Match | None:
 
 def make_matmul_batch_norm(graph: Graph, res: Res, x: Result, w: Result, scale: Result, shift: Result, mean: Result, var: Result, eps: Any) -> Any:
     factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
-    return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 1), moved_bias(graph, graph.make_node('Neg', [mean]), factor, shift)], res.outputs)
+    return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 1), shifted_bias(graph, graph.make_node('Neg', [mean]), factor, shift)], res.outputs)
 
 
 def match_matmul_scale_1(m: Matcher, root: Node) -> Match | None:
@@ -447,8 +447,8 @@ def match_matmul_scale_1(m: Matcher, root: Node) -> Match | None:
         if not varies_last(graph, [factor], product):
             m.refuse('varies_last([factor], product)')
             continue
-        if not are_usual(graph, factor):
-            m.refuse('are_usual(factor)')
+        if not are_moderate(graph, factor):
+            m.refuse('are_moderate(factor)')
             continue
         if not are_weights(graph, [w]):
             m.refuse('are_weights([w])')
@@ -478,8 +478,8 @@ def match_matmul_scale_2(m: Matcher, root: Node) -> Match | None:
     if not varies_last(graph, [factor], product):
         m.refuse('varies_last([factor], product)')
         return None
-    if not are_usual(graph, factor):
-        m.refuse('are_usual(factor)')
+    if not are_moderate(graph, factor):
+        m.refuse('are_moderate(factor)')
         return None
     if not are_weights(graph, [w]):
         m.refuse('are_weights([w])')
@@ -488,7 +488,7 @@ def match_matmul_scale_2(m: Matcher, root: Node) -> Match | None:
 
 
 def make_matmul_scale(graph: Graph, res: Res, x: Result, w: Result, c: Result | None, factor: Any) -> Any:
-    given = as_line(graph, factor, dim_of(graph, w, 1))
+    given = as_vector_of(graph, factor, dim_of(graph, w, 1))
     return graph.make_node('MatMul', [x, scaled_weight(graph, w, graph.make_node('Reciprocal', [given]) if c is None else given, 1)], res.outputs)
 
 

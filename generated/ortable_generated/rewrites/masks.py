@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, int64
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import same_dim, same_shape
 from ortable.passes.rewrite.words.masks import rows_have_true, uniform_of
-from ortable.passes.rewrite.words.nets import one_axis
+from ortable.passes.rewrite.words.shapes import one_axis, same_dim, same_shape
 from ortable.prelude.facts import dim_of, is_bool, rank_of
 from ortable.prelude.values import consts
 
@@ -62,14 +61,14 @@ def make_or_decided(graph: Graph, res: Res, x: Result, y: Result, value: Any) ->
 
 
 def match_rows_always_allowed(m: Matcher, root: Node) -> Match | None:
-    """numbers = Cast(mask, to=_); most = ReduceMax(numbers, axes); found = Cast(most, to=boolean); out = MatMul(_, _); repaired = Where(found, out, 0); return repaired"""
+    """numbers = Cast(mask, to=_); row_max = ReduceMax(numbers, axes); allowed = Cast(row_max, to=boolean); out = MatMul(_, _); repaired = Where(allowed, out, 0); return repaired"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    found, out, r1 = root.inputs
+    allowed, out, r1 = root.inputs
     if not m.number(r1, 0):
         return None
-    n1 = m.producer(found, 'Cast')
+    n1 = m.producer(allowed, 'Cast')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
         return None
     if not literal_equals(n1.attrs.get('to'), boolean):
@@ -77,8 +76,8 @@ def match_rows_always_allowed(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(out, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
         return None
-    most = n1.inputs[0]
-    n3 = m.producer(most, 'ReduceMax')
+    row_max = n1.inputs[0]
+    n3 = m.producer(row_max, 'ReduceMax')
     if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MAX):
         return None
     numbers, axes = n3.inputs
@@ -110,18 +109,18 @@ def make_rows_always_allowed(graph: Graph, res: Res, out: Result) -> Any:
 
 
 def match_rows_narrow_1(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(c, _); numbers = Cast(wide, to=kind); most = ReduceMax(numbers, axes); found = Cast(most, to=boolean); chosen = Where(found, a, b); return chosen"""
+    """broadcast = Expand(c, _); numbers = Cast(broadcast, to=dtype); row_max = ReduceMax(numbers, axes); allowed = Cast(row_max, to=boolean); chosen = Where(allowed, a, b); return chosen"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    found, a, b = root.inputs
-    n1 = m.producer(found, 'Cast')
+    allowed, a, b = root.inputs
+    n1 = m.producer(allowed, 'Cast')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
         return None
     if not literal_equals(n1.attrs.get('to'), boolean):
         return None
-    most = n1.inputs[0]
-    n2 = m.producer(most, 'ReduceMax')
+    row_max = n1.inputs[0]
+    n2 = m.producer(row_max, 'ReduceMax')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, (), _REDUCE_MAX):
         return None
     numbers, axes = n2.inputs
@@ -130,9 +129,9 @@ def match_rows_narrow_1(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(numbers, 'Cast')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('to',), _CAST):
         return None
-    kind = n3.attrs.get('to')
-    wide = n3.inputs[0]
-    n4 = m.producer(wide, 'Expand')
+    dtype = n3.attrs.get('to')
+    broadcast = n3.inputs[0]
+    n4 = m.producer(broadcast, 'Expand')
     if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
         return None
     c, _ = n4.inputs
@@ -142,32 +141,32 @@ def match_rows_narrow_1(m: Matcher, root: Node) -> Match | None:
     if not free:
         m.refuse('free')
         return None
-    alike = rank_of(graph, c) > 0 and same_dim(dim_of(graph, c, -1), dim_of(graph, wide, -1))
-    if not alike:
-        m.refuse('alike')
+    same_last_size = rank_of(graph, c) > 0 and same_dim(dim_of(graph, c, -1), dim_of(graph, broadcast, -1))
+    if not same_last_size:
+        m.refuse('same_last_size')
         return None
-    if not one_axis(graph, axes, wide) == rank_of(graph, wide) - 1:
-        m.refuse('one_axis(axes, wide) == rank_of(wide) - 1')
+    if not one_axis(graph, axes, broadcast) == rank_of(graph, broadcast) - 1:
+        m.refuse('one_axis(axes, broadcast) == rank_of(broadcast) - 1')
         return None
     if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
         m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
         return None
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (c, a, b, kind))
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (c, a, b, dtype))
 
 
 def match_rows_narrow_2(m: Matcher, root: Node) -> Match | None:
-    """wide = And(c, other); numbers = Cast(wide, to=kind); most = ReduceMax(numbers, axes); found = Cast(most, to=boolean); chosen = Where(found, a, b); return chosen"""
+    """broadcast = And(c, other); numbers = Cast(broadcast, to=dtype); row_max = ReduceMax(numbers, axes); allowed = Cast(row_max, to=boolean); chosen = Where(allowed, a, b); return chosen"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    found, a, b = root.inputs
-    n1 = m.producer(found, 'Cast')
+    allowed, a, b = root.inputs
+    n1 = m.producer(allowed, 'Cast')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
         return None
     if not literal_equals(n1.attrs.get('to'), boolean):
         return None
-    most = n1.inputs[0]
-    n2 = m.producer(most, 'ReduceMax')
+    row_max = n1.inputs[0]
+    n2 = m.producer(row_max, 'ReduceMax')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, (), _REDUCE_MAX):
         return None
     numbers, axes = n2.inputs
@@ -176,9 +175,9 @@ def match_rows_narrow_2(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(numbers, 'Cast')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('to',), _CAST):
         return None
-    kind = n3.attrs.get('to')
-    wide = n3.inputs[0]
-    n4 = m.producer(wide, 'And')
+    dtype = n3.attrs.get('to')
+    broadcast = n3.inputs[0]
+    n4 = m.producer(broadcast, 'And')
     if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
         return None
     for c, other in m.orders(n4):
@@ -187,22 +186,22 @@ def match_rows_narrow_2(m: Matcher, root: Node) -> Match | None:
         if not free:
             m.refuse('free')
             continue
-        alike = rank_of(graph, c) > 0 and same_dim(dim_of(graph, c, -1), dim_of(graph, wide, -1))
-        if not alike:
-            m.refuse('alike')
+        same_last_size = rank_of(graph, c) > 0 and same_dim(dim_of(graph, c, -1), dim_of(graph, broadcast, -1))
+        if not same_last_size:
+            m.refuse('same_last_size')
             continue
-        if not one_axis(graph, axes, wide) == rank_of(graph, wide) - 1:
-            m.refuse('one_axis(axes, wide) == rank_of(wide) - 1')
+        if not one_axis(graph, axes, broadcast) == rank_of(graph, broadcast) - 1:
+            m.refuse('one_axis(axes, broadcast) == rank_of(broadcast) - 1')
             continue
         if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
             m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
             continue
-        return Match((root, n1, n2, n3, n4), (root.outputs[0],), (c, a, b, kind))
+        return Match((root, n1, n2, n3, n4), (root.outputs[0],), (c, a, b, dtype))
     return None
 
 
-def make_rows_narrow(graph: Graph, res: Res, c: Result, a: Result, b: Result, kind: Any) -> Any:
-    each = graph.make_node('Cast', [graph.make_node('ReduceMax', [graph.make_node('Cast', [c], to=kind), consts(graph, [-1], int64)])], to=boolean)
+def make_rows_narrow(graph: Graph, res: Res, c: Result, a: Result, b: Result, dtype: Any) -> Any:
+    each = graph.make_node('Cast', [graph.make_node('ReduceMax', [graph.make_node('Cast', [c], to=dtype), consts(graph, [-1], int64)])], to=boolean)
     return graph.make_node('Where', [each, a, b], res.outputs)
 
 
@@ -225,12 +224,12 @@ def make_where_decided(graph: Graph, res: Res, a: Result, b: Result, value: Any)
 
 
 def match_where_narrow_1(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(c, _); chosen = Where(wide, a, b); return chosen"""
+    """broadcast = Expand(c, _); chosen = Where(broadcast, a, b); return chosen"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    wide, a, b = root.inputs
-    n1 = m.producer(wide, 'Expand')
+    broadcast, a, b = root.inputs
+    n1 = m.producer(broadcast, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     c, _ = n1.inputs
@@ -247,12 +246,12 @@ def match_where_narrow_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_where_narrow_2(m: Matcher, root: Node) -> Match | None:
-    """wide = And(c, other); chosen = Where(wide, a, b); return chosen"""
+    """broadcast = And(c, other); chosen = Where(broadcast, a, b); return chosen"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    wide, a, b = root.inputs
-    n1 = m.producer(wide, 'And')
+    broadcast, a, b = root.inputs
+    n1 = m.producer(broadcast, 'And')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     for c, other in m.orders(n1):

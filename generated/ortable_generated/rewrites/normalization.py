@@ -4,8 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import is_float32, number_of, same_shape
-from ortable.passes.rewrite.words.nets import along_axis, are_weights, as_channels, as_line, is_channels, is_filled, is_groups, is_sizes_from, is_weight, last_axes, ones, sizes_from, small_epsilon, spatial_axes, zeros
+from ortable.passes.rewrite.words.normalization import as_channels, is_channels, is_groups, is_sizes_from, sizes_from, small_epsilon, spatial_axes, trailing_axes
+from ortable.passes.rewrite.words.numbers import is_filled, is_float32, number_of, ones, zeros
+from ortable.passes.rewrite.words.shapes import same_shape
+from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, is_weight
 from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide, rank_of, static
 from ortable.prelude.values import const
 
@@ -40,8 +42,8 @@ def match_batch_norm_add(m: Matcher, root: Node) -> Match | None:
         if not is_wide(graph, x):
             m.refuse('is_wide(x)')
             continue
-        if not along_axis(graph, c, normal, 1):
-            m.refuse('along_axis(c, normal, 1)')
+        if not broadcasts_along(graph, c, normal, 1):
+            m.refuse('broadcasts_along(c, normal, 1)')
             continue
         if not is_weight(graph, shift):
             m.refuse('is_weight(shift)')
@@ -54,7 +56,7 @@ def match_batch_norm_add(m: Matcher, root: Node) -> Match | None:
 
 
 def make_batch_norm_add(graph: Graph, res: Res, x: Result, scale: Result, shift: Result, mean: Result, var: Result, c: Result, eps: Any) -> Any:
-    moved = graph.make_node('Add', [shift, as_line(graph, c, dim_of(graph, shift, 0))])
+    moved = graph.make_node('Add', [shift, as_vector_of(graph, c, dim_of(graph, shift, 0))])
     return graph.make_node('BatchNormalization', [x, scale, moved, mean, var], res.outputs, epsilon=eps)
 
 
@@ -74,8 +76,8 @@ def match_batch_norm_scale(m: Matcher, root: Node) -> Match | None:
         if not is_wide(graph, x):
             m.refuse('is_wide(x)')
             continue
-        if not along_axis(graph, c, normal, 1):
-            m.refuse('along_axis(c, normal, 1)')
+        if not broadcasts_along(graph, c, normal, 1):
+            m.refuse('broadcasts_along(c, normal, 1)')
             continue
         if not are_weights(graph, [scale, shift]):
             m.refuse('are_weights([scale, shift])')
@@ -85,7 +87,7 @@ def match_batch_norm_scale(m: Matcher, root: Node) -> Match | None:
 
 
 def make_batch_norm_scale(graph: Graph, res: Res, x: Result, scale: Result, shift: Result, mean: Result, var: Result, c: Result, eps: Any) -> Any:
-    line = as_line(graph, c, dim_of(graph, scale, 0))
+    line = as_vector_of(graph, c, dim_of(graph, scale, 0))
     moved = graph.make_node('Mul', [shift, line])
     return graph.make_node('BatchNormalization', [x, graph.make_node('Mul', [scale, line]), moved, mean, var], res.outputs, epsilon=eps)
 
@@ -530,12 +532,12 @@ def match_layer_norm_1(m: Matcher, root: Node) -> Match | None:
             if not is_float32(graph, x):
                 m.refuse('is_float32(x)')
                 continue
-            axis = last_axes(graph, axes, x)
+            axis = trailing_axes(graph, axes, x)
             if not axis < 0:
                 m.refuse('axis < 0')
                 continue
-            if not last_axes(graph, axes2, x) == axis:
-                m.refuse('last_axes(axes2, x) == axis')
+            if not trailing_axes(graph, axes2, x) == axis:
+                m.refuse('trailing_axes(axes2, x) == axis')
                 continue
             small = number_of(graph, eps)
             if not small_epsilon(small):
@@ -592,12 +594,12 @@ def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
                 if not is_float32(graph, x):
                     m.refuse('is_float32(x)')
                     continue
-                axis = last_axes(graph, axes, x)
+                axis = trailing_axes(graph, axes, x)
                 if not axis < 0:
                     m.refuse('axis < 0')
                     continue
-                if not last_axes(graph, axes2, x) == axis:
-                    m.refuse('last_axes(axes2, x) == axis')
+                if not trailing_axes(graph, axes2, x) == axis:
+                    m.refuse('trailing_axes(axes2, x) == axis')
                     continue
                 small = number_of(graph, eps)
                 if not small_epsilon(small):
@@ -650,12 +652,12 @@ def match_layer_norm_3(m: Matcher, root: Node) -> Match | None:
         if not is_float32(graph, x):
             m.refuse('is_float32(x)')
             continue
-        axis = last_axes(graph, axes, x)
+        axis = trailing_axes(graph, axes, x)
         if not axis < 0:
             m.refuse('axis < 0')
             continue
-        if not last_axes(graph, axes2, x) == axis:
-            m.refuse('last_axes(axes2, x) == axis')
+        if not trailing_axes(graph, axes2, x) == axis:
+            m.refuse('trailing_axes(axes2, x) == axis')
             continue
         small = number_of(graph, eps)
         if not small_epsilon(small):
@@ -712,12 +714,12 @@ def match_layer_norm_4(m: Matcher, root: Node) -> Match | None:
             if not is_float32(graph, x):
                 m.refuse('is_float32(x)')
                 continue
-            axis = last_axes(graph, axes, x)
+            axis = trailing_axes(graph, axes, x)
             if not axis < 0:
                 m.refuse('axis < 0')
                 continue
-            if not last_axes(graph, axes2, x) == axis:
-                m.refuse('last_axes(axes2, x) == axis')
+            if not trailing_axes(graph, axes2, x) == axis:
+                m.refuse('trailing_axes(axes2, x) == axis')
                 continue
             small = number_of(graph, eps)
             if not small_epsilon(small):
@@ -824,7 +826,7 @@ def match_rms_norm_1(m: Matcher, root_: Node) -> Match | None:
             if not is_float32(graph, x):
                 m.refuse('is_float32(x)')
                 continue
-            axis = last_axes(graph, axes, x)
+            axis = trailing_axes(graph, axes, x)
             if not axis < 0:
                 m.refuse('axis < 0')
                 continue
@@ -871,7 +873,7 @@ def match_rms_norm_2(m: Matcher, root_: Node) -> Match | None:
                 if not is_float32(graph, x):
                     m.refuse('is_float32(x)')
                     continue
-                axis = last_axes(graph, axes, x)
+                axis = trailing_axes(graph, axes, x)
                 if not axis < 0:
                     m.refuse('axis < 0')
                     continue
@@ -914,7 +916,7 @@ def match_rms_norm_3(m: Matcher, root_: Node) -> Match | None:
         if not is_float32(graph, x):
             m.refuse('is_float32(x)')
             continue
-        axis = last_axes(graph, axes, x)
+        axis = trailing_axes(graph, axes, x)
         if not axis < 0:
             m.refuse('axis < 0')
             continue
@@ -961,7 +963,7 @@ def match_rms_norm_4(m: Matcher, root_: Node) -> Match | None:
             if not is_float32(graph, x):
                 m.refuse('is_float32(x)')
                 continue
-            axis = last_axes(graph, axes, x)
+            axis = trailing_axes(graph, axes, x)
             if not axis < 0:
                 m.refuse('axis < 0')
                 continue

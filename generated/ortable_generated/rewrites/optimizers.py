@@ -4,10 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import is_float32, number_of
-from ortable.passes.rewrite.words.nets import are_usual
-from ortable.passes.rewrite.words.optimizers import is_rounded_in_float32, is_zero_in_float32, with_axes
-from ortable.passes.rewrite.words.training import is_zero_fill
+from ortable.passes.rewrite.words.numbers import are_moderate, is_float32, is_rounded_in_float32, is_zero_fill, is_zero_in_float32, number_of, with_axes
 from ortable.prelude.facts import is_constant, is_wide, rank_of
 from ortable.prelude.values import as_vec
 
@@ -83,8 +80,8 @@ def match_max_between_conv_and_factor_1(m: Matcher, root: Node) -> Match | None:
         if not is_constant(graph, factor):
             m.refuse('is_constant(factor)')
             continue
-        if not not are_usual(graph, factor):
-            m.refuse('not are_usual(factor)')
+        if not not are_moderate(graph, factor):
+            m.refuse('not are_moderate(factor)')
             continue
         return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, d))
     return None
@@ -110,15 +107,15 @@ def match_max_between_conv_and_factor_2(m: Matcher, root: Node) -> Match | None:
     if not is_constant(graph, factor):
         m.refuse('is_constant(factor)')
         return None
-    if not not are_usual(graph, factor):
-        m.refuse('not are_usual(factor)')
+    if not not are_moderate(graph, factor):
+        m.refuse('not are_moderate(factor)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, d))
 
 
 def make_max_between_conv_and_factor(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, d: Result | None) -> Any:
-    found = graph.make_node('Max', [graph.make_node('Conv', [x, w, b], **kept)])
-    return graph.make_node('Mul', [found, c], res.outputs) if d is None else graph.make_node('Div', [found, d], res.outputs)
+    out = graph.make_node('Max', [graph.make_node('Conv', [x, w, b], **kept)])
+    return graph.make_node('Mul', [out, c], res.outputs) if d is None else graph.make_node('Div', [out, d], res.outputs)
 
 
 def match_max_between_pad_and_average(m: Matcher, root: Node) -> Match | None:
@@ -302,8 +299,8 @@ def match_wide_factor_2(m: Matcher, root: Node) -> Match | None:
 
 
 def make_wide_factor(graph: Graph, res: Res, x: Result, d: Result | None, factor: Any) -> Any:
-    wide = with_axes(graph, factor, rank_of(graph, x) + 1)
-    return graph.make_node('Squeeze', [graph.make_node('Mul', [x, wide]) if d is None else graph.make_node('Div', [x, wide]), as_vec(graph, 0)], res.outputs)
+    full = with_axes(graph, factor, rank_of(graph, x) + 1)
+    return graph.make_node('Squeeze', [graph.make_node('Mul', [x, full]) if d is None else graph.make_node('Div', [x, full]), as_vec(graph, 0)], res.outputs)
 
 
 RULES: tuple[Rule, ...] = (

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import for_cpu, is_float32
-from ortable.passes.rewrite.words.ort import are_rows, attention_scale, empty_rows_are_zero, is_causal_mask, joined_rows, last_places, masks_scores, sees_itself, total_length, turned_rows, whole_mask
+from ortable.passes.rewrite.words.attention import are_split_rows, attention_scale, last_positions, merged_heads, merged_transposed_heads, total_length
+from ortable.passes.rewrite.words.masks import empty_rows_are_zero, expanded_mask, is_causal_mask, mask_broadcasts_to_scores, zeroes_only_empty_rows
+from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
 from ortable.prelude.facts import dim_of, shape_of, static
 from ortable.prelude.values import reshape_to
 
@@ -22,7 +23,7 @@ _SOFTMAX = {'axis': -1}
 
 
 def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -50,25 +51,25 @@ def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
         n5 = m.producer(product, 'MatMul')
         if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
             continue
-        query, turned = n5.inputs
+        query, transposed = n5.inputs
         divisor = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, divisor)
         if not scale > 0:
             m.refuse('scale > 0')
             continue
         count = static(dim_of(graph, query, 1))
-        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, turned, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Div(product, divisor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -96,24 +97,24 @@ def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
     n5 = m.producer(product, 'MatMul')
     if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
         return None
-    query, turned = n5.inputs
+    query, transposed = n5.inputs
     factor = None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not are_rows(graph, query, turned, value):
-        m.refuse('are_rows(query, turned, value)')
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
         return None
     scale = attention_scale(graph, factor, divisor)
     if not scale > 0:
         m.refuse('scale > 0')
         return None
     count = static(dim_of(graph, query, 1))
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, turned, value, scale, count))
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
 def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -137,31 +138,31 @@ def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(product, 'MatMul')
     if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
         return None
-    query, turned = n4.inputs
+    query, transposed = n4.inputs
     factor = None
     divisor = None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not are_rows(graph, query, turned, value):
-        m.refuse('are_rows(query, turned, value)')
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
         return None
     scale = attention_scale(graph, factor, divisor)
     if not scale > 0:
         m.refuse('scale > 0')
         return None
     count = static(dim_of(graph, query, 1))
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (query, turned, value, scale, count))
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
-def make_ort_attention(graph: Graph, res: Res, query: Result, turned: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (joined_rows(graph, query), turned_rows(graph, turned), joined_rows(graph, value))
+def make_ort_attention(graph: Graph, res: Res, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
+    q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
     rows = graph.make_node('Attention', [q, k, v], q_num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
 def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -175,7 +176,7 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -201,23 +202,23 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
         n7 = m.producer(product, 'MatMul')
         if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
             continue
-        query, turned = n7.inputs
+        query, transposed = n7.inputs
         hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, None)
         if not scale:
             m.refuse('scale')
             continue
-        if not is_causal_mask(graph, mask, query, turned):
-            m.refuse('is_causal_mask(mask, query, turned)')
+        if not is_causal_mask(graph, mask, query, transposed):
+            m.refuse('is_causal_mask(mask, query, transposed)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         count = static(dim_of(graph, query, 1))
         width = static(dim_of(graph, query, 3))
@@ -227,12 +228,12 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
         if not dim_of(graph, value, 3) == width:
             m.refuse('dim_of(value, 3) == width')
             continue
-        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -272,23 +273,23 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
         n7 = m.producer(product, 'MatMul')
         if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
             continue
-        query, turned = n7.inputs
-        seen = None
+        query, transposed = n7.inputs
+        attended = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, None)
         if not scale:
             m.refuse('scale')
             continue
-        if not is_causal_mask(graph, mask, query, turned):
-            m.refuse('is_causal_mask(mask, query, turned)')
+        if not is_causal_mask(graph, mask, query, transposed):
+            m.refuse('is_causal_mask(mask, query, transposed)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         count = static(dim_of(graph, query, 1))
         width = static(dim_of(graph, query, 3))
@@ -298,12 +299,12 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
         if not dim_of(graph, value, 3) == width:
             m.refuse('dim_of(value, 3) == width')
             continue
-        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -337,24 +338,24 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
         n6 = m.producer(product, 'MatMul')
         if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
             continue
-        query, turned = n6.inputs
-        seen = None
+        query, transposed = n6.inputs
+        attended = None
         hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, None)
         if not scale:
             m.refuse('scale')
             continue
-        if not is_causal_mask(graph, mask, query, turned):
-            m.refuse('is_causal_mask(mask, query, turned)')
+        if not is_causal_mask(graph, mask, query, transposed):
+            m.refuse('is_causal_mask(mask, query, transposed)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         count = static(dim_of(graph, query, 1))
         width = static(dim_of(graph, query, 3))
@@ -364,12 +365,12 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
         if not dim_of(graph, value, 3) == width:
             m.refuse('dim_of(value, 3) == width')
             continue
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -383,7 +384,7 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -407,23 +408,23 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
             n7 = m.producer(product, 'MatMul')
             if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
                 continue
-            query, turned = n7.inputs
+            query, transposed = n7.inputs
             hidden = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
                 continue
-            if not are_rows(graph, query, turned, value):
-                m.refuse('are_rows(query, turned, value)')
+            if not are_split_rows(graph, query, transposed, value):
+                m.refuse('are_split_rows(query, transposed, value)')
                 continue
             scale = attention_scale(graph, factor, None)
             if not scale:
                 m.refuse('scale')
                 continue
-            if not is_causal_mask(graph, mask, query, turned):
-                m.refuse('is_causal_mask(mask, query, turned)')
+            if not is_causal_mask(graph, mask, query, transposed):
+                m.refuse('is_causal_mask(mask, query, transposed)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             count = static(dim_of(graph, query, 1))
             width = static(dim_of(graph, query, 3))
@@ -433,12 +434,12 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
             if not dim_of(graph, value, 3) == width:
                 m.refuse('dim_of(value, 3) == width')
                 continue
-            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, value, scale, count))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -476,23 +477,23 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
             n7 = m.producer(product, 'MatMul')
             if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
                 continue
-            query, turned = n7.inputs
-            seen = None
+            query, transposed = n7.inputs
+            attended = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
                 continue
-            if not are_rows(graph, query, turned, value):
-                m.refuse('are_rows(query, turned, value)')
+            if not are_split_rows(graph, query, transposed, value):
+                m.refuse('are_split_rows(query, transposed, value)')
                 continue
             scale = attention_scale(graph, factor, None)
             if not scale:
                 m.refuse('scale')
                 continue
-            if not is_causal_mask(graph, mask, query, turned):
-                m.refuse('is_causal_mask(mask, query, turned)')
+            if not is_causal_mask(graph, mask, query, transposed):
+                m.refuse('is_causal_mask(mask, query, transposed)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             count = static(dim_of(graph, query, 1))
             width = static(dim_of(graph, query, 3))
@@ -502,12 +503,12 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
             if not dim_of(graph, value, 3) == width:
                 m.refuse('dim_of(value, 3) == width')
                 continue
-            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, value, scale, count))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -539,24 +540,24 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
             n6 = m.producer(product, 'MatMul')
             if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
                 continue
-            query, turned = n6.inputs
-            seen = None
+            query, transposed = n6.inputs
+            attended = None
             hidden = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
                 continue
-            if not are_rows(graph, query, turned, value):
-                m.refuse('are_rows(query, turned, value)')
+            if not are_split_rows(graph, query, transposed, value):
+                m.refuse('are_split_rows(query, transposed, value)')
                 continue
             scale = attention_scale(graph, factor, None)
             if not scale:
                 m.refuse('scale')
                 continue
-            if not is_causal_mask(graph, mask, query, turned):
-                m.refuse('is_causal_mask(mask, query, turned)')
+            if not is_causal_mask(graph, mask, query, transposed):
+                m.refuse('is_causal_mask(mask, query, transposed)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             count = static(dim_of(graph, query, 1))
             width = static(dim_of(graph, query, 3))
@@ -566,12 +567,12 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
             if not dim_of(graph, value, 3) == width:
                 m.refuse('dim_of(value, 3) == width')
                 continue
-            return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
+            return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -585,7 +586,7 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -607,24 +608,24 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
     n6 = m.producer(product, 'MatMul')
     if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
         return None
-    query, turned = n6.inputs
+    query, transposed = n6.inputs
     factor = None
     hidden = None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not are_rows(graph, query, turned, value):
-        m.refuse('are_rows(query, turned, value)')
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
         return None
     scale = attention_scale(graph, factor, None)
     if not scale:
         m.refuse('scale')
         return None
-    if not is_causal_mask(graph, mask, query, turned):
-        m.refuse('is_causal_mask(mask, query, turned)')
+    if not is_causal_mask(graph, mask, query, transposed):
+        m.refuse('is_causal_mask(mask, query, transposed)')
         return None
-    if not sees_itself(graph, mask, seen, hidden):
-        m.refuse('sees_itself(mask, seen, hidden)')
+    if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+        m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
         return None
     count = static(dim_of(graph, query, 1))
     width = static(dim_of(graph, query, 3))
@@ -634,11 +635,11 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
     if not dim_of(graph, value, 3) == width:
         m.refuse('dim_of(value, 3) == width')
         return None
-    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
+    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
 def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -674,24 +675,24 @@ def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
     n6 = m.producer(product, 'MatMul')
     if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
         return None
-    query, turned = n6.inputs
+    query, transposed = n6.inputs
     factor = None
-    seen = None
+    attended = None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not are_rows(graph, query, turned, value):
-        m.refuse('are_rows(query, turned, value)')
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
         return None
     scale = attention_scale(graph, factor, None)
     if not scale:
         m.refuse('scale')
         return None
-    if not is_causal_mask(graph, mask, query, turned):
-        m.refuse('is_causal_mask(mask, query, turned)')
+    if not is_causal_mask(graph, mask, query, transposed):
+        m.refuse('is_causal_mask(mask, query, transposed)')
         return None
-    if not sees_itself(graph, mask, seen, hidden):
-        m.refuse('sees_itself(mask, seen, hidden)')
+    if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+        m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
         return None
     count = static(dim_of(graph, query, 1))
     width = static(dim_of(graph, query, 3))
@@ -701,11 +702,11 @@ def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
     if not dim_of(graph, value, 3) == width:
         m.refuse('dim_of(value, 3) == width')
         return None
-    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
+    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
 def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -735,25 +736,25 @@ def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
     n5 = m.producer(product, 'MatMul')
     if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
         return None
-    query, turned = n5.inputs
+    query, transposed = n5.inputs
     factor = None
-    seen = None
+    attended = None
     hidden = None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not are_rows(graph, query, turned, value):
-        m.refuse('are_rows(query, turned, value)')
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
         return None
     scale = attention_scale(graph, factor, None)
     if not scale:
         m.refuse('scale')
         return None
-    if not is_causal_mask(graph, mask, query, turned):
-        m.refuse('is_causal_mask(mask, query, turned)')
+    if not is_causal_mask(graph, mask, query, transposed):
+        m.refuse('is_causal_mask(mask, query, transposed)')
         return None
-    if not sees_itself(graph, mask, seen, hidden):
-        m.refuse('sees_itself(mask, seen, hidden)')
+    if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+        m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
         return None
     count = static(dim_of(graph, query, 1))
     width = static(dim_of(graph, query, 3))
@@ -763,11 +764,11 @@ def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
     if not dim_of(graph, value, 3) == width:
         m.refuse('dim_of(value, 3) == width')
         return None
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, turned, value, scale, count))
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
 def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -781,7 +782,7 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -801,24 +802,24 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
         n6 = m.producer(product, 'MatMul')
         if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
             continue
-        query, turned = n6.inputs
+        query, transposed = n6.inputs
         factor = None
         hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, None)
         if not scale:
             m.refuse('scale')
             continue
-        if not is_causal_mask(graph, mask, query, turned):
-            m.refuse('is_causal_mask(mask, query, turned)')
+        if not is_causal_mask(graph, mask, query, transposed):
+            m.refuse('is_causal_mask(mask, query, transposed)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         count = static(dim_of(graph, query, 1))
         width = static(dim_of(graph, query, 3))
@@ -828,12 +829,12 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
         if not dim_of(graph, value, 3) == width:
             m.refuse('dim_of(value, 3) == width')
             continue
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -867,24 +868,24 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
         n6 = m.producer(product, 'MatMul')
         if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
             continue
-        query, turned = n6.inputs
+        query, transposed = n6.inputs
         factor = None
-        seen = None
+        attended = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, None)
         if not scale:
             m.refuse('scale')
             continue
-        if not is_causal_mask(graph, mask, query, turned):
-            m.refuse('is_causal_mask(mask, query, turned)')
+        if not is_causal_mask(graph, mask, query, transposed):
+            m.refuse('is_causal_mask(mask, query, transposed)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         count = static(dim_of(graph, query, 1))
         width = static(dim_of(graph, query, 3))
@@ -894,12 +895,12 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
         if not dim_of(graph, value, 3) == width:
             m.refuse('dim_of(value, 3) == width')
             continue
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -927,25 +928,25 @@ def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
         n5 = m.producer(product, 'MatMul')
         if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
             continue
-        query, turned = n5.inputs
+        query, transposed = n5.inputs
         factor = None
-        seen = None
+        attended = None
         hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, None)
         if not scale:
             m.refuse('scale')
             continue
-        if not is_causal_mask(graph, mask, query, turned):
-            m.refuse('is_causal_mask(mask, query, turned)')
+        if not is_causal_mask(graph, mask, query, transposed):
+            m.refuse('is_causal_mask(mask, query, transposed)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         count = static(dim_of(graph, query, 1))
         width = static(dim_of(graph, query, 3))
@@ -955,19 +956,19 @@ def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
         if not dim_of(graph, value, 3) == width:
             m.refuse('dim_of(value, 3) == width')
             continue
-        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, turned, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
-def make_ort_attention_causal(graph: Graph, res: Res, query: Result, turned: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (joined_rows(graph, query), turned_rows(graph, turned), joined_rows(graph, value))
-    last, total = (last_places(graph, query), total_length(graph, query))
+def make_ort_attention_causal(graph: Graph, res: Res, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
+    q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
+    last, total = (last_positions(graph, query), total_length(graph, query))
     rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last, total], domain='com.microsoft', num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
 def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -981,7 +982,7 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(r1, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -1007,31 +1008,31 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
         n7 = m.producer(product, 'MatMul')
         if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
             continue
-        query, turned = n7.inputs
+        query, transposed = n7.inputs
         divisor = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, divisor)
         if not scale > 0:
             m.refuse('scale > 0')
             continue
-        if not masks_scores(graph, mask, query, turned):
-            m.refuse('masks_scores(mask, query, turned)')
+        if not mask_broadcasts_to_scores(graph, mask, query, transposed):
+            m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
             continue
-        if not empty_rows_are_zero(graph, mask, seen):
-            m.refuse('empty_rows_are_zero(mask, seen)')
+        if not empty_rows_are_zero(graph, mask, attended):
+            m.refuse('empty_rows_are_zero(mask, attended)')
             continue
         count = static(dim_of(graph, query, 1))
-        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, mask, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, mask, value, scale, count))
     return None
 
 
 def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1065,32 +1066,32 @@ def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
         n6 = m.producer(product, 'MatMul')
         if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
             continue
-        query, turned = n6.inputs
-        seen = None
+        query, transposed = n6.inputs
+        attended = None
         divisor = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, divisor)
         if not scale > 0:
             m.refuse('scale > 0')
             continue
-        if not masks_scores(graph, mask, query, turned):
-            m.refuse('masks_scores(mask, query, turned)')
+        if not mask_broadcasts_to_scores(graph, mask, query, transposed):
+            m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
             continue
-        if not empty_rows_are_zero(graph, mask, seen):
-            m.refuse('empty_rows_are_zero(mask, seen)')
+        if not empty_rows_are_zero(graph, mask, attended):
+            m.refuse('empty_rows_are_zero(mask, attended)')
             continue
         count = static(dim_of(graph, query, 1))
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, mask, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, mask, value, scale, count))
     return None
 
 
 def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1104,7 +1105,7 @@ def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(r1, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -1130,30 +1131,30 @@ def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     n7 = m.producer(product, 'MatMul')
     if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
         return None
-    query, turned = n7.inputs
+    query, transposed = n7.inputs
     factor = None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not are_rows(graph, query, turned, value):
-        m.refuse('are_rows(query, turned, value)')
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
         return None
     scale = attention_scale(graph, factor, divisor)
     if not scale > 0:
         m.refuse('scale > 0')
         return None
-    if not masks_scores(graph, mask, query, turned):
-        m.refuse('masks_scores(mask, query, turned)')
+    if not mask_broadcasts_to_scores(graph, mask, query, transposed):
+        m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
         return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
+    if not empty_rows_are_zero(graph, mask, attended):
+        m.refuse('empty_rows_are_zero(mask, attended)')
         return None
     count = static(dim_of(graph, query, 1))
-    return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, mask, value, scale, count))
+    return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, mask, value, scale, count))
 
 
 def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1187,31 +1188,31 @@ def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
     n6 = m.producer(product, 'MatMul')
     if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
         return None
-    query, turned = n6.inputs
+    query, transposed = n6.inputs
     factor = None
-    seen = None
+    attended = None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not are_rows(graph, query, turned, value):
-        m.refuse('are_rows(query, turned, value)')
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
         return None
     scale = attention_scale(graph, factor, divisor)
     if not scale > 0:
         m.refuse('scale > 0')
         return None
-    if not masks_scores(graph, mask, query, turned):
-        m.refuse('masks_scores(mask, query, turned)')
+    if not mask_broadcasts_to_scores(graph, mask, query, transposed):
+        m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
         return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
+    if not empty_rows_are_zero(graph, mask, attended):
+        m.refuse('empty_rows_are_zero(mask, attended)')
         return None
     count = static(dim_of(graph, query, 1))
-    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, mask, value, scale, count))
+    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, mask, value, scale, count))
 
 
 def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1225,7 +1226,7 @@ def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(r1, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -1247,31 +1248,31 @@ def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
     n6 = m.producer(product, 'MatMul')
     if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
         return None
-    query, turned = n6.inputs
+    query, transposed = n6.inputs
     factor = None
     divisor = None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not are_rows(graph, query, turned, value):
-        m.refuse('are_rows(query, turned, value)')
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
         return None
     scale = attention_scale(graph, factor, divisor)
     if not scale > 0:
         m.refuse('scale > 0')
         return None
-    if not masks_scores(graph, mask, query, turned):
-        m.refuse('masks_scores(mask, query, turned)')
+    if not mask_broadcasts_to_scores(graph, mask, query, transposed):
+        m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
         return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
+    if not empty_rows_are_zero(graph, mask, attended):
+        m.refuse('empty_rows_are_zero(mask, attended)')
         return None
     count = static(dim_of(graph, query, 1))
-    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, mask, value, scale, count))
+    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, mask, value, scale, count))
 
 
 def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1301,39 +1302,39 @@ def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
     n5 = m.producer(product, 'MatMul')
     if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
         return None
-    query, turned = n5.inputs
+    query, transposed = n5.inputs
     factor = None
-    seen = None
+    attended = None
     divisor = None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not are_rows(graph, query, turned, value):
-        m.refuse('are_rows(query, turned, value)')
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
         return None
     scale = attention_scale(graph, factor, divisor)
     if not scale > 0:
         m.refuse('scale > 0')
         return None
-    if not masks_scores(graph, mask, query, turned):
-        m.refuse('masks_scores(mask, query, turned)')
+    if not mask_broadcasts_to_scores(graph, mask, query, transposed):
+        m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
         return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
+    if not empty_rows_are_zero(graph, mask, attended):
+        m.refuse('empty_rows_are_zero(mask, attended)')
         return None
     count = static(dim_of(graph, query, 1))
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, turned, mask, value, scale, count))
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, mask, value, scale, count))
 
 
-def make_ort_attention_masked(graph: Graph, res: Res, query: Result, turned: Result, mask: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (joined_rows(graph, query), turned_rows(graph, turned), joined_rows(graph, value))
-    given = whole_mask(graph, mask, query, turned)
+def make_ort_attention_masked(graph: Graph, res: Res, query: Result, transposed: Result, mask: Result, value: Result, scale: Any, count: Any) -> Any:
+    q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
+    given = expanded_mask(graph, mask, query, transposed)
     rows = graph.make_node('Attention', [q, k, v, given], q_num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
 def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1371,13 +1372,13 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
             n7 = m.producer(product, 'MatMul')
             if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
                 continue
-            query, turned = n7.inputs
+            query, transposed = n7.inputs
             divisor = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
                 continue
-            if not are_rows(graph, query, turned, value):
-                m.refuse('are_rows(query, turned, value)')
+            if not are_split_rows(graph, query, transposed, value):
+                m.refuse('are_split_rows(query, transposed, value)')
                 continue
             scale = attention_scale(graph, factor, divisor)
             if not scale > 0:
@@ -1386,19 +1387,19 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
             if not is_float32(graph, bias):
                 m.refuse('is_float32(bias)')
                 continue
-            if not masks_scores(graph, bias, query, turned):
-                m.refuse('masks_scores(bias, query, turned)')
+            if not mask_broadcasts_to_scores(graph, bias, query, transposed):
+                m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
                 continue
             if not empty_rows_are_zero(graph, bias, hidden):
                 m.refuse('empty_rows_are_zero(bias, hidden)')
                 continue
             count = static(dim_of(graph, query, 1))
-            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, bias, value, scale, count))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, bias, value, scale, count))
     return None
 
 
 def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1430,14 +1431,14 @@ def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
             n6 = m.producer(product, 'MatMul')
             if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
                 continue
-            query, turned = n6.inputs
+            query, transposed = n6.inputs
             hidden = None
             divisor = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
                 continue
-            if not are_rows(graph, query, turned, value):
-                m.refuse('are_rows(query, turned, value)')
+            if not are_split_rows(graph, query, transposed, value):
+                m.refuse('are_split_rows(query, transposed, value)')
                 continue
             scale = attention_scale(graph, factor, divisor)
             if not scale > 0:
@@ -1446,19 +1447,19 @@ def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
             if not is_float32(graph, bias):
                 m.refuse('is_float32(bias)')
                 continue
-            if not masks_scores(graph, bias, query, turned):
-                m.refuse('masks_scores(bias, query, turned)')
+            if not mask_broadcasts_to_scores(graph, bias, query, transposed):
+                m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
                 continue
             if not empty_rows_are_zero(graph, bias, hidden):
                 m.refuse('empty_rows_are_zero(bias, hidden)')
                 continue
             count = static(dim_of(graph, query, 1))
-            return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, bias, value, scale, count))
+            return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, bias, value, scale, count))
     return None
 
 
 def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1496,13 +1497,13 @@ def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
         n7 = m.producer(product, 'MatMul')
         if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
             continue
-        query, turned = n7.inputs
+        query, transposed = n7.inputs
         factor = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, divisor)
         if not scale > 0:
@@ -1511,19 +1512,19 @@ def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
         if not is_float32(graph, bias):
             m.refuse('is_float32(bias)')
             continue
-        if not masks_scores(graph, bias, query, turned):
-            m.refuse('masks_scores(bias, query, turned)')
+        if not mask_broadcasts_to_scores(graph, bias, query, transposed):
+            m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
             continue
         if not empty_rows_are_zero(graph, bias, hidden):
             m.refuse('empty_rows_are_zero(bias, hidden)')
             continue
         count = static(dim_of(graph, query, 1))
-        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, bias, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, bias, value, scale, count))
     return None
 
 
 def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1555,14 +1556,14 @@ def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
         n6 = m.producer(product, 'MatMul')
         if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
             continue
-        query, turned = n6.inputs
+        query, transposed = n6.inputs
         factor = None
         hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, divisor)
         if not scale > 0:
@@ -1571,19 +1572,19 @@ def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
         if not is_float32(graph, bias):
             m.refuse('is_float32(bias)')
             continue
-        if not masks_scores(graph, bias, query, turned):
-            m.refuse('masks_scores(bias, query, turned)')
+        if not mask_broadcasts_to_scores(graph, bias, query, transposed):
+            m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
             continue
         if not empty_rows_are_zero(graph, bias, hidden):
             m.refuse('empty_rows_are_zero(bias, hidden)')
             continue
         count = static(dim_of(graph, query, 1))
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, bias, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, bias, value, scale, count))
     return None
 
 
 def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1617,14 +1618,14 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
         n6 = m.producer(product, 'MatMul')
         if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
             continue
-        query, turned = n6.inputs
+        query, transposed = n6.inputs
         factor = None
         divisor = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, divisor)
         if not scale > 0:
@@ -1633,19 +1634,19 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
         if not is_float32(graph, bias):
             m.refuse('is_float32(bias)')
             continue
-        if not masks_scores(graph, bias, query, turned):
-            m.refuse('masks_scores(bias, query, turned)')
+        if not mask_broadcasts_to_scores(graph, bias, query, transposed):
+            m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
             continue
         if not empty_rows_are_zero(graph, bias, hidden):
             m.refuse('empty_rows_are_zero(bias, hidden)')
             continue
         count = static(dim_of(graph, query, 1))
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, bias, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, bias, value, scale, count))
     return None
 
 
 def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1673,15 +1674,15 @@ def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
         n5 = m.producer(product, 'MatMul')
         if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
             continue
-        query, turned = n5.inputs
+        query, transposed = n5.inputs
         factor = None
         hidden = None
         divisor = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
+        if not are_split_rows(graph, query, transposed, value):
+            m.refuse('are_split_rows(query, transposed, value)')
             continue
         scale = attention_scale(graph, factor, divisor)
         if not scale > 0:
@@ -1690,20 +1691,20 @@ def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
         if not is_float32(graph, bias):
             m.refuse('is_float32(bias)')
             continue
-        if not masks_scores(graph, bias, query, turned):
-            m.refuse('masks_scores(bias, query, turned)')
+        if not mask_broadcasts_to_scores(graph, bias, query, transposed):
+            m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
             continue
         if not empty_rows_are_zero(graph, bias, hidden):
             m.refuse('empty_rows_are_zero(bias, hidden)')
             continue
         count = static(dim_of(graph, query, 1))
-        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, turned, bias, value, scale, count))
+        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, bias, value, scale, count))
     return None
 
 
-def make_ort_attention_with_bias(graph: Graph, res: Res, query: Result, turned: Result, bias: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (joined_rows(graph, query), turned_rows(graph, turned), joined_rows(graph, value))
-    given = whole_mask(graph, bias, query, turned)
+def make_ort_attention_with_bias(graph: Graph, res: Res, query: Result, transposed: Result, bias: Result, value: Result, scale: Any, count: Any) -> Any:
+    q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
+    given = expanded_mask(graph, bias, query, transposed)
     rows = graph.make_node('Attention', [q, k, v, given], q_num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
 

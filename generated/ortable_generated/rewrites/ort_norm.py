@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import float32
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import for_cpu, is_float32, number_of, same_shape
-from ortable.passes.rewrite.words.ort_norm import is_last_axis, scales_rows
+from ortable.passes.rewrite.words.normalization import is_last_axis, scales_rows
+from ortable.passes.rewrite.words.numbers import for_cpu, is_float32, number_of
+from ortable.passes.rewrite.words.shapes import same_shape
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
@@ -199,6 +200,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_sum_before_layer_norm,
         make=make_ort_sum_before_layer_norm,
         target='onnxruntime',
-        why='ONNX Runtime makes SkipLayerNormalization of Add and LayerNormalization, six times as slow on the CPU; Sum of two adds the same way, and it leaves that alone',
+        why='ONNX Runtime makes SkipLayerNormalization of Add and LayerNormalization, six times as slow on the CPU; Sum of two adds the same view, and it leaves that alone',
     ),
 )

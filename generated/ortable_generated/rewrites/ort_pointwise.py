@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import for_cpu, same_shape
-from ortable.passes.rewrite.words.ort_pointwise import as_filters, as_image, as_made, is_linear_of_rows, is_row
+from ortable.passes.rewrite.words.convolution import as_filters, as_image, is_bias_row, same_activation, suits_pointwise_convolution
+from ortable.passes.rewrite.words.numbers import for_cpu
+from ortable.passes.rewrite.words.shapes import same_shape
 from ortable.prelude.facts import dim_of, shape_of
 from ortable.prelude.values import reshape_to
 
@@ -23,27 +24,27 @@ _RESHAPE = {'allowzero': 0}
 
 
 def match_ort_gemm_to_conv(m: Matcher, root: Node) -> Match | None:
-    """return Gemm(x, weight, maybe(bias), transB=turned)"""
+    """return Gemm(x, weight, maybe(bias), transB=transposed)"""
     graph = m.graph
     if not 2 <= len(root.inputs) <= 3 or not m.plain(root, ('transB',), _GEMM):
         return None
-    turned = root.attrs.get('transB', 0)
+    transposed = root.attrs.get('transB', 0)
     x, weight = root.inputs[:2]
     bias = root.inputs[2] or None if len(root.inputs) > 2 else None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not is_linear_of_rows(graph, x, weight, turned == 1):
-        m.refuse('is_linear_of_rows(x, weight, turned == 1)')
+    if not suits_pointwise_convolution(graph, x, weight, transposed == 1):
+        m.refuse('suits_pointwise_convolution(x, weight, transposed == 1)')
         return None
-    if not is_row(graph, bias, weight, turned - 1):
-        m.refuse('is_row(bias, weight, turned - 1)')
+    if not is_bias_row(graph, bias, weight, transposed - 1):
+        m.refuse('is_bias_row(bias, weight, transposed - 1)')
         return None
-    return Match((root,), (root.outputs[0],), (x, weight, bias, turned))
+    return Match((root,), (root.outputs[0],), (x, weight, bias, transposed))
 
 
-def make_ort_gemm_to_conv(graph: Graph, res: Res, x: Result, weight: Result, bias: Result | None, turned: Any) -> Any:
-    image = graph.make_node('Conv', [as_image(graph, x), as_filters(graph, weight, turned == 1), bias], kernel_shape=[1, 1])
+def make_ort_gemm_to_conv(graph: Graph, res: Res, x: Result, weight: Result, bias: Result | None, transposed: Any) -> Any:
+    image = graph.make_node('Conv', [as_image(graph, x), as_filters(graph, weight, transposed == 1), bias], kernel_shape=[1, 1])
     return reshape_to(graph, graph.make_node('Transpose', [image], perm=[0, 2, 3, 1]), shape_of(graph, res))
 
 
@@ -416,7 +417,7 @@ def match_ort_image_unary_8(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_image_unary(graph: Graph, res: Res, image: Result, active: Result) -> Any:
-    return as_made(graph, active, image)
+    return same_activation(graph, active, image)
 
 
 def match_ort_linear_to_conv(m: Matcher, root: Node) -> Match | None:
@@ -432,11 +433,11 @@ def match_ort_linear_to_conv(m: Matcher, root: Node) -> Match | None:
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not is_linear_of_rows(graph, x, weight, False):
-            m.refuse('is_linear_of_rows(x, weight, False)')
+        if not suits_pointwise_convolution(graph, x, weight, False):
+            m.refuse('suits_pointwise_convolution(x, weight, False)')
             continue
-        if not is_row(graph, bias, weight, 1):
-            m.refuse('is_row(bias, weight, 1)')
+        if not is_bias_row(graph, bias, weight, 1):
+            m.refuse('is_bias_row(bias, weight, 1)')
             continue
         return Match((root, n1), (root.outputs[0],), (x, weight, bias))
     return None
@@ -456,8 +457,8 @@ def match_ort_product_to_conv(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not is_linear_of_rows(graph, x, weight, False):
-        m.refuse('is_linear_of_rows(x, weight, False)')
+    if not suits_pointwise_convolution(graph, x, weight, False):
+        m.refuse('suits_pointwise_convolution(x, weight, False)')
         return None
     return Match((root,), (root.outputs[0],), (x, weight))
 

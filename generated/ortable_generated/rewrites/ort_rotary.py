@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import int64
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import for_cpu, is_float32
-from ortable.passes.rewrite.words.ort import are_grouped_rows, attention_scale, heads_before_repeat, is_causal_mask, joined_rows, last_places, sees_itself, total_length
-from ortable.passes.rewrite.words.ort_rotary import cache_of_all, one_cache, repeats_halves, rotary_cache, same_angles, starts_at_zero, takes_half
+from ortable.passes.rewrite.words.attention import are_grouped_split_rows, attention_scale, heads_before_repeat, last_positions, merged_heads, total_length
+from ortable.passes.rewrite.words.masks import is_causal_mask, zeroes_only_empty_rows
+from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
+from ortable.passes.rewrite.words.rotary import is_shared_cache, repeats_halves, rotary_cache, same_angles, shared_cache, slices_half_of_heads, starts_at_zero
 from ortable.prelude.facts import dim_of, shape_of, static
 from ortable.prelude.values import consts, reshape_to
 
@@ -25,7 +26,7 @@ _SOFTMAX = {'axis': -1}
 
 
 def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -39,7 +40,7 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -108,20 +109,20 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
         if not same_angles(graph, sin, sin2):
             m.refuse('same_angles(sin, sin2)')
             continue
-        if not one_cache(graph, cos):
-            m.refuse('one_cache(cos)')
+        if not is_shared_cache(graph, cos):
+            m.refuse('is_shared_cache(cos)')
             continue
-        if not one_cache(graph, sin):
-            m.refuse('one_cache(sin)')
+        if not is_shared_cache(graph, sin):
+            m.refuse('is_shared_cache(sin)')
             continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
+        if not are_grouped_split_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_split_rows(asked, stored, value)')
             continue
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -202,7 +203,7 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
         if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
             continue
         stored, cos2, sin2 = n13.inputs
-        seen = None
+        attended = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
@@ -216,20 +217,20 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
         if not same_angles(graph, sin, sin2):
             m.refuse('same_angles(sin, sin2)')
             continue
-        if not one_cache(graph, cos):
-            m.refuse('one_cache(cos)')
+        if not is_shared_cache(graph, cos):
+            m.refuse('is_shared_cache(cos)')
             continue
-        if not one_cache(graph, sin):
-            m.refuse('one_cache(sin)')
+        if not is_shared_cache(graph, sin):
+            m.refuse('is_shared_cache(sin)')
             continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
+        if not are_grouped_split_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_split_rows(asked, stored, value)')
             continue
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -304,7 +305,7 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
         if n12 is None or len(n12.inputs) != 3 or not m.plain(n12, (), _ROTARY_EMBEDDING):
             continue
         stored, cos2, sin2 = n12.inputs
-        seen = None
+        attended = None
         hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
@@ -319,20 +320,20 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
         if not same_angles(graph, sin, sin2):
             m.refuse('same_angles(sin, sin2)')
             continue
-        if not one_cache(graph, cos):
-            m.refuse('one_cache(cos)')
+        if not is_shared_cache(graph, cos):
+            m.refuse('is_shared_cache(cos)')
             continue
-        if not one_cache(graph, sin):
-            m.refuse('one_cache(sin)')
+        if not is_shared_cache(graph, sin):
+            m.refuse('is_shared_cache(sin)')
             continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
+        if not are_grouped_split_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_split_rows(asked, stored, value)')
             continue
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -344,7 +345,7 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -358,7 +359,7 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -425,20 +426,20 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
             if not same_angles(graph, sin, sin2):
                 m.refuse('same_angles(sin, sin2)')
                 continue
-            if not one_cache(graph, cos):
-                m.refuse('one_cache(cos)')
+            if not is_shared_cache(graph, cos):
+                m.refuse('is_shared_cache(cos)')
                 continue
-            if not one_cache(graph, sin):
-                m.refuse('one_cache(sin)')
+            if not is_shared_cache(graph, sin):
+                m.refuse('is_shared_cache(sin)')
                 continue
-            if not are_grouped_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_rows(asked, stored, value)')
+            if not are_grouped_split_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_split_rows(asked, stored, value)')
                 continue
             if not is_causal_mask(graph, mask, asked, chances):
                 m.refuse('is_causal_mask(mask, asked, chances)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             if not dim_of(graph, asked, 3) % 16 == 0:
                 m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -517,7 +518,7 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
             if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
                 continue
             stored, cos2, sin2 = n13.inputs
-            seen = None
+            attended = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
                 continue
@@ -531,20 +532,20 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
             if not same_angles(graph, sin, sin2):
                 m.refuse('same_angles(sin, sin2)')
                 continue
-            if not one_cache(graph, cos):
-                m.refuse('one_cache(cos)')
+            if not is_shared_cache(graph, cos):
+                m.refuse('is_shared_cache(cos)')
                 continue
-            if not one_cache(graph, sin):
-                m.refuse('one_cache(sin)')
+            if not is_shared_cache(graph, sin):
+                m.refuse('is_shared_cache(sin)')
                 continue
-            if not are_grouped_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_rows(asked, stored, value)')
+            if not are_grouped_split_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_split_rows(asked, stored, value)')
                 continue
             if not is_causal_mask(graph, mask, asked, chances):
                 m.refuse('is_causal_mask(mask, asked, chances)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             if not dim_of(graph, asked, 3) % 16 == 0:
                 m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -617,7 +618,7 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
             if n12 is None or len(n12.inputs) != 3 or not m.plain(n12, (), _ROTARY_EMBEDDING):
                 continue
             stored, cos2, sin2 = n12.inputs
-            seen = None
+            attended = None
             hidden = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
@@ -632,20 +633,20 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
             if not same_angles(graph, sin, sin2):
                 m.refuse('same_angles(sin, sin2)')
                 continue
-            if not one_cache(graph, cos):
-                m.refuse('one_cache(cos)')
+            if not is_shared_cache(graph, cos):
+                m.refuse('is_shared_cache(cos)')
                 continue
-            if not one_cache(graph, sin):
-                m.refuse('one_cache(sin)')
+            if not is_shared_cache(graph, sin):
+                m.refuse('is_shared_cache(sin)')
                 continue
-            if not are_grouped_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_rows(asked, stored, value)')
+            if not are_grouped_split_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_split_rows(asked, stored, value)')
                 continue
             if not is_causal_mask(graph, mask, asked, chances):
                 m.refuse('is_causal_mask(mask, asked, chances)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             if not dim_of(graph, asked, 3) % 16 == 0:
                 m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -657,7 +658,7 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -671,7 +672,7 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -726,20 +727,20 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
         if not same_angles(graph, sin, sin2):
             m.refuse('same_angles(sin, sin2)')
             continue
-        if not one_cache(graph, cos):
-            m.refuse('one_cache(cos)')
+        if not is_shared_cache(graph, cos):
+            m.refuse('is_shared_cache(cos)')
             continue
-        if not one_cache(graph, sin):
-            m.refuse('one_cache(sin)')
+        if not is_shared_cache(graph, sin):
+            m.refuse('is_shared_cache(sin)')
             continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
+        if not are_grouped_split_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_split_rows(asked, stored, value)')
             continue
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -806,7 +807,7 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
         if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
             continue
         stored, cos2, sin2 = n10.inputs
-        seen = None
+        attended = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
@@ -820,20 +821,20 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
         if not same_angles(graph, sin, sin2):
             m.refuse('same_angles(sin, sin2)')
             continue
-        if not one_cache(graph, cos):
-            m.refuse('one_cache(cos)')
+        if not is_shared_cache(graph, cos):
+            m.refuse('is_shared_cache(cos)')
             continue
-        if not one_cache(graph, sin):
-            m.refuse('one_cache(sin)')
+        if not is_shared_cache(graph, sin):
+            m.refuse('is_shared_cache(sin)')
             continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
+        if not are_grouped_split_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_split_rows(asked, stored, value)')
             continue
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -894,7 +895,7 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
         if n9 is None or len(n9.inputs) != 3 or not m.plain(n9, (), _ROTARY_EMBEDDING):
             continue
         stored, cos2, sin2 = n9.inputs
-        seen = None
+        attended = None
         hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
@@ -909,20 +910,20 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
         if not same_angles(graph, sin, sin2):
             m.refuse('same_angles(sin, sin2)')
             continue
-        if not one_cache(graph, cos):
-            m.refuse('one_cache(cos)')
+        if not is_shared_cache(graph, cos):
+            m.refuse('is_shared_cache(cos)')
             continue
-        if not one_cache(graph, sin):
-            m.refuse('one_cache(sin)')
+        if not is_shared_cache(graph, sin):
+            m.refuse('is_shared_cache(sin)')
             continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
+        if not are_grouped_split_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_split_rows(asked, stored, value)')
             continue
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -934,7 +935,7 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -948,7 +949,7 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -1001,20 +1002,20 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
             if not same_angles(graph, sin, sin2):
                 m.refuse('same_angles(sin, sin2)')
                 continue
-            if not one_cache(graph, cos):
-                m.refuse('one_cache(cos)')
+            if not is_shared_cache(graph, cos):
+                m.refuse('is_shared_cache(cos)')
                 continue
-            if not one_cache(graph, sin):
-                m.refuse('one_cache(sin)')
+            if not is_shared_cache(graph, sin):
+                m.refuse('is_shared_cache(sin)')
                 continue
-            if not are_grouped_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_rows(asked, stored, value)')
+            if not are_grouped_split_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_split_rows(asked, stored, value)')
                 continue
             if not is_causal_mask(graph, mask, asked, chances):
                 m.refuse('is_causal_mask(mask, asked, chances)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             if not dim_of(graph, asked, 3) % 16 == 0:
                 m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -1079,7 +1080,7 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
             if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
                 continue
             stored, cos2, sin2 = n10.inputs
-            seen = None
+            attended = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
                 continue
@@ -1093,20 +1094,20 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
             if not same_angles(graph, sin, sin2):
                 m.refuse('same_angles(sin, sin2)')
                 continue
-            if not one_cache(graph, cos):
-                m.refuse('one_cache(cos)')
+            if not is_shared_cache(graph, cos):
+                m.refuse('is_shared_cache(cos)')
                 continue
-            if not one_cache(graph, sin):
-                m.refuse('one_cache(sin)')
+            if not is_shared_cache(graph, sin):
+                m.refuse('is_shared_cache(sin)')
                 continue
-            if not are_grouped_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_rows(asked, stored, value)')
+            if not are_grouped_split_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_split_rows(asked, stored, value)')
                 continue
             if not is_causal_mask(graph, mask, asked, chances):
                 m.refuse('is_causal_mask(mask, asked, chances)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             if not dim_of(graph, asked, 3) % 16 == 0:
                 m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -1165,7 +1166,7 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
             if n9 is None or len(n9.inputs) != 3 or not m.plain(n9, (), _ROTARY_EMBEDDING):
                 continue
             stored, cos2, sin2 = n9.inputs
-            seen = None
+            attended = None
             hidden = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
@@ -1180,20 +1181,20 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
             if not same_angles(graph, sin, sin2):
                 m.refuse('same_angles(sin, sin2)')
                 continue
-            if not one_cache(graph, cos):
-                m.refuse('one_cache(cos)')
+            if not is_shared_cache(graph, cos):
+                m.refuse('is_shared_cache(cos)')
                 continue
-            if not one_cache(graph, sin):
-                m.refuse('one_cache(sin)')
+            if not is_shared_cache(graph, sin):
+                m.refuse('is_shared_cache(sin)')
                 continue
-            if not are_grouped_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_rows(asked, stored, value)')
+            if not are_grouped_split_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_split_rows(asked, stored, value)')
                 continue
             if not is_causal_mask(graph, mask, asked, chances):
                 m.refuse('is_causal_mask(mask, asked, chances)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             if not dim_of(graph, asked, 3) % 16 == 0:
                 m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -1205,13 +1206,13 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
 
 
 def make_ort_attention_causal_rotary(graph: Graph, res: Res, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
-    q, k, v = (joined_rows(graph, asked), joined_rows(graph, stored), joined_rows(graph, heads_before_repeat(graph, value)))
-    rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last_places(graph, asked), total_length(graph, asked), cache_of_all(graph, cos), cache_of_all(graph, sin)], domain='com.microsoft', num_heads=count, kv_num_heads=groups, scale=scale, do_rotary=1)
+    q, k, v = (merged_heads(graph, asked), merged_heads(graph, stored), merged_heads(graph, heads_before_repeat(graph, value)))
+    rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last_positions(graph, asked), total_length(graph, asked), shared_cache(graph, cos), shared_cache(graph, sin)], domain='com.microsoft', num_heads=count, kv_num_heads=groups, scale=scale, do_rotary=1)
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
 def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1225,7 +1226,7 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -1260,7 +1261,7 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
             continue
         if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
             continue
-        asked, places, cos, sin = n8.inputs
+        asked, positions, cos, sin = n8.inputs
         keys = n9.inputs[0]
         n10 = m.producer(keys, 'Reshape')
         if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
@@ -1280,7 +1281,7 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
         if n13 is None or len(n13.inputs) != 4 or not m.plain(n13):
             continue
         stored, r10, r11, r12 = n13.inputs
-        if r10 != places:
+        if r10 != positions:
             continue
         if r11 != cos:
             continue
@@ -1294,17 +1295,17 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
         if not scale:
             m.refuse('scale')
             continue
-        if not starts_at_zero(graph, places):
-            m.refuse('starts_at_zero(places)')
+        if not starts_at_zero(graph, positions):
+            m.refuse('starts_at_zero(positions)')
             continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
+        if not are_grouped_split_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_split_rows(asked, stored, value)')
             continue
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -1316,7 +1317,7 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1365,7 +1366,7 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
             continue
         if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
             continue
-        asked, places, cos, sin = n8.inputs
+        asked, positions, cos, sin = n8.inputs
         keys = n9.inputs[0]
         n10 = m.producer(keys, 'Reshape')
         if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
@@ -1385,13 +1386,13 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
         if n13 is None or len(n13.inputs) != 4 or not m.plain(n13):
             continue
         stored, r10, r11, r12 = n13.inputs
-        if r10 != places:
+        if r10 != positions:
             continue
         if r11 != cos:
             continue
         if r12 != sin:
             continue
-        seen = None
+        attended = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
@@ -1399,17 +1400,17 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
         if not scale:
             m.refuse('scale')
             continue
-        if not starts_at_zero(graph, places):
-            m.refuse('starts_at_zero(places)')
+        if not starts_at_zero(graph, positions):
+            m.refuse('starts_at_zero(positions)')
             continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
+        if not are_grouped_split_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_split_rows(asked, stored, value)')
             continue
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -1421,7 +1422,7 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1464,7 +1465,7 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
             continue
         if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
             continue
-        asked, places, cos, sin = n7.inputs
+        asked, positions, cos, sin = n7.inputs
         keys = n8.inputs[0]
         n9 = m.producer(keys, 'Reshape')
         if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
@@ -1484,13 +1485,13 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
         if n12 is None or len(n12.inputs) != 4 or not m.plain(n12):
             continue
         stored, r9, r10, r11 = n12.inputs
-        if r9 != places:
+        if r9 != positions:
             continue
         if r10 != cos:
             continue
         if r11 != sin:
             continue
-        seen = None
+        attended = None
         hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
@@ -1499,17 +1500,17 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
         if not scale:
             m.refuse('scale')
             continue
-        if not starts_at_zero(graph, places):
-            m.refuse('starts_at_zero(places)')
+        if not starts_at_zero(graph, positions):
+            m.refuse('starts_at_zero(positions)')
             continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
+        if not are_grouped_split_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_split_rows(asked, stored, value)')
             continue
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -1521,7 +1522,7 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1535,7 +1536,7 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -1568,7 +1569,7 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
                 continue
             if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
                 continue
-            asked, places, cos, sin = n8.inputs
+            asked, positions, cos, sin = n8.inputs
             keys = n9.inputs[0]
             n10 = m.producer(keys, 'Reshape')
             if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
@@ -1588,7 +1589,7 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
             if n13 is None or len(n13.inputs) != 4 or not m.plain(n13):
                 continue
             stored, r9, r10, r11 = n13.inputs
-            if r9 != places:
+            if r9 != positions:
                 continue
             if r10 != cos:
                 continue
@@ -1602,17 +1603,17 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
             if not scale:
                 m.refuse('scale')
                 continue
-            if not starts_at_zero(graph, places):
-                m.refuse('starts_at_zero(places)')
+            if not starts_at_zero(graph, positions):
+                m.refuse('starts_at_zero(positions)')
                 continue
-            if not are_grouped_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_rows(asked, stored, value)')
+            if not are_grouped_split_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_split_rows(asked, stored, value)')
                 continue
             if not is_causal_mask(graph, mask, asked, chances):
                 m.refuse('is_causal_mask(mask, asked, chances)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             if not dim_of(graph, asked, 3) % 16 == 0:
                 m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -1624,7 +1625,7 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1671,7 +1672,7 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
                 continue
             if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
                 continue
-            asked, places, cos, sin = n8.inputs
+            asked, positions, cos, sin = n8.inputs
             keys = n9.inputs[0]
             n10 = m.producer(keys, 'Reshape')
             if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
@@ -1691,13 +1692,13 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
             if n13 is None or len(n13.inputs) != 4 or not m.plain(n13):
                 continue
             stored, r9, r10, r11 = n13.inputs
-            if r9 != places:
+            if r9 != positions:
                 continue
             if r10 != cos:
                 continue
             if r11 != sin:
                 continue
-            seen = None
+            attended = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
                 continue
@@ -1705,17 +1706,17 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
             if not scale:
                 m.refuse('scale')
                 continue
-            if not starts_at_zero(graph, places):
-                m.refuse('starts_at_zero(places)')
+            if not starts_at_zero(graph, positions):
+                m.refuse('starts_at_zero(positions)')
                 continue
-            if not are_grouped_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_rows(asked, stored, value)')
+            if not are_grouped_split_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_split_rows(asked, stored, value)')
                 continue
             if not is_causal_mask(graph, mask, asked, chances):
                 m.refuse('is_causal_mask(mask, asked, chances)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             if not dim_of(graph, asked, 3) % 16 == 0:
                 m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -1727,7 +1728,7 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1768,7 +1769,7 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
                 continue
             if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
                 continue
-            asked, places, cos, sin = n7.inputs
+            asked, positions, cos, sin = n7.inputs
             keys = n8.inputs[0]
             n9 = m.producer(keys, 'Reshape')
             if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
@@ -1788,13 +1789,13 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
             if n12 is None or len(n12.inputs) != 4 or not m.plain(n12):
                 continue
             stored, r8, r9, r10 = n12.inputs
-            if r8 != places:
+            if r8 != positions:
                 continue
             if r9 != cos:
                 continue
             if r10 != sin:
                 continue
-            seen = None
+            attended = None
             hidden = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
@@ -1803,17 +1804,17 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
             if not scale:
                 m.refuse('scale')
                 continue
-            if not starts_at_zero(graph, places):
-                m.refuse('starts_at_zero(places)')
+            if not starts_at_zero(graph, positions):
+                m.refuse('starts_at_zero(positions)')
                 continue
-            if not are_grouped_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_rows(asked, stored, value)')
+            if not are_grouped_split_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_split_rows(asked, stored, value)')
                 continue
             if not is_causal_mask(graph, mask, asked, chances):
                 m.refuse('is_causal_mask(mask, asked, chances)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             if not dim_of(graph, asked, 3) % 16 == 0:
                 m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -1825,7 +1826,7 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1839,7 +1840,7 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -1874,13 +1875,13 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
             continue
         if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
             continue
-        asked, places, cos, sin = n8.inputs
+        asked, positions, cos, sin = n8.inputs
         key = n9.inputs[0]
         n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
         if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
             continue
         stored, r7, r8, r9 = n10.inputs
-        if r7 != places:
+        if r7 != positions:
             continue
         if r8 != cos:
             continue
@@ -1894,17 +1895,17 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
         if not scale:
             m.refuse('scale')
             continue
-        if not starts_at_zero(graph, places):
-            m.refuse('starts_at_zero(places)')
+        if not starts_at_zero(graph, positions):
+            m.refuse('starts_at_zero(positions)')
             continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
+        if not are_grouped_split_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_split_rows(asked, stored, value)')
             continue
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -1916,7 +1917,7 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -1965,19 +1966,19 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
             continue
         if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
             continue
-        asked, places, cos, sin = n8.inputs
+        asked, positions, cos, sin = n8.inputs
         key = n9.inputs[0]
         n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
         if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
             continue
         stored, r7, r8, r9 = n10.inputs
-        if r7 != places:
+        if r7 != positions:
             continue
         if r8 != cos:
             continue
         if r9 != sin:
             continue
-        seen = None
+        attended = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
@@ -1985,17 +1986,17 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
         if not scale:
             m.refuse('scale')
             continue
-        if not starts_at_zero(graph, places):
-            m.refuse('starts_at_zero(places)')
+        if not starts_at_zero(graph, positions):
+            m.refuse('starts_at_zero(positions)')
             continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
+        if not are_grouped_split_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_split_rows(asked, stored, value)')
             continue
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -2007,7 +2008,7 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -2050,19 +2051,19 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
             continue
         if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
             continue
-        asked, places, cos, sin = n7.inputs
+        asked, positions, cos, sin = n7.inputs
         key = n8.inputs[0]
         n9 = m.producer(key, 'com.microsoft::RotaryEmbedding')
         if n9 is None or len(n9.inputs) != 4 or not m.plain(n9):
             continue
         stored, r6, r7, r8 = n9.inputs
-        if r6 != places:
+        if r6 != positions:
             continue
         if r7 != cos:
             continue
         if r8 != sin:
             continue
-        seen = None
+        attended = None
         hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
@@ -2071,17 +2072,17 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
         if not scale:
             m.refuse('scale')
             continue
-        if not starts_at_zero(graph, places):
-            m.refuse('starts_at_zero(places)')
+        if not starts_at_zero(graph, positions):
+            m.refuse('starts_at_zero(positions)')
             continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
+        if not are_grouped_split_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_split_rows(asked, stored, value)')
             continue
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not sees_itself(graph, mask, seen, hidden):
-            m.refuse('sees_itself(mask, seen, hidden)')
+        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -2093,7 +2094,7 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -2107,7 +2108,7 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -2140,13 +2141,13 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
                 continue
             if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
                 continue
-            asked, places, cos, sin = n8.inputs
+            asked, positions, cos, sin = n8.inputs
             key = n9.inputs[0]
             n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
             if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
                 continue
             stored, r6, r7, r8 = n10.inputs
-            if r6 != places:
+            if r6 != positions:
                 continue
             if r7 != cos:
                 continue
@@ -2160,17 +2161,17 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
             if not scale:
                 m.refuse('scale')
                 continue
-            if not starts_at_zero(graph, places):
-                m.refuse('starts_at_zero(places)')
+            if not starts_at_zero(graph, positions):
+                m.refuse('starts_at_zero(positions)')
                 continue
-            if not are_grouped_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_rows(asked, stored, value)')
+            if not are_grouped_split_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_split_rows(asked, stored, value)')
                 continue
             if not is_causal_mask(graph, mask, asked, chances):
                 m.refuse('is_causal_mask(mask, asked, chances)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             if not dim_of(graph, asked, 3) % 16 == 0:
                 m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -2182,7 +2183,7 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
 
 
 def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -2229,19 +2230,19 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
                 continue
             if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
                 continue
-            asked, places, cos, sin = n8.inputs
+            asked, positions, cos, sin = n8.inputs
             key = n9.inputs[0]
             n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
             if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
                 continue
             stored, r6, r7, r8 = n10.inputs
-            if r6 != places:
+            if r6 != positions:
                 continue
             if r7 != cos:
                 continue
             if r8 != sin:
                 continue
-            seen = None
+            attended = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
                 continue
@@ -2249,17 +2250,17 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
             if not scale:
                 m.refuse('scale')
                 continue
-            if not starts_at_zero(graph, places):
-                m.refuse('starts_at_zero(places)')
+            if not starts_at_zero(graph, positions):
+                m.refuse('starts_at_zero(positions)')
                 continue
-            if not are_grouped_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_rows(asked, stored, value)')
+            if not are_grouped_split_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_split_rows(asked, stored, value)')
                 continue
             if not is_causal_mask(graph, mask, asked, chances):
                 m.refuse('is_causal_mask(mask, asked, chances)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             if not dim_of(graph, asked, 3) % 16 == 0:
                 m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -2271,7 +2272,7 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
 
 
 def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -2312,19 +2313,19 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
                 continue
             if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
                 continue
-            asked, places, cos, sin = n7.inputs
+            asked, positions, cos, sin = n7.inputs
             key = n8.inputs[0]
             n9 = m.producer(key, 'com.microsoft::RotaryEmbedding')
             if n9 is None or len(n9.inputs) != 4 or not m.plain(n9):
                 continue
             stored, r5, r6, r7 = n9.inputs
-            if r5 != places:
+            if r5 != positions:
                 continue
             if r6 != cos:
                 continue
             if r7 != sin:
                 continue
-            seen = None
+            attended = None
             hidden = None
             if not for_cpu(graph):
                 m.refuse('for_cpu()')
@@ -2333,17 +2334,17 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
             if not scale:
                 m.refuse('scale')
                 continue
-            if not starts_at_zero(graph, places):
-                m.refuse('starts_at_zero(places)')
+            if not starts_at_zero(graph, positions):
+                m.refuse('starts_at_zero(positions)')
                 continue
-            if not are_grouped_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_rows(asked, stored, value)')
+            if not are_grouped_split_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_split_rows(asked, stored, value)')
                 continue
             if not is_causal_mask(graph, mask, asked, chances):
                 m.refuse('is_causal_mask(mask, asked, chances)')
                 continue
-            if not sees_itself(graph, mask, seen, hidden):
-                m.refuse('sees_itself(mask, seen, hidden)')
+            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
                 continue
             if not dim_of(graph, asked, 3) % 16 == 0:
                 m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -2355,13 +2356,13 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
 
 
 def make_ort_attention_causal_rotary_places(graph: Graph, res: Res, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
-    q, k, v = (joined_rows(graph, asked), joined_rows(graph, stored), joined_rows(graph, heads_before_repeat(graph, value)))
-    rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last_places(graph, asked), total_length(graph, asked), cos, sin], domain='com.microsoft', num_heads=count, kv_num_heads=groups, scale=scale, do_rotary=1)
+    q, k, v = (merged_heads(graph, asked), merged_heads(graph, stored), merged_heads(graph, heads_before_repeat(graph, value)))
+    rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last_positions(graph, asked), total_length(graph, asked), cos, sin], domain='com.microsoft', num_heads=count, kv_num_heads=groups, scale=scale, do_rotary=1)
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
 def match_ort_rotary_embedding(m: Matcher, root: Node) -> Match | None:
-    """back = Slice(x, starts, ends, axes); front = Slice(x, first, last, along); turned = Concat(Neg(back), front, axis=axis); return Add(Mul(x, cos), Mul(turned, sin))"""
+    """back = Slice(x, starts, ends, axes); front = Slice(x, first, last, along); transposed = Concat(Neg(back), front, axis=axis); return Add(Mul(x, cos), Mul(transposed, sin))"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -2373,8 +2374,8 @@ def match_ort_rotary_embedding(m: Matcher, root: Node) -> Match | None:
         if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
             continue
         for x, cos in m.orders(n1):
-            for turned, sin in m.orders(n2):
-                n3 = m.producer(turned, 'Concat')
+            for transposed, sin in m.orders(n2):
+                n3 = m.producer(transposed, 'Concat')
                 if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('axis',)):
                     continue
                 axis = n3.attrs.get('axis')
@@ -2408,11 +2409,11 @@ def match_ort_rotary_embedding(m: Matcher, root: Node) -> Match | None:
                 if not axis in (-1, 3):
                     m.refuse('axis in (-1, 3)')
                     continue
-                if not takes_half(graph, x, False, starts, ends, axes):
-                    m.refuse('takes_half(x, False, starts, ends, axes)')
+                if not slices_half_of_heads(graph, x, False, starts, ends, axes):
+                    m.refuse('slices_half_of_heads(x, False, starts, ends, axes)')
                     continue
-                if not takes_half(graph, x, True, first, last, along):
-                    m.refuse('takes_half(x, True, first, last, along)')
+                if not slices_half_of_heads(graph, x, True, first, last, along):
+                    m.refuse('slices_half_of_heads(x, True, first, last, along)')
                     continue
                 if not repeats_halves(graph, cos, x):
                     m.refuse('repeats_halves(cos, x)')
@@ -2440,7 +2441,7 @@ RULES: tuple[Rule, ...] = (
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary',
@@ -2453,7 +2454,7 @@ RULES: tuple[Rule, ...] = (
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary',
@@ -2466,7 +2467,7 @@ RULES: tuple[Rule, ...] = (
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary',
@@ -2479,7 +2480,7 @@ RULES: tuple[Rule, ...] = (
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary',
@@ -2492,7 +2493,7 @@ RULES: tuple[Rule, ...] = (
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary',
@@ -2505,7 +2506,7 @@ RULES: tuple[Rule, ...] = (
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary',
@@ -2518,7 +2519,7 @@ RULES: tuple[Rule, ...] = (
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary',
@@ -2531,7 +2532,7 @@ RULES: tuple[Rule, ...] = (
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary',
@@ -2544,7 +2545,7 @@ RULES: tuple[Rule, ...] = (
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary',
@@ -2557,7 +2558,7 @@ RULES: tuple[Rule, ...] = (
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary',
@@ -2570,7 +2571,7 @@ RULES: tuple[Rule, ...] = (
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary',
@@ -2583,7 +2584,7 @@ RULES: tuple[Rule, ...] = (
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary_places',
@@ -2595,7 +2596,7 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_1,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary_places',
@@ -2607,7 +2608,7 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_2,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary_places',
@@ -2619,7 +2620,7 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_3,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary_places',
@@ -2631,7 +2632,7 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_4,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary_places',
@@ -2643,7 +2644,7 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_5,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary_places',
@@ -2655,7 +2656,7 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_6,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary_places',
@@ -2667,7 +2668,7 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_7,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary_places',
@@ -2679,7 +2680,7 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_8,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary_places',
@@ -2691,7 +2692,7 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_9,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary_places',
@@ -2703,7 +2704,7 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_10,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary_places',
@@ -2715,7 +2716,7 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_11,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_attention_causal_rotary_places',
@@ -2727,7 +2728,7 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_12,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
         name='ort_rotary_embedding',

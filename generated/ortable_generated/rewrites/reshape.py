@@ -4,9 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import known_rank, same_dim, same_shape
-from ortable.passes.rewrite.words.shape import has_way, may_copy, view_way, viewed, way_to
-from ortable.passes.rewrite.words.sizes import node_again, node_of
+from ortable.passes.rewrite.words.shapes import is_known, known_rank, producer_of, same_dim, same_shape, with_inputs
+from ortable.passes.rewrite.words.views import may_copy_dims, view_between, view_to, viewed
 from ortable.prelude.facts import dim_of, is_constant, shape_of
 
 if TYPE_CHECKING:
@@ -22,28 +21,28 @@ _RESHAPE = {'allowzero': 0}
 
 
 def match_reshape_constant_target(m: Matcher, root: Node) -> Match | None:
-    """found = Reshape(x, target, allowzero=_); return found"""
+    """out = Reshape(x, target, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     x, target = root.inputs
-    found = root.outputs[0]
+    out = root.outputs[0]
     if not not is_constant(graph, target):
         m.refuse('not is_constant(target)')
         return None
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root,), (root.outputs[0],), (x, way))
+    return Match((root,), (root.outputs[0],), (x, view))
 
 
-def make_reshape_constant_target(graph: Graph, res: Res, x: Result, way: Any) -> Any:
-    return viewed(graph, x, way)
+def make_reshape_constant_target(graph: Graph, res: Res, x: Result, view: Any) -> Any:
+    return viewed(graph, x, view)
 
 
 def match_reshape_gemm_reshape(m: Matcher, root: Node) -> Match | None:
-    """product = Gemm(Reshape(x, _, allowzero=_), w, bias); found = Reshape(product, _, allowzero=_); return found"""
+    """product = Gemm(Reshape(x, _, allowzero=_), w, bias); out = Reshape(product, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -58,28 +57,28 @@ def match_reshape_gemm_reshape(m: Matcher, root: Node) -> Match | None:
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    if not known_rank(graph, found) > 2:
-        m.refuse('known_rank(found) > 2')
+    out = root.outputs[0]
+    if not known_rank(graph, out) > 2:
+        m.refuse('known_rank(out) > 2')
         return None
-    if not same_dim(dim_of(graph, found, -1), dim_of(graph, w, 1)):
-        m.refuse('same_dim(dim_of(found, -1), dim_of(w, 1))')
+    if not same_dim(dim_of(graph, out, -1), dim_of(graph, w, 1)):
+        m.refuse('same_dim(dim_of(out, -1), dim_of(w, 1))')
         return None
     if not dim_of(graph, w, 1) > 0:
         m.refuse('dim_of(w, 1) > 0')
         return None
-    way = way_to(graph, x, [*shape_of(graph, found)[:-1], dim_of(graph, w, 0)])
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    view = view_to(graph, x, [*shape_of(graph, out)[:-1], dim_of(graph, w, 0)])
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
     if not known_rank(graph, bias) == 1:
         m.refuse('known_rank(bias) == 1')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, w, bias, way))
+    return Match((root, n1, n2), (root.outputs[0],), (x, w, bias, view))
 
 
-def make_reshape_gemm_reshape(graph: Graph, res: Res, x: Result, w: Result, bias: Result, way: Any) -> Any:
-    return graph.make_node('Add', [graph.make_node('MatMul', [viewed(graph, x, way), w]), bias], res.outputs)
+def make_reshape_gemm_reshape(graph: Graph, res: Res, x: Result, w: Result, bias: Result, view: Any) -> Any:
+    return graph.make_node('Add', [graph.make_node('MatMul', [viewed(graph, x, view), w]), bias], res.outputs)
 
 
 def match_reshape_given_target_1(m: Matcher, root: Node) -> Match | None:
@@ -93,8 +92,8 @@ def match_reshape_given_target_1(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
         return None
     x, _ = n1.inputs
-    if not not may_copy(graph, target, zero):
-        m.refuse('not may_copy(target, zero)')
+    if not not may_copy_dims(graph, target, zero):
+        m.refuse('not may_copy_dims(target, zero)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, target, zero))
 
@@ -110,8 +109,8 @@ def match_reshape_given_target_2(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    if not not may_copy(graph, target, zero):
-        m.refuse('not may_copy(target, zero)')
+    if not not may_copy_dims(graph, target, zero):
+        m.refuse('not may_copy_dims(target, zero)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, target, zero))
 
@@ -127,8 +126,8 @@ def match_reshape_given_target_3(m: Matcher, root: Node) -> Match | None:
     if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    if not not may_copy(graph, target, zero):
-        m.refuse('not may_copy(target, zero)')
+    if not not may_copy_dims(graph, target, zero):
+        m.refuse('not may_copy_dims(target, zero)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, target, zero))
 
@@ -144,8 +143,8 @@ def match_reshape_given_target_4(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
         return None
     x = n1.inputs[0]
-    if not not may_copy(graph, target, zero):
-        m.refuse('not may_copy(target, zero)')
+    if not not may_copy_dims(graph, target, zero):
+        m.refuse('not may_copy_dims(target, zero)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, target, zero))
 
@@ -155,7 +154,7 @@ def make_reshape_given_target(graph: Graph, res: Res, x: Result, target: Result,
 
 
 def match_view_again_1(m: Matcher, root: Node) -> Match | None:
-    """middle = Reshape(x, _, allowzero=_); found = Reshape(middle, _, allowzero=_); return found"""
+    """middle = Reshape(x, _, allowzero=_); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -164,16 +163,16 @@ def match_view_again_1(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_2(m: Matcher, root: Node) -> Match | None:
-    """middle = Reshape(x, _, allowzero=_); found = Unsqueeze(middle, _); return found"""
+    """middle = Reshape(x, _, allowzero=_); out = Unsqueeze(middle, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -182,16 +181,16 @@ def match_view_again_2(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_3(m: Matcher, root: Node) -> Match | None:
-    """middle = Reshape(x, _, allowzero=_); found = Squeeze(middle, maybe(_)); return found"""
+    """middle = Reshape(x, _, allowzero=_); out = Squeeze(middle, maybe(_)); return out"""
     graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
@@ -200,16 +199,16 @@ def match_view_again_3(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_4(m: Matcher, root: Node) -> Match | None:
-    """middle = Reshape(x, _, allowzero=_); found = Flatten(middle, axis=_); return found"""
+    """middle = Reshape(x, _, allowzero=_); out = Flatten(middle, axis=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
         return None
@@ -218,16 +217,16 @@ def match_view_again_4(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_5(m: Matcher, root: Node) -> Match | None:
-    """middle = Unsqueeze(x, _); found = Reshape(middle, _, allowzero=_); return found"""
+    """middle = Unsqueeze(x, _); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -236,16 +235,16 @@ def match_view_again_5(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_6(m: Matcher, root: Node) -> Match | None:
-    """middle = Unsqueeze(x, _); found = Unsqueeze(middle, _); return found"""
+    """middle = Unsqueeze(x, _); out = Unsqueeze(middle, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -254,16 +253,16 @@ def match_view_again_6(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_7(m: Matcher, root: Node) -> Match | None:
-    """middle = Unsqueeze(x, _); found = Squeeze(middle, maybe(_)); return found"""
+    """middle = Unsqueeze(x, _); out = Squeeze(middle, maybe(_)); return out"""
     graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
@@ -272,16 +271,16 @@ def match_view_again_7(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_8(m: Matcher, root: Node) -> Match | None:
-    """middle = Unsqueeze(x, _); found = Flatten(middle, axis=_); return found"""
+    """middle = Unsqueeze(x, _); out = Flatten(middle, axis=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
         return None
@@ -290,16 +289,16 @@ def match_view_again_8(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_9(m: Matcher, root: Node) -> Match | None:
-    """middle = Squeeze(x, maybe(_)); found = Reshape(middle, _, allowzero=_); return found"""
+    """middle = Squeeze(x, maybe(_)); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -308,16 +307,16 @@ def match_view_again_9(m: Matcher, root: Node) -> Match | None:
     if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_10(m: Matcher, root: Node) -> Match | None:
-    """middle = Squeeze(x, maybe(_)); found = Unsqueeze(middle, _); return found"""
+    """middle = Squeeze(x, maybe(_)); out = Unsqueeze(middle, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -326,16 +325,16 @@ def match_view_again_10(m: Matcher, root: Node) -> Match | None:
     if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_11(m: Matcher, root: Node) -> Match | None:
-    """middle = Squeeze(x, maybe(_)); found = Squeeze(middle, maybe(_)); return found"""
+    """middle = Squeeze(x, maybe(_)); out = Squeeze(middle, maybe(_)); return out"""
     graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
@@ -344,16 +343,16 @@ def match_view_again_11(m: Matcher, root: Node) -> Match | None:
     if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_12(m: Matcher, root: Node) -> Match | None:
-    """middle = Squeeze(x, maybe(_)); found = Flatten(middle, axis=_); return found"""
+    """middle = Squeeze(x, maybe(_)); out = Flatten(middle, axis=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
         return None
@@ -362,16 +361,16 @@ def match_view_again_12(m: Matcher, root: Node) -> Match | None:
     if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_13(m: Matcher, root: Node) -> Match | None:
-    """middle = Flatten(x, axis=_); found = Reshape(middle, _, allowzero=_); return found"""
+    """middle = Flatten(x, axis=_); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -380,16 +379,16 @@ def match_view_again_13(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_14(m: Matcher, root: Node) -> Match | None:
-    """middle = Flatten(x, axis=_); found = Unsqueeze(middle, _); return found"""
+    """middle = Flatten(x, axis=_); out = Unsqueeze(middle, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -398,16 +397,16 @@ def match_view_again_14(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_15(m: Matcher, root: Node) -> Match | None:
-    """middle = Flatten(x, axis=_); found = Squeeze(middle, maybe(_)); return found"""
+    """middle = Flatten(x, axis=_); out = Squeeze(middle, maybe(_)); return out"""
     graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
@@ -416,16 +415,16 @@ def match_view_again_15(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_16(m: Matcher, root: Node) -> Match | None:
-    """middle = Flatten(x, axis=_); found = Flatten(middle, axis=_); return found"""
+    """middle = Flatten(x, axis=_); out = Flatten(middle, axis=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
         return None
@@ -434,66 +433,66 @@ def match_view_again_16(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
         return None
     x = n1.inputs[0]
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
-def make_view_again(graph: Graph, res: Res, x: Result, way: Any) -> Any:
-    return viewed(graph, x, way)
+def make_view_again(graph: Graph, res: Res, x: Result, view: Any) -> Any:
+    return viewed(graph, x, view)
 
 
 def match_view_same_1(m: Matcher, root: Node) -> Match | None:
-    """found = Reshape(x, _, allowzero=_); return found"""
+    """out = Reshape(x, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     x, _ = root.inputs
-    found = root.outputs[0]
-    if not same_shape(graph, x, found):
-        m.refuse('same_shape(x, found)')
+    out = root.outputs[0]
+    if not same_shape(graph, x, out):
+        m.refuse('same_shape(x, out)')
         return None
     return Match((root,), (root.outputs[0],), (x,))
 
 
 def match_view_same_2(m: Matcher, root: Node) -> Match | None:
-    """found = Unsqueeze(x, _); return found"""
+    """out = Unsqueeze(x, _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     x, _ = root.inputs
-    found = root.outputs[0]
-    if not same_shape(graph, x, found):
-        m.refuse('same_shape(x, found)')
+    out = root.outputs[0]
+    if not same_shape(graph, x, out):
+        m.refuse('same_shape(x, out)')
         return None
     return Match((root,), (root.outputs[0],), (x,))
 
 
 def match_view_same_3(m: Matcher, root: Node) -> Match | None:
-    """found = Squeeze(x, maybe(_)); return found"""
+    """out = Squeeze(x, maybe(_)); return out"""
     graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
     x = root.inputs[0]
-    found = root.outputs[0]
-    if not same_shape(graph, x, found):
-        m.refuse('same_shape(x, found)')
+    out = root.outputs[0]
+    if not same_shape(graph, x, out):
+        m.refuse('same_shape(x, out)')
         return None
     return Match((root,), (root.outputs[0],), (x,))
 
 
 def match_view_same_4(m: Matcher, root: Node) -> Match | None:
-    """found = Flatten(x, axis=_); return found"""
+    """out = Flatten(x, axis=_); return out"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
         return None
     x = root.inputs[0]
-    found = root.outputs[0]
-    if not same_shape(graph, x, found):
-        m.refuse('same_shape(x, found)')
+    out = root.outputs[0]
+    if not same_shape(graph, x, out):
+        m.refuse('same_shape(x, out)')
         return None
     return Match((root,), (root.outputs[0],), (x,))
 
@@ -503,7 +502,7 @@ def make_view_same(graph: Graph, res: Res, x: Result) -> Any:
 
 
 def match_view_unary_view_1(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Relu(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Relu(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -511,22 +510,22 @@ def match_view_unary_view_1(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Relu')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_2(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Sigmoid(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Sigmoid(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -534,22 +533,22 @@ def match_view_unary_view_2(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Sigmoid')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_3(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Tanh(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Tanh(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -557,22 +556,22 @@ def match_view_unary_view_3(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Tanh')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_4(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Erf(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Erf(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -580,22 +579,22 @@ def match_view_unary_view_4(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Erf')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_5(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Neg(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Neg(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -603,22 +602,22 @@ def match_view_unary_view_5(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Neg')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_6(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Exp(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Exp(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -626,22 +625,22 @@ def match_view_unary_view_6(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Exp')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_7(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Sqrt(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Sqrt(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -649,22 +648,22 @@ def match_view_unary_view_7(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Sqrt')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_8(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Abs(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Abs(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -672,22 +671,22 @@ def match_view_unary_view_8(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Abs')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_9(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Softplus(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Softplus(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -695,22 +694,22 @@ def match_view_unary_view_9(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Softplus')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_10(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Gelu(seen, attrs=kept_); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Gelu(reshaped, attrs=kept_); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -718,22 +717,22 @@ def match_view_unary_view_10(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Gelu')
     if n1 is None or len(n1.inputs) != 1:
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_11(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = LeakyRelu(seen, attrs=kept_); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = LeakyRelu(reshaped, attrs=kept_); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -741,22 +740,22 @@ def match_view_unary_view_11(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'LeakyRelu')
     if n1 is None or len(n1.inputs) != 1:
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_12(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Cast(seen, attrs=kept_); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Cast(reshaped, attrs=kept_); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -764,22 +763,22 @@ def match_view_unary_view_12(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Cast')
     if n1 is None or len(n1.inputs) != 1:
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_13(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = HardSigmoid(seen, attrs=kept_); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = HardSigmoid(reshaped, attrs=kept_); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -787,22 +786,22 @@ def match_view_unary_view_13(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'HardSigmoid')
     if n1 is None or len(n1.inputs) != 1:
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_14(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = HardSwish(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = HardSwish(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -810,22 +809,22 @@ def match_view_unary_view_14(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'HardSwish')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_15(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Not(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Not(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -833,22 +832,22 @@ def match_view_unary_view_15(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Not')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_16(m: Matcher, root: Node) -> Match | None:
-    """seen = Reshape(x, _, allowzero=_); middle = Reciprocal(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    """reshaped = Reshape(x, _, allowzero=_); middle = Reciprocal(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -856,26 +855,26 @@ def match_view_unary_view_16(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Reciprocal')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    seen = n1.inputs[0]
-    n2 = m.producer(seen, 'Reshape')
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    found = root.outputs[0]
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    out = root.outputs[0]
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, middle)
-    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+    node = producer_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
-def make_view_unary_view(graph: Graph, res: Res, x: Result, way: Any, node: Any) -> Any:
-    return viewed(graph, node_again(graph, node, [x]), way)
+def make_view_unary_view(graph: Graph, res: Res, x: Result, view: Any, node: Any) -> Any:
+    return viewed(graph, with_inputs(graph, node, [x]), view)
 
 
 def match_views_side_by_side_1(m: Matcher, root: Node) -> Match | None:
-    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); found = Add(first, second); return found"""
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Add(first, second); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -888,24 +887,24 @@ def match_views_side_by_side_1(m: Matcher, root: Node) -> Match | None:
             continue
         x, _ = n1.inputs
         y, _ = n2.inputs
-        found = root.outputs[0]
+        out = root.outputs[0]
         if not same_shape(graph, x, y):
             m.refuse('same_shape(x, y)')
             continue
         if not same_shape(graph, first, second):
             m.refuse('same_shape(first, second)')
             continue
-        way = view_way(graph, x, found)
-        if not has_way(way):
-            m.refuse('has_way(way)')
+        view = view_between(graph, x, out)
+        if not is_known(view):
+            m.refuse('is_known(view)')
             continue
-        node = node_of(graph, found)
-        return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
+        node = producer_of(graph, out)
+        return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
     return None
 
 
 def match_views_side_by_side_2(m: Matcher, root: Node) -> Match | None:
-    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); found = Mul(first, second); return found"""
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Mul(first, second); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -918,24 +917,24 @@ def match_views_side_by_side_2(m: Matcher, root: Node) -> Match | None:
             continue
         x, _ = n1.inputs
         y, _ = n2.inputs
-        found = root.outputs[0]
+        out = root.outputs[0]
         if not same_shape(graph, x, y):
             m.refuse('same_shape(x, y)')
             continue
         if not same_shape(graph, first, second):
             m.refuse('same_shape(first, second)')
             continue
-        way = view_way(graph, x, found)
-        if not has_way(way):
-            m.refuse('has_way(way)')
+        view = view_between(graph, x, out)
+        if not is_known(view):
+            m.refuse('is_known(view)')
             continue
-        node = node_of(graph, found)
-        return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
+        node = producer_of(graph, out)
+        return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
     return None
 
 
 def match_views_side_by_side_3(m: Matcher, root: Node) -> Match | None:
-    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); found = Sub(first, second); return found"""
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Sub(first, second); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -948,23 +947,23 @@ def match_views_side_by_side_3(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     y, _ = n2.inputs
-    found = root.outputs[0]
+    out = root.outputs[0]
     if not same_shape(graph, x, y):
         m.refuse('same_shape(x, y)')
         return None
     if not same_shape(graph, first, second):
         m.refuse('same_shape(first, second)')
         return None
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, found)
-    return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
+    node = producer_of(graph, out)
+    return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
 
 
 def match_views_side_by_side_4(m: Matcher, root: Node) -> Match | None:
-    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); found = Div(first, second); return found"""
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Div(first, second); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -977,23 +976,23 @@ def match_views_side_by_side_4(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     y, _ = n2.inputs
-    found = root.outputs[0]
+    out = root.outputs[0]
     if not same_shape(graph, x, y):
         m.refuse('same_shape(x, y)')
         return None
     if not same_shape(graph, first, second):
         m.refuse('same_shape(first, second)')
         return None
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    node = node_of(graph, found)
-    return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
+    node = producer_of(graph, out)
+    return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
 
 
-def make_views_side_by_side(graph: Graph, res: Res, x: Result, y: Result, way: Any, node: Any) -> Any:
-    return viewed(graph, node_again(graph, node, [x, y]), way)
+def make_views_side_by_side(graph: Graph, res: Res, x: Result, y: Result, view: Any, node: Any) -> Any:
+    return viewed(graph, with_inputs(graph, node, [x, y]), view)
 
 
 RULES: tuple[Rule, ...] = (

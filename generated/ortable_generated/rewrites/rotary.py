@@ -4,8 +4,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import is_float32
-from ortable.passes.rewrite.words.masks import half_table, is_half, is_one, is_turning
+from ortable.passes.rewrite.words.numbers import is_float32
+from ortable.passes.rewrite.words.rotary import half_table, is_rotary_table
+from ortable.passes.rewrite.words.slices import has_unit_steps, slices_half
 from ortable.prelude.facts import rank_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
-    """low = Slice(x, begin, middle, axes, maybe(step)); high = Slice(x, middle2, end, axes2, maybe(step2)); turned = Concat(Neg(high), low, axis=axis); return Add(Mul(x, cos), Mul(turned, sin))"""
+    """low = Slice(x, begin, middle, axes, maybe(step)); high = Slice(x, middle2, end, axes2, maybe(step2)); transposed = Concat(Neg(high), low, axis=axis); return Add(Mul(x, cos), Mul(transposed, sin))"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -28,8 +29,8 @@ def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
         if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
             continue
         for x, cos in m.orders(n1):
-            for turned, sin in m.orders(n2):
-                n3 = m.producer(turned, 'Concat')
+            for transposed, sin in m.orders(n2):
+                n3 = m.producer(transposed, 'Concat')
                 if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('axis',)):
                     continue
                 axis = n3.attrs.get('axis')
@@ -62,23 +63,23 @@ def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
                 if not axis % rank_of(graph, x) == 3:
                     m.refuse('axis % rank_of(x) == 3')
                     continue
-                if not is_turning(graph, cos, x):
-                    m.refuse('is_turning(cos, x)')
+                if not is_rotary_table(graph, cos, x):
+                    m.refuse('is_rotary_table(cos, x)')
                     continue
-                if not is_turning(graph, sin, x):
-                    m.refuse('is_turning(sin, x)')
+                if not is_rotary_table(graph, sin, x):
+                    m.refuse('is_rotary_table(sin, x)')
                     continue
-                if not is_half(graph, begin, middle, axes, x, 0):
-                    m.refuse('is_half(begin, middle, axes, x, 0)')
+                if not slices_half(graph, begin, middle, axes, x, 0):
+                    m.refuse('slices_half(begin, middle, axes, x, 0)')
                     continue
-                if not is_half(graph, middle2, end, axes2, x, 1):
-                    m.refuse('is_half(middle2, end, axes2, x, 1)')
+                if not slices_half(graph, middle2, end, axes2, x, 1):
+                    m.refuse('slices_half(middle2, end, axes2, x, 1)')
                     continue
-                if not is_one(graph, step):
-                    m.refuse('is_one(step)')
+                if not has_unit_steps(graph, step):
+                    m.refuse('has_unit_steps(step)')
                     continue
-                if not is_one(graph, step2):
-                    m.refuse('is_one(step2)')
+                if not has_unit_steps(graph, step2):
+                    m.refuse('has_unit_steps(step2)')
                     continue
                 return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, cos, sin))
     return None

@@ -4,8 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import number_of
-from ortable.passes.rewrite.words.scalar import do_meet, is_interval
+from ortable.passes.rewrite.words.numbers import intervals_overlap, is_interval, number_of
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.values import const
 
@@ -40,8 +39,8 @@ def match_clip_clip(m: Matcher, root: Node) -> Match | None:
     if not is_interval(graph, floor, ceiling):
         m.refuse('is_interval(floor, ceiling)')
         return None
-    if not do_meet(graph, low, high, floor, ceiling):
-        m.refuse('do_meet(low, high, floor, ceiling)')
+    if not intervals_overlap(graph, low, high, floor, ceiling):
+        m.refuse('intervals_overlap(low, high, floor, ceiling)')
         return None
     bottom = max(number_of(graph, low), number_of(graph, floor))
     top = min(number_of(graph, high), number_of(graph, ceiling))

@@ -4,8 +4,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import ints_of, known_rank, same_shape
-from ortable.passes.rewrite.words.pieces import all_ones, cut, first_axis, first_place, is_found, is_one_place, part_of, piece_of, piece_of_piece, split_sizes
+from ortable.passes.rewrite.words.numbers import ints_of
+from ortable.passes.rewrite.words.shapes import is_known, known_rank, same_shape
+from ortable.passes.rewrite.words.slices import composed_slice, has_unit_steps, is_single_index, slice_axis, slice_node, slice_of, slice_of_concat, slice_start, split_sizes
 from ortable.prelude.values import as_vec
 
 if TYPE_CHECKING:
@@ -29,15 +30,15 @@ def match_slice_of_concat(m: Matcher, root: Node) -> Match | None:
         return None
     axis = n1.attrs.get('axis')
     xs = n1.inputs[0:]
-    part = part_of(graph, xs, axis, piece_of(graph, whole, starts, ends, axes, steps))
-    if not is_found(part):
-        m.refuse('is_found(part)')
+    part = slice_of_concat(graph, xs, axis, slice_of(graph, whole, starts, ends, axes, steps))
+    if not is_known(part):
+        m.refuse('is_known(part)')
         return None
     return Match((root, n1), (root.outputs[0],), (part,))
 
 
 def make_slice_of_concat(graph: Graph, res: Res, part: Any) -> Any:
-    return cut(graph, part)
+    return slice_node(graph, part)
 
 
 def match_slice_slice(m: Matcher, root: Node) -> Match | None:
@@ -56,17 +57,17 @@ def match_slice_slice(m: Matcher, root: Node) -> Match | None:
     first_steps = n1.inputs[4] or None if len(n1.inputs) > 4 else None
     if not first_axes:
         return None
-    inner = piece_of(graph, x, first_starts, first_ends, first_axes, first_steps)
-    outer = piece_of(graph, middle, starts, ends, axes, steps)
-    both = piece_of_piece(graph, x, inner, outer)
-    if not is_found(both):
-        m.refuse('is_found(both)')
+    inner = slice_of(graph, x, first_starts, first_ends, first_axes, first_steps)
+    outer = slice_of(graph, middle, starts, ends, axes, steps)
+    both = composed_slice(graph, x, inner, outer)
+    if not is_known(both):
+        m.refuse('is_known(both)')
         return None
     return Match((root, n1), (root.outputs[0],), (both,))
 
 
 def make_slice_slice(graph: Graph, res: Res, both: Any) -> Any:
-    return cut(graph, both)
+    return slice_node(graph, both)
 
 
 def match_slice_squeeze(m: Matcher, root: Node) -> Match | None:
@@ -84,30 +85,30 @@ def match_slice_squeeze(m: Matcher, root: Node) -> Match | None:
     steps = n1.inputs[4] or None if len(n1.inputs) > 4 else None
     if not axes:
         return None
-    piece = piece_of(graph, x, starts, ends, axes, steps)
-    if not is_one_place(graph, x, piece, middle, ints_of(graph, gone)):
-        m.refuse('is_one_place(x, piece, middle, ints_of(gone))')
+    taken = slice_of(graph, x, starts, ends, axes, steps)
+    if not is_single_index(graph, x, taken, middle, ints_of(graph, gone)):
+        m.refuse('is_single_index(x, taken, middle, ints_of(gone))')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, piece))
+    return Match((root, n1), (root.outputs[0],), (x, taken))
 
 
-def make_slice_squeeze(graph: Graph, res: Res, x: Result, piece: Any) -> Any:
-    return graph.make_node('Gather', [x, first_place(graph, piece)], res.outputs, axis=first_axis(piece))
+def make_slice_squeeze(graph: Graph, res: Res, x: Result, taken: Any) -> Any:
+    return graph.make_node('Gather', [x, slice_start(graph, taken)], res.outputs, axis=slice_axis(taken))
 
 
 def match_slice_whole(m: Matcher, root: Node) -> Match | None:
-    """found = Slice(x, _, _, maybe(_), maybe(steps)); return found"""
+    """out = Slice(x, _, _, maybe(_), maybe(steps)); return out"""
     graph = m.graph
     if not 3 <= len(root.inputs) <= 5 or not m.plain(root):
         return None
     x, _, _ = root.inputs[:3]
     steps = root.inputs[4] or None if len(root.inputs) > 4 else None
-    found = root.outputs[0]
-    if not same_shape(graph, x, found):
-        m.refuse('same_shape(x, found)')
+    out = root.outputs[0]
+    if not same_shape(graph, x, out):
+        m.refuse('same_shape(x, out)')
         return None
-    if not all_ones(graph, steps):
-        m.refuse('all_ones(steps)')
+    if not has_unit_steps(graph, steps):
+        m.refuse('has_unit_steps(steps)')
         return None
     return Match((root,), (root.outputs[0],), (x,))
 
@@ -134,7 +135,7 @@ def match_slices_to_split(m: Matcher, root: Node) -> Match | None:
         f = n1.inputs[4] or None if len(n1.inputs) > 4 else None
         if r1 != axes:
             continue
-        sizes = split_sizes(graph, x, [piece_of(graph, x, a, b, axes, c), piece_of(graph, x, d, e, axes, f)])
+        sizes = split_sizes(graph, x, [slice_of(graph, x, a, b, axes, c), slice_of(graph, x, d, e, axes, f)])
         if not len(sizes) == 2:
             m.refuse('len(sizes) == 2')
             continue
@@ -174,9 +175,9 @@ def match_slices_to_split_of_three(m: Matcher, root: Node) -> Match | None:
             i = n2.inputs[4] or None if len(n2.inputs) > 4 else None
             if r2 != axes:
                 continue
-            one = piece_of(graph, x, a, b, axes, c)
-            two = piece_of(graph, x, d, e, axes, f)
-            sizes = split_sizes(graph, x, [one, two, piece_of(graph, x, g, h, axes, i)])
+            one = slice_of(graph, x, a, b, axes, c)
+            two = slice_of(graph, x, d, e, axes, f)
+            sizes = split_sizes(graph, x, [one, two, slice_of(graph, x, g, h, axes, i)])
             if not len(sizes) == 3:
                 m.refuse('len(sizes) == 3')
                 continue

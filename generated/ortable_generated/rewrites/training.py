@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import known_rank, number_of, same_shape
-from ortable.passes.rewrite.words.training import are_axes, chooses_from, class_count, counted_axis, is_along, is_finite, is_one_element, is_real, is_side, is_stretched, is_zero_fill, laid, side_by_side, stretches_in, without_kept
-from ortable.prelude.facts import dtype_of, fits_attribute, is_bool, is_float
+from ortable.passes.rewrite.words.indices import class_axis, class_count, has_index_per_class
+from ortable.passes.rewrite.words.numbers import is_finite, is_zero_fill, number_of
+from ortable.passes.rewrite.words.shapes import broadcasts_into, constant_is_axis, is_broadcast, is_known, is_one_element, known_rank, same_axes, same_shape, without_keepdims
+from ortable.passes.rewrite.words.slices import adjacent_pads, concat_padded
+from ortable.prelude.facts import dtype_of, fits_attribute, is_bool, is_float, is_wide
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ _RESHAPE = {'allowzero': 0}
 
 
 def match_cross_entropy_gradient(m: Matcher, root: Node) -> Match | None:
-    """hot = Equal(places, classes); picked = Where(hot, value, 0.0); total = ReduceSum(picked, axes); return Sub(picked, Mul(Exp(x), total))"""
+    """hot = Equal(indices, classes); picked = Where(hot, value, 0.0); total = ReduceSum(picked, axes); return Sub(picked, Mul(Exp(x), total))"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -57,45 +59,45 @@ def match_cross_entropy_gradient(m: Matcher, root: Node) -> Match | None:
             continue
         if not axes:
             continue
-        for places, classes in m.orders(n3):
-            if not is_real(graph, x):
-                m.refuse('is_real(x)')
+        for indices, classes in m.orders(n3):
+            if not is_wide(graph, x):
+                m.refuse('is_wide(x)')
                 continue
-            axis = counted_axis(graph, classes, places)
+            axis = class_axis(graph, classes, indices)
             if not axis >= 0:
                 m.refuse('axis >= 0')
                 continue
-            if not is_along(graph, axes, axis, x):
-                m.refuse('is_along(axes, axis, x)')
+            if not constant_is_axis(graph, axes, axis, x):
+                m.refuse('constant_is_axis(axes, axis, x)')
                 continue
-            if not stretches_in(graph, value, places):
-                m.refuse('stretches_in(value, places)')
+            if not broadcasts_into(graph, value, indices):
+                m.refuse('broadcasts_into(value, indices)')
                 continue
-            if not chooses_from(graph, x, classes, places, axis):
-                m.refuse('chooses_from(x, classes, places, axis)')
+            if not has_index_per_class(graph, x, classes, indices, axis):
+                m.refuse('has_index_per_class(x, classes, indices, axis)')
                 continue
-            if not dtype_of(graph, places) in [6, 7]:
-                m.refuse('dtype_of(places) in [6, 7]')
+            if not dtype_of(graph, indices) in [6, 7]:
+                m.refuse('dtype_of(indices) in [6, 7]')
                 continue
             if not class_count(graph, classes) >= 128:
                 m.refuse('class_count(classes) >= 128')
                 continue
-            return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (places, classes, value, x, axis))
+            return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (indices, classes, value, x, axis))
     return None
 
 
-def make_cross_entropy_gradient(graph: Graph, res: Res, places: Result, classes: Result, value: Result, x: Result, axis: Any) -> Any:
-    kind = dtype_of(graph, places)
-    none = const(graph, 0, kind)
-    inside = graph.make_node('And', [graph.make_node('GreaterOrEqual', [places, none]), graph.make_node('Less', [places, const(graph, class_count(graph, classes), kind)])])
-    found = graph.make_node('Where', [inside, value, const(graph, 0, dtype_of(graph, x))])
-    others = graph.make_node('Mul', [graph.make_node('Exp', [x]), graph.make_node('Neg', [found])])
-    place = graph.make_node('Where', [inside, places, none])
-    return graph.make_node('ScatterElements', [others, place, found], res.outputs, axis=axis, reduction='add')
+def make_cross_entropy_gradient(graph: Graph, res: Res, indices: Result, classes: Result, value: Result, x: Result, axis: Any) -> Any:
+    dtype = dtype_of(graph, indices)
+    none = const(graph, 0, dtype)
+    inside = graph.make_node('And', [graph.make_node('GreaterOrEqual', [indices, none]), graph.make_node('Less', [indices, const(graph, class_count(graph, classes), dtype)])])
+    out = graph.make_node('Where', [inside, value, const(graph, 0, dtype_of(graph, x))])
+    others = graph.make_node('Mul', [graph.make_node('Exp', [x]), graph.make_node('Neg', [out])])
+    place = graph.make_node('Where', [inside, indices, none])
+    return graph.make_node('ScatterElements', [others, place, out], res.outputs, axis=axis, reduction='add')
 
 
 def match_dropout_gradient(m: Matcher, root: Node) -> Match | None:
-    """return Mul(Mul(g, Cast(mask, to=kind)), scale)"""
+    """return Mul(Mul(g, Cast(mask, to=dtype)), scale)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -107,7 +109,7 @@ def match_dropout_gradient(m: Matcher, root: Node) -> Match | None:
             n2 = m.producer(r2, 'Cast')
             if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('to',), _CAST):
                 continue
-            kind = n2.attrs.get('to')
+            dtype = n2.attrs.get('to')
             mask = n2.inputs[0]
             if not is_bool(graph, mask):
                 m.refuse('is_bool(mask)')
@@ -115,8 +117,8 @@ def match_dropout_gradient(m: Matcher, root: Node) -> Match | None:
             if not is_float(graph, g):
                 m.refuse('is_float(g)')
                 continue
-            if not kind == dtype_of(graph, g):
-                m.refuse('kind == dtype_of(g)')
+            if not dtype == dtype_of(graph, g):
+                m.refuse('dtype == dtype_of(g)')
                 continue
             factor = number_of(graph, scale)
             if not is_finite(factor):
@@ -199,8 +201,8 @@ def match_factor_of_product_1(m: Matcher, root: Node) -> Match | None:
             if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
                 continue
             a, b = n3.inputs
-            if not is_real(graph, a):
-                m.refuse('is_real(a)')
+            if not is_wide(graph, a):
+                m.refuse('is_wide(a)')
                 continue
             if not known_rank(graph, a) == 2:
                 m.refuse('known_rank(a) == 2')
@@ -215,8 +217,8 @@ def match_factor_of_product_1(m: Matcher, root: Node) -> Match | None:
             if not 1e-06 <= abs(factor) <= 2:
                 m.refuse('1e-6 <= abs(factor) <= 2')
                 continue
-            if not stretches_in(graph, y, wide):
-                m.refuse('stretches_in(y, wide)')
+            if not broadcasts_into(graph, y, wide):
+                m.refuse('broadcasts_into(y, wide)')
                 continue
             if not is_one_element(graph, c, wide):
                 m.refuse('is_one_element(c, wide)')
@@ -244,8 +246,8 @@ def match_factor_of_product_2(m: Matcher, root: Node) -> Match | None:
             a, b = n2.inputs
             sizes = None
             zero = None
-            if not is_real(graph, a):
-                m.refuse('is_real(a)')
+            if not is_wide(graph, a):
+                m.refuse('is_wide(a)')
                 continue
             if not known_rank(graph, a) == 2:
                 m.refuse('known_rank(a) == 2')
@@ -260,8 +262,8 @@ def match_factor_of_product_2(m: Matcher, root: Node) -> Match | None:
             if not 1e-06 <= abs(factor) <= 2:
                 m.refuse('1e-6 <= abs(factor) <= 2')
                 continue
-            if not stretches_in(graph, y, wide):
-                m.refuse('stretches_in(y, wide)')
+            if not broadcasts_into(graph, y, wide):
+                m.refuse('broadcasts_into(y, wide)')
                 continue
             if not is_one_element(graph, c, wide):
                 m.refuse('is_one_element(c, wide)')
@@ -274,8 +276,8 @@ def match_factor_of_product_2(m: Matcher, root: Node) -> Match | None:
 
 
 def make_factor_of_product(graph: Graph, res: Res, a: Result, b: Result, sizes: Result | None, y: Result, zero: Any, factor: Any) -> Any:
-    found = graph.make_node('Gemm', [a, b], alpha=factor)
-    whole = found if sizes is None else graph.make_node('Reshape', [found, sizes], allowzero=zero)
+    out = graph.make_node('Gemm', [a, b], alpha=factor)
+    whole = out if sizes is None else graph.make_node('Reshape', [out, sizes], allowzero=zero)
     return graph.make_node('Mul', [whole, y], res.outputs)
 
 
@@ -289,8 +291,8 @@ def match_factor_of_smaller(m: Matcher, root: Node) -> Match | None:
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         for x, c in m.orders(n1):
-            if not is_real(graph, x):
-                m.refuse('is_real(x)')
+            if not is_wide(graph, x):
+                m.refuse('is_wide(x)')
                 continue
             factor = number_of(graph, c)
             if not is_finite(factor):
@@ -302,11 +304,11 @@ def match_factor_of_smaller(m: Matcher, root: Node) -> Match | None:
             if not 1e-06 <= abs(factor) <= 2:
                 m.refuse('1e-6 <= abs(factor) <= 2')
                 continue
-            if not is_stretched(graph, small, x):
-                m.refuse('is_stretched(small, x)')
+            if not is_broadcast(graph, small, x):
+                m.refuse('is_broadcast(small, x)')
                 continue
-            if not not is_stretched(graph, x, small):
-                m.refuse('not is_stretched(x, small)')
+            if not not is_broadcast(graph, x, small):
+                m.refuse('not is_broadcast(x, small)')
                 continue
             if not is_one_element(graph, c, small):
                 m.refuse('is_one_element(c, small)')
@@ -403,8 +405,8 @@ def match_gelu_tanh_gradient_1(m: Matcher, root: Node) -> Match | None:
                                                                 continue
                                                             if not m.number(r21, 0.5):
                                                                 continue
-                                                            if not is_real(graph, x):
-                                                                m.refuse('is_real(x)')
+                                                            if not is_wide(graph, x):
+                                                                m.refuse('is_wide(x)')
                                                                 continue
                                                             slope = number_of(graph, c)
                                                             if not is_finite(slope):
@@ -514,8 +516,8 @@ def match_gelu_tanh_gradient_2(m: Matcher, root: Node) -> Match | None:
                                                                 continue
                                                             if not m.number(r21, 0.5):
                                                                 continue
-                                                            if not is_real(graph, x):
-                                                                m.refuse('is_real(x)')
+                                                            if not is_wide(graph, x):
+                                                                m.refuse('is_wide(x)')
                                                                 continue
                                                             slope = number_of(graph, c)
                                                             if not is_finite(slope):
@@ -542,10 +544,10 @@ def match_gelu_tanh_gradient_2(m: Matcher, root: Node) -> Match | None:
 
 
 def make_gelu_tanh_gradient(graph: Graph, res: Res, x: Result, g: Result, t: Result, slope: Any, cubic: Any) -> Any:
-    kind = dtype_of(graph, x)
-    bend = graph.make_node('Add', [graph.make_node('Mul', [graph.make_node('Mul', [x, x]), const(graph, slope * cubic * 1.5, kind)]), const(graph, slope * 0.5, kind)])
-    left = graph.make_node('Mul', [graph.make_node('Mul', [x, bend]), graph.make_node('Sub', [const(graph, 1.0, kind), graph.make_node('Mul', [t, t])])])
-    half = const(graph, 0.5, kind)
+    dtype = dtype_of(graph, x)
+    bend = graph.make_node('Add', [graph.make_node('Mul', [graph.make_node('Mul', [x, x]), const(graph, slope * cubic * 1.5, dtype)]), const(graph, slope * 0.5, dtype)])
+    left = graph.make_node('Mul', [graph.make_node('Mul', [x, bend]), graph.make_node('Sub', [const(graph, 1.0, dtype), graph.make_node('Mul', [t, t])])])
+    half = const(graph, 0.5, dtype)
     return graph.make_node('Add', [graph.make_node('Mul', [g, left]), graph.make_node('Mul', [g, graph.make_node('Add', [graph.make_node('Mul', [t, half]), half])])], res.outputs)
 
 
@@ -565,8 +567,8 @@ def match_reduce_squeeze_1(m: Matcher, root: Node) -> Match | None:
     _, axes = n1.inputs
     if not axes:
         return None
-    if not are_axes(graph, total, axes, gone):
-        m.refuse('are_axes(total, axes, gone)')
+    if not same_axes(graph, total, axes, gone):
+        m.refuse('same_axes(total, axes, gone)')
         return None
     return Match((root, n1), (root.outputs[0],), (total,))
 
@@ -587,8 +589,8 @@ def match_reduce_squeeze_2(m: Matcher, root: Node) -> Match | None:
     _, axes = n1.inputs
     if not axes:
         return None
-    if not are_axes(graph, total, axes, gone):
-        m.refuse('are_axes(total, axes, gone)')
+    if not same_axes(graph, total, axes, gone):
+        m.refuse('same_axes(total, axes, gone)')
         return None
     return Match((root, n1), (root.outputs[0],), (total,))
 
@@ -609,8 +611,8 @@ def match_reduce_squeeze_3(m: Matcher, root: Node) -> Match | None:
     _, axes = n1.inputs
     if not axes:
         return None
-    if not are_axes(graph, total, axes, gone):
-        m.refuse('are_axes(total, axes, gone)')
+    if not same_axes(graph, total, axes, gone):
+        m.refuse('same_axes(total, axes, gone)')
         return None
     return Match((root, n1), (root.outputs[0],), (total,))
 
@@ -631,14 +633,14 @@ def match_reduce_squeeze_4(m: Matcher, root: Node) -> Match | None:
     _, axes = n1.inputs
     if not axes:
         return None
-    if not are_axes(graph, total, axes, gone):
-        m.refuse('are_axes(total, axes, gone)')
+    if not same_axes(graph, total, axes, gone):
+        m.refuse('same_axes(total, axes, gone)')
         return None
     return Match((root, n1), (root.outputs[0],), (total,))
 
 
 def make_reduce_squeeze(graph: Graph, res: Res, total: Result) -> Any:
-    return without_kept(graph, total)
+    return without_keepdims(graph, total)
 
 
 def match_silu_gradient(m: Matcher, root: Node) -> Match | None:
@@ -742,9 +744,9 @@ def match_sum_of_padded_1(m: Matcher, root: Node) -> Match | None:
         if not is_zero_fill(graph, zero):
             m.refuse('is_zero_fill(zero)')
             continue
-        side = side_by_side(graph, first, pads, axes, second, more, others)
-        if not is_side(side):
-            m.refuse('is_side(side)')
+        side = adjacent_pads(graph, first, pads, axes, second, more, others)
+        if not is_known(side):
+            m.refuse('is_known(side)')
             continue
         return Match((root, n1, n2), (root.outputs[0],), (first, second, y, side))
     return None
@@ -778,16 +780,16 @@ def match_sum_of_padded_2(m: Matcher, root: Node) -> Match | None:
             if not is_zero_fill(graph, zero):
                 m.refuse('is_zero_fill(zero)')
                 continue
-            side = side_by_side(graph, first, pads, axes, second, more, others)
-            if not is_side(side):
-                m.refuse('is_side(side)')
+            side = adjacent_pads(graph, first, pads, axes, second, more, others)
+            if not is_known(side):
+                m.refuse('is_known(side)')
                 continue
             return Match((root, n1, n2, n3), (root.outputs[0],), (first, second, y, side))
     return None
 
 
 def make_sum_of_padded(graph: Graph, res: Res, first: Result, second: Result, y: Result | None, side: Any) -> Any:
-    both = laid(graph, first, second, side)
+    both = concat_padded(graph, first, second, side)
     return both if y is None else graph.make_node('Add', [y, both], res.outputs)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.common import known_rank
-from ortable.passes.rewrite.words.shape import chained, has_way, is_in_order, moves_ones_only, perm_of, view_way, viewed
-from ortable.passes.rewrite.words.sizes import node_again, node_of
+from ortable.passes.rewrite.words.shapes import is_known, known_rank, producer_of, with_inputs
+from ortable.passes.rewrite.words.views import composed_perm, is_identity_perm, moves_unit_axes_only, perm_of, view_between, viewed
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, Res
@@ -33,9 +32,9 @@ def match_transpose_back(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
     return Match((root, n1), (root.outputs[0],), (x,))
 
@@ -45,7 +44,7 @@ def make_transpose_back(graph: Graph, res: Res, x: Result) -> Any:
 
 
 def match_transpose_of_ones_1(m: Matcher, root: Node) -> Match | None:
-    """found = Reshape(Transpose(x, perm=order), _, allowzero=_); return found"""
+    """out = Reshape(Transpose(x, perm=order), _, allowzero=_); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
@@ -55,19 +54,19 @@ def match_transpose_of_ones_1(m: Matcher, root: Node) -> Match | None:
         return None
     order = n1.attrs.get('perm')
     x = n1.inputs[0]
-    found = root.outputs[0]
-    if not moves_ones_only(graph, x, perm_of(graph, x, order)):
-        m.refuse('moves_ones_only(x, perm_of(x, order))')
+    out = root.outputs[0]
+    if not moves_unit_axes_only(graph, x, perm_of(graph, x, order)):
+        m.refuse('moves_unit_axes_only(x, perm_of(x, order))')
         return None
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_transpose_of_ones_2(m: Matcher, root: Node) -> Match | None:
-    """found = Squeeze(Transpose(x, perm=order), _); return found"""
+    """out = Squeeze(Transpose(x, perm=order), _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -79,19 +78,19 @@ def match_transpose_of_ones_2(m: Matcher, root: Node) -> Match | None:
         return None
     order = n1.attrs.get('perm')
     x = n1.inputs[0]
-    found = root.outputs[0]
-    if not moves_ones_only(graph, x, perm_of(graph, x, order)):
-        m.refuse('moves_ones_only(x, perm_of(x, order))')
+    out = root.outputs[0]
+    if not moves_unit_axes_only(graph, x, perm_of(graph, x, order)):
+        m.refuse('moves_unit_axes_only(x, perm_of(x, order))')
         return None
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_transpose_of_ones_3(m: Matcher, root: Node) -> Match | None:
-    """found = Unsqueeze(Transpose(x, perm=order), _); return found"""
+    """out = Unsqueeze(Transpose(x, perm=order), _); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -101,19 +100,19 @@ def match_transpose_of_ones_3(m: Matcher, root: Node) -> Match | None:
         return None
     order = n1.attrs.get('perm')
     x = n1.inputs[0]
-    found = root.outputs[0]
-    if not moves_ones_only(graph, x, perm_of(graph, x, order)):
-        m.refuse('moves_ones_only(x, perm_of(x, order))')
+    out = root.outputs[0]
+    if not moves_unit_axes_only(graph, x, perm_of(graph, x, order)):
+        m.refuse('moves_unit_axes_only(x, perm_of(x, order))')
         return None
-    way = view_way(graph, x, found)
-    if not has_way(way):
-        m.refuse('has_way(way)')
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, way))
+    return Match((root, n1), (root.outputs[0],), (x, view))
 
 
-def make_transpose_of_ones(graph: Graph, res: Res, x: Result, way: Any) -> Any:
-    return viewed(graph, x, way)
+def make_transpose_of_ones(graph: Graph, res: Res, x: Result, view: Any) -> Any:
+    return viewed(graph, x, view)
 
 
 def match_transpose_same(m: Matcher, root: Node) -> Match | None:
@@ -126,8 +125,8 @@ def match_transpose_same(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    if not is_in_order(perm_of(graph, x, order)):
-        m.refuse('is_in_order(perm_of(x, order))')
+    if not is_identity_perm(perm_of(graph, x, order)):
+        m.refuse('is_identity_perm(perm_of(x, order))')
         return None
     return Match((root,), (root.outputs[0],), (x,))
 
@@ -151,7 +150,7 @@ def match_transpose_transpose(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
     return Match((root, n1), (root.outputs[0],), (x, both))
 
 
@@ -160,7 +159,7 @@ def make_transpose_transpose(graph: Graph, res: Res, x: Result, both: Any) -> An
 
 
 def match_transpose_unary_transpose_1(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Relu(turned); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Relu(transposed); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -169,8 +168,8 @@ def match_transpose_unary_transpose_1(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Relu')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -178,16 +177,16 @@ def match_transpose_unary_transpose_1(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_2(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Sigmoid(turned); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Sigmoid(transposed); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -196,8 +195,8 @@ def match_transpose_unary_transpose_2(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Sigmoid')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -205,16 +204,16 @@ def match_transpose_unary_transpose_2(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_3(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Tanh(turned); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Tanh(transposed); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -223,8 +222,8 @@ def match_transpose_unary_transpose_3(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Tanh')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -232,16 +231,16 @@ def match_transpose_unary_transpose_3(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_4(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Erf(turned); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Erf(transposed); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -250,8 +249,8 @@ def match_transpose_unary_transpose_4(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Erf')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -259,16 +258,16 @@ def match_transpose_unary_transpose_4(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_5(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Neg(turned); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Neg(transposed); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -277,8 +276,8 @@ def match_transpose_unary_transpose_5(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Neg')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -286,16 +285,16 @@ def match_transpose_unary_transpose_5(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_6(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Exp(turned); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Exp(transposed); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -304,8 +303,8 @@ def match_transpose_unary_transpose_6(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Exp')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -313,16 +312,16 @@ def match_transpose_unary_transpose_6(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_7(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Sqrt(turned); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Sqrt(transposed); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -331,8 +330,8 @@ def match_transpose_unary_transpose_7(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Sqrt')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -340,16 +339,16 @@ def match_transpose_unary_transpose_7(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_8(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Abs(turned); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Abs(transposed); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -358,8 +357,8 @@ def match_transpose_unary_transpose_8(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Abs')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -367,16 +366,16 @@ def match_transpose_unary_transpose_8(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_9(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Softplus(turned); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Softplus(transposed); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -385,8 +384,8 @@ def match_transpose_unary_transpose_9(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Softplus')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -394,16 +393,16 @@ def match_transpose_unary_transpose_9(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_10(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Gelu(turned, attrs=kept_); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Gelu(transposed, attrs=kept_); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -412,8 +411,8 @@ def match_transpose_unary_transpose_10(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Gelu')
     if n1 is None or len(n1.inputs) != 1:
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -421,16 +420,16 @@ def match_transpose_unary_transpose_10(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_11(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = LeakyRelu(turned, attrs=kept_); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = LeakyRelu(transposed, attrs=kept_); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -439,8 +438,8 @@ def match_transpose_unary_transpose_11(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'LeakyRelu')
     if n1 is None or len(n1.inputs) != 1:
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -448,16 +447,16 @@ def match_transpose_unary_transpose_11(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_12(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Cast(turned, attrs=kept_); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Cast(transposed, attrs=kept_); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -466,8 +465,8 @@ def match_transpose_unary_transpose_12(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Cast')
     if n1 is None or len(n1.inputs) != 1:
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -475,16 +474,16 @@ def match_transpose_unary_transpose_12(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_13(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = HardSigmoid(turned, attrs=kept_); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = HardSigmoid(transposed, attrs=kept_); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -493,8 +492,8 @@ def match_transpose_unary_transpose_13(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'HardSigmoid')
     if n1 is None or len(n1.inputs) != 1:
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -502,16 +501,16 @@ def match_transpose_unary_transpose_13(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_14(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = HardSwish(turned); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = HardSwish(transposed); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -520,8 +519,8 @@ def match_transpose_unary_transpose_14(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'HardSwish')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -529,16 +528,16 @@ def match_transpose_unary_transpose_14(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_15(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Elu(turned, attrs=kept_); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Elu(transposed, attrs=kept_); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -547,8 +546,8 @@ def match_transpose_unary_transpose_15(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Elu')
     if n1 is None or len(n1.inputs) != 1:
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -556,16 +555,16 @@ def match_transpose_unary_transpose_15(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_16(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Reciprocal(turned); return Transpose(middle, perm=second)"""
+    """transposed = Transpose(x, perm=first); middle = Reciprocal(transposed); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -574,8 +573,8 @@ def match_transpose_unary_transpose_16(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Reciprocal')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    turned = n1.inputs[0]
-    n2 = m.producer(turned, 'Transpose')
+    transposed = n1.inputs[0]
+    n2 = m.producer(transposed, 'Transpose')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
         return None
     first = n2.attrs.get('perm')
@@ -583,16 +582,16 @@ def match_transpose_unary_transpose_16(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_in_order(both):
-        m.refuse('is_in_order(both)')
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
         return None
-    node = node_of(graph, middle)
+    node = producer_of(graph, middle)
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def make_transpose_unary_transpose(graph: Graph, res: Res, x: Result, node: Any) -> Any:
-    return node_again(graph, node, [x])
+    return with_inputs(graph, node, [x])
 
 
 RULES: tuple[Rule, ...] = (

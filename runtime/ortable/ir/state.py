@@ -57,6 +57,8 @@ class GraphState:
         self.numbers: dict[str, int] = {} if parent is None else parent.numbers
         self.use_index: Any = None  # a `uses.Uses`, made when it is asked for
         self.stores_weights = True  # while rules run: whether what they compute of weights is
+        # what analyses found, while rules run; emptied whenever the graph changes
+        self.analysed: dict[Any, dict[Any, Any]] | None = None
         self.debug_sections: list[Callable[[], str]] = []
         self.result_names: Names = Names() if parent is None else parent.result_names
         self.node_names: Names = Names() if parent is None else parent.node_names

@@ -55,7 +55,6 @@ __all__ = [
     "rolled_along",
     "summed_dtype",
     "unflat_sizes",
-    "wrapped_index",
 ]
 
 
@@ -164,14 +163,6 @@ def diagonal_length(graph: Graph, x: Result, first: Int, second: Int, offset: In
     else:
         rows = rows + offset
     return dims.maximum(dims.minimum(rows, columns), 0)
-
-
-def wrapped_index(index: SymInt, size: SymInt) -> SymInt:
-    """``index`` counted from the front of an axis of ``size``; torch lets a negative one count from
-    the end."""
-    if index >= 0:
-        return index
-    return index + size if index <= -1 else index % size
 
 
 def neighbours(values: SymInts) -> Any:

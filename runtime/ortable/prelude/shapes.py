@@ -29,6 +29,7 @@ __all__ = [
     "sliced",
     "torch_pads",
     "without",
+    "wrapped_index",
     "zeros_of",
 ]
 
@@ -189,3 +190,11 @@ def is_inferred(size: SymInt) -> bool:
 def without(axes: Ints, rank: Int) -> Ints:
     """The axes of a tensor of ``rank`` that are not in ``axes``."""
     return [axis for axis in range(rank) if axis not in axes]
+
+
+def wrapped_index(index: SymInt, size: SymInt) -> SymInt:
+    """``index`` counted from the front of an axis of ``size``; torch lets a negative one count from
+    the end."""
+    if index >= 0:
+        return index
+    return index + size if index <= -1 else index % size

@@ -13,8 +13,7 @@ from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite
-from ortable.passes.rewrite.words import pieces, sizes
-from ortable.passes.rewrite.words import shape as shape_words
+from ortable.passes.rewrite.words import shapes, slices, views
 
 from .runs import Runner, checked_model, same_values
 
@@ -61,7 +60,7 @@ def ints(builder: GraphBuilder, *values: int) -> str:
 )
 def test_a_view_that_needs_no_sizes_at_run_time(before, after, way) -> None:
     graph = graph_of(x=before, y=after)
-    assert shape_words.view_way(graph, "x", "y") == way
+    assert views.view_between(graph, "x", "y") == way
 
 
 @pytest.mark.parametrize(
@@ -75,19 +74,19 @@ def test_a_view_that_needs_no_sizes_at_run_time(before, after, way) -> None:
 )
 def test_a_view_that_needs_sizes_at_run_time(before, after) -> None:
     graph = graph_of(x=before, y=after)
-    assert shape_words.view_way(graph, "x", "y") is None
+    assert views.view_between(graph, "x", "y") is None
 
 
 def test_a_size_of_one_or_more_may_stand_beside_a_hole() -> None:
     batch = dims.symbol("batch", 1)
     graph = graph_of(x=(batch, 4, M), y=(batch, 2, 2, M))
-    assert shape_words.view_way(graph, "x", "y") == ("Reshape", [0, 2, 2, -1], None)
+    assert views.view_between(graph, "x", "y") == ("Reshape", [0, 2, 2, -1], None)
 
 
 def test_half_of_a_size_twice_is_not_the_size() -> None:
     twice = 2 * (N // 2)
     graph = graph_of(x=(N,), y=(twice,))
-    assert shape_words.view_way(graph, "x", "y") != ("Identity", [], None)
+    assert views.view_between(graph, "x", "y") != ("Identity", [], None)
     found = graph.op.Slice("x", ints(graph, 0), graph.dim_as_vector(twice), ints(graph, 0))
     graph.make_tensor_output(graph.op.Neg(found))
     rewritten(graph)
@@ -97,7 +96,7 @@ def test_half_of_a_size_twice_is_not_the_size() -> None:
 
 def test_targets_that_may_copy() -> None:
     graph = graph_of(x=(N, M))
-    copies = shape_words.may_copy
+    copies = views.may_copy_dims
     assert not copies(graph, ints(graph, 2, -1), 0)
     assert copies(graph, ints(graph, 0, 2), 0)
     assert not copies(graph, ints(graph, 0, 2), 1)
@@ -105,22 +104,22 @@ def test_targets_that_may_copy() -> None:
     assert not copies(graph, graph.op.Shape("x"), 1)
 
 
-# -- pieces ---------------------------------------------------------------------------------------
+# -- slices ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 9])
 def test_spans_inside_spans_are_what_python_cuts(size: int) -> None:
     """On a known axis, and on a dynamic one wherever the word knows an answer."""
     row = list(range(size))
-    last = pieces._LAST
+    last = slices._LAST
     answers = 0
     for first in ((0, last), (1, last), (2, 4), (0, -1), (1, -2), (-3, last), (-3, -1)):
         for second in ((0, 2), (1, last), (0, -1), (-2, last), (3, 1)):
-            one, two = pieces.Span(*first), pieces.Span(*second)
+            one, two = slices.Span(*first), slices.Span(*second)
             wanted = row[slice(*first)][slice(*second)]
-            both = pieces._within(one, two, size)
+            both = slices._within(one, two, size)
             assert both is not None and row[slice(*both)] == wanted
-            dynamic = pieces._within(one, two, N)
+            dynamic = slices._within(one, two, N)
             if dynamic is not None:
                 assert row[slice(*dynamic)] == wanted, (first, second)
                 answers += 1
@@ -128,14 +127,14 @@ def test_spans_inside_spans_are_what_python_cuts(size: int) -> None:
 
 
 def test_bounds_that_may_lie_outside_a_dynamic_axis_are_not_known() -> None:
-    bounds = pieces._bounds
-    last = pieces._LAST
-    assert bounds(pieces.Span(0, last), N) == (0, N)
-    assert bounds(pieces.Span(0, 3), N) is None
-    assert bounds(pieces.Span(1, last), N) is None
-    assert bounds(pieces.Span(1, last), N + 1) == (1, N + 1)
-    assert bounds(pieces.Span(0, -1), N + 1) == (0, N)
-    assert bounds(pieces.Span(4, 2), 8) == (4, 4)
+    bounds = slices._bounds
+    last = slices._LAST
+    assert bounds(slices.Span(0, last), N) == (0, N)
+    assert bounds(slices.Span(0, 3), N) is None
+    assert bounds(slices.Span(1, last), N) is None
+    assert bounds(slices.Span(1, last), N + 1) == (1, N + 1)
+    assert bounds(slices.Span(0, -1), N + 1) == (0, N)
+    assert bounds(slices.Span(4, 2), 8) == (4, 4)
 
 
 def test_one_place_is_not_taken_where_there_may_be_none() -> None:
@@ -152,7 +151,7 @@ def test_one_place_is_not_taken_where_there_may_be_none() -> None:
 
 
 def test_broadcasting_is_proved_not_assumed() -> None:
-    gives = sizes._gives
+    gives = shapes._gives
     assert gives([(1, 3), (N, 1)], (N, 3))
     assert not gives([(1, 3), (M, 1)], (N, 3))  # m is n, or 1
     assert not gives([(3,), (3,)], (1, 3))

@@ -8,7 +8,13 @@ from onnx import AttributeProto, FunctionProto, TensorProto
 from ortable.ir import initializers
 from ortable.ir.graph import Graph
 
-from .tensor_proto import Outside, fill_nested, fill_tensor, location_of, tensors_of_function
+from .tensor_proto import (
+    ExternalTensors,
+    fill_nested,
+    fill_tensor,
+    location_of,
+    tensors_of_function,
+)
 
 
 def to_function(
@@ -42,10 +48,12 @@ def to_function(
     return proto
 
 
-def settle_function(graph: Graph, function: FunctionProto, outside: Outside | None) -> None:
+def settle_function(
+    graph: Graph, function: FunctionProto, external: ExternalTensors | None
+) -> None:
     """Gives the constants that a function of this model left out their place: in the function, or
-    in ``outside``, which also receives large ones that the function holds."""
-    if outside is None and not graph.function_tensors:
+    in ``external``, which also receives large ones that the function holds."""
+    if external is None and not graph.function_tensors:
         return
     written = []
     for tensor in tensors_of_function(function):
@@ -56,11 +64,11 @@ def settle_function(graph: Graph, function: FunctionProto, outside: Outside | No
         if location not in graph.function_tensors:
             continue  # in a file of its own
         value = graph.function_tensors[location]
-        if outside is not None and outside.takes(value):
-            outside.nested[location] = value
+        if external is not None and external.takes(value):
+            external.nested[location] = value
         else:
             name = tensor.name
             tensor.Clear()
             fill_tensor(tensor, value, name)
-    if outside is not None:
-        outside.move(written)
+    if external is not None:
+        external.move(written)

@@ -27,16 +27,16 @@ from ortable.ir.origins import Rewritten
 from ortable.ir.schemas import find_schema
 from ortable.ir.state import GraphState
 
-from .tensor_proto import Outside, fill_tensor, tensors_of_graph, tensors_of_nodes
+from .tensor_proto import ExternalTensors, fill_tensor, tensors_of_graph, tensors_of_nodes
 
 
 def fill_graph(
     graph: GraphState,
     proto: GraphProto,
-    outside: Outside | None = None,
+    external: ExternalTensors | None = None,
     value_info: bool = False,
 ) -> None:
-    """Writes a graph into an empty GraphProto; ``outside`` receives its large tensors."""
+    """Writes a graph into an empty GraphProto; ``external`` receives its large tensors."""
     proto.name = graph.name
     for info in graph.inputs:
         _fill_value(graph, proto.input.add(), info)
@@ -44,12 +44,12 @@ def fill_graph(
         _fill_value(graph, proto.output.add(), info)
     nested = graph.parent is not None
     for name, value in graph.initializers_dict.items():
-        if outside is None:
+        if external is None:
             fill_tensor(proto.initializer.add(), value, name)
         else:
-            outside.fill(proto.initializer.add(), name, value, nested)
+            external.fill(proto.initializer.add(), name, value, nested)
     proto.sparse_initializer.extend(graph.sparse_initializers)
-    writer = NodeWriter(graph, outside)
+    writer = NodeWriter(graph, external)
     for node in graph.nodes:
         writer.write(node, proto.node.add())
     if value_info:
@@ -89,9 +89,9 @@ def _fill_value(graph: GraphState, proto: ValueInfoProto, info: ValueInfo) -> No
 class NodeWriter:
     """Writes nodes; keeps the metadata of each origin and the attribute kinds of each operator."""
 
-    def __init__(self, graph: GraphState, outside: Outside | None = None) -> None:
+    def __init__(self, graph: GraphState, external: ExternalTensors | None = None) -> None:
         self.graph = graph
-        self.outside = outside
+        self.external = external
         self.metadata: dict[int, list[tuple[str, str]]] = {}
         self.kinds: dict[tuple[str, str], Mapping[str, int]] = {}
 
@@ -109,16 +109,16 @@ class NodeWriter:
             kinds = self._attribute_kinds(node)
             for name, value in node.attrs.items():
                 try:
-                    outside = self.outside
-                    _fill_attribute(proto.attribute.add(), name, value, kinds.get(name), outside)
+                    external = self.external
+                    _fill_attribute(proto.attribute.add(), name, value, kinds.get(name), external)
                 except (TypeError, ValueError) as error:
                     if isinstance(error, BuilderError) and isinstance(value, GraphState):
                         raise
                     raise BuilderError(
                         f"Attribute {name}={value!r} of node {node!r}: {error}"
                     ) from None
-            if self.outside is not None and node.op_type == "Constant":
-                self.outside.move(tensors_of_nodes([proto]))
+            if self.external is not None and node.op_type == "Constant":
+                self.external.move(tensors_of_nodes([proto]))
         if node.origin is not None:
             self._write_metadata(node.origin, proto)
 
@@ -168,7 +168,7 @@ _FLOATS, _INTS, _STRINGS = AttributeProto.FLOATS, AttributeProto.INTS, Attribute
 
 
 def _fill_attribute(
-    proto: AttributeProto, name: str, value: Any, kind: int | None, outside: Outside | None
+    proto: AttributeProto, name: str, value: Any, kind: int | None, external: ExternalTensors | None
 ) -> None:
     """Writes an attribute of the kind that the schema says, or that the value has."""
     if isinstance(value, AttributeProto):
@@ -190,35 +190,37 @@ def _fill_attribute(
     elif kind == _TENSOR:
         fill_tensor(proto.t, initializers.as_value(value), _tensor_name(value))
     elif kind == _GRAPH:
-        _fill_graph_attribute(proto.g, value, outside)
+        _fill_graph_attribute(proto.g, value, external)
     elif kind == _FLOATS:
         proto.floats.extend([_float(x) for x in value])
     elif kind == _STRINGS:
         proto.strings.extend([_bytes(x) for x in value])
     else:
-        _fill_rare(proto, value, kind, outside)
+        _fill_rare(proto, value, kind, external)
 
 
 def _tensor_name(value: Any) -> str:
     return value.name if isinstance(value, TensorProto) else ""
 
 
-def _fill_graph_attribute(proto: GraphProto, value: Any, outside: Outside | None) -> None:
+def _fill_graph_attribute(proto: GraphProto, value: Any, external: ExternalTensors | None) -> None:
     if not isinstance(value, GraphProto):
-        fill_graph(value, proto, outside)
+        fill_graph(value, proto, external)
         return
     proto.CopyFrom(value)
-    if outside is not None:
-        outside.move(tensors_of_graph(proto))
+    if external is not None:
+        external.move(tensors_of_graph(proto))
 
 
-def _fill_rare(proto: AttributeProto, value: Any, kind: int, outside: Outside | None) -> None:
+def _fill_rare(
+    proto: AttributeProto, value: Any, kind: int, external: ExternalTensors | None
+) -> None:
     if kind == AttributeProto.TENSORS:
         for item in value:
             fill_tensor(proto.tensors.add(), initializers.as_value(item), _tensor_name(item))
     elif kind == AttributeProto.GRAPHS:
         for item in value:
-            _fill_graph_attribute(proto.graphs.add(), item, outside)
+            _fill_graph_attribute(proto.graphs.add(), item, external)
     elif kind == AttributeProto.SPARSE_TENSOR:
         proto.sparse_tensor.CopyFrom(value)
     elif kind == AttributeProto.TYPE_PROTO:

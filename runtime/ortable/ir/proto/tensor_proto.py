@@ -51,7 +51,7 @@ def fill_stub(proto: TensorProto, name: str, value: Any, location: str = EXTERNA
     entry.key, entry.value = "location", location
 
 
-class Outside:
+class ExternalTensors:
     """What a model leaves out: values of ``threshold`` bytes or more.
 
     ``tensors``: initializers of the main graph by name. ``nested``: those of subgraphs, Constant

@@ -17,7 +17,7 @@ from ortable_generated.onnx.traits import HAS_SUBGRAPH
 from .function_protos import settle_function
 from .large_model import LargeModel
 from .node_proto import fill_graph
-from .tensor_proto import Outside
+from .tensor_proto import ExternalTensors
 
 PROTO_LIMIT = 2**31 - 1
 
@@ -44,14 +44,14 @@ def to_onnx(
     model.doc_string = (
         f"large_model={large_model}, inline={inline}, external_threshold={external_threshold}"
     )
-    outside = Outside(external_threshold) if large_model else None
-    fill_graph(graph, model.graph, outside, value_info)
+    external = ExternalTensors(external_threshold) if large_model else None
+    fill_graph(graph, model.graph, external, value_info)
     for domain, version in graph.opsets.items():
         imported = model.opset_import.add()
         imported.domain, imported.version = domain, version
     model.functions.extend(graph.functions.values())
     for function in model.functions:
-        settle_function(graph, function, outside)
+        settle_function(graph, function, external)
     for key, value in (metadata or {}).items():
         entry = model.metadata_props.add()
         entry.key, entry.value = key, str(value)
@@ -59,9 +59,9 @@ def to_onnx(
         from onnx.inliner import inline_local_functions
 
         model = inline_local_functions(model)
-    if outside is None:
+    if external is None:
         return model
-    return LargeModel(model, outside.tensors, outside.nested)
+    return LargeModel(model, external.tensors, external.nested)
 
 
 def weight_bytes(graph: Any) -> int:

@@ -1,5 +1,5 @@
-"""Which rules run: names given by the user become rules, those of this package or of spec files of
-their own."""
+"""Which rules run. In come names given by the user, out go rules, those of this package or of spec
+files of their own. Called by `passes.pipeline` for export and backend, and by the shell."""
 
 from __future__ import annotations
 

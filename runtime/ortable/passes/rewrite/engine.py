@@ -1,5 +1,8 @@
 """Runs rules over a graph until none fits: a worklist of nodes, rules found by the operators of a
-node and of what it reads, every replacement checked for dtype and shape."""
+node and of what it reads, every replacement checked for dtype and shape.
+
+In come a graph and rules, out goes the same graph, changed in place, and a record of what was done.
+Called by `passes.pipeline`."""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from ortable.ir.captures import subgraphs
 from ortable.ir.node import Node
 from ortable.ir.state import GraphState
 
-from .index import Tables
+from .index import GraphIndex
 from .record import Fired, RewriteRecord
 from .replace import Refused, Replacement
 from .rule import STAGES, Match, Rule
@@ -95,7 +98,7 @@ class _Run:
         self.graph = graph
         self.path = path
         self.record = record
-        self.tables = Tables(graph)
+        self.index = GraphIndex(graph)
         self.limit = max(_LEAST_LIMIT, 20 * len(graph.nodes))
         self.fired = 0
 
@@ -105,16 +108,15 @@ class _Run:
         before = -1
         while before < self.fired:
             before = self.fired
-            queue = deque(node for node in self.tables.in_order() if node.key in candidates)
+            queue = deque(node for node in self.index.in_order() if node.key in candidates)
             waiting = set(queue)
             while queue:
                 node = queue.popleft()
                 waiting.discard(node)
                 while (
-                    node in self.tables.keys
-                    and (touched := self._try(node, candidates)) is not None
+                    node in self.index.keys and (touched := self._try(node, candidates)) is not None
                 ):
-                    for each in self.tables.around(touched, depth):
+                    for each in self.index.around(touched, depth):
                         if each not in waiting and each.key in candidates:
                             waiting.add(each)
                             queue.append(each)
@@ -126,7 +128,7 @@ class _Run:
             return None
         found = by_child.get("", _NO_RULES)
         if len(by_child) > 1 or not found:
-            producers = self.tables.matcher.producers
+            producers = self.index.matcher.producers
             makers = {producers[name].key for name in node.inputs if name in producers}
             others = [rules for key in makers if (rules := by_child.get(key))]
             if others:
@@ -144,10 +146,10 @@ class _Run:
         try:
             match = self._match(rule, node)
             if match is None:
-                for reason in dict.fromkeys(self.tables.matcher.reasons):
+                for reason in dict.fromkeys(self.index.matcher.reasons):
                     statistics.refused[reason] += 1
                 return None
-            touched, made = Replacement(self.tables, rule, match).run()
+            touched, made = Replacement(self.index, rule, match).run()
         except Refused as refusal:
             statistics.refused[str(refusal)] += 1
             return None
@@ -158,7 +160,7 @@ class _Run:
         return touched
 
     def _match(self, rule: Rule, node: Node) -> Match | None:
-        matcher = self.tables.matcher
+        matcher = self.index.matcher
         matcher.reasons.clear()
         try:
             return rule.match(matcher, node)
@@ -183,8 +185,9 @@ class _Run:
 
     def finish(self) -> None:
         """Puts the nodes back into the graph, in order."""
-        self.graph.nodes[:] = self.tables.in_order()
+        self.graph.nodes[:] = self.index.in_order()
         self.graph.use_index = None
+        self.graph.analysed = None
         self.graph.outdate_uses()
         if self.fired:
             editing.forget(self.graph)

@@ -1,5 +1,8 @@
-"""The tables of a graph that is being rewritten: order of nodes, producers, readers; kept true by
-small changes, so that a replacement costs what it touches."""
+"""The index of a graph that is being rewritten: order of nodes, producers, readers; kept true by
+small changes, so that a replacement costs what it touches.
+
+In comes a graph, whose nodes the index holds from then on; out go nodes in order and who reads
+what. Made by the engine for each graph, edited by replacements."""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ _MOVED = 32  # nodes that are brought forward for one replacement, at most
 _LAST = 1 << 62  # after every place inside the one before it
 
 
-class Tables:
+class GraphIndex:
     """Nodes of a graph by place, producer and reader.
 
     A node's place is a tuple; what replaces a node at ``(7,)`` stands at ``(7, 0)``, ``(7, 1)``,
-    so that nothing is ever numbered again. While these tables are in use ``graph.nodes`` holds
+    so that nothing is ever numbered again. While it is in use ``graph.nodes`` holds
     only what make_node adds.
     """
 
@@ -39,6 +42,7 @@ class Tables:
             self.add(node, (place,))
         graph.nodes[:] = []
         graph.use_index = self.uses
+        graph.analysed = {}
 
     def in_order(self) -> list[Node]:
         """The nodes, each after what it reads."""

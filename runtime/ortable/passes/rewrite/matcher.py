@@ -1,5 +1,6 @@
 """What generated matchers ask: who makes a result, who reads it, which constant it is. One Matcher
-serves one graph; the engine keeps its tables true while nodes come and go."""
+serves one graph; the index of the graph keeps it true while nodes come and go. In comes a name, out
+goes a node, an array or a bool."""
 
 from __future__ import annotations
 
@@ -8,14 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ortable.errors import BuilderError
-from ortable.ir import initializers
-from ortable.ir.constants import get_constant, is_constant
 from ortable.ir.node import Node
 from ortable.ir.uses import Uses
+from ortable.passes.analysis.constants import small_constant
 
 _NONE: Mapping[str, Any] = {}
-_SMALL = 4096  # elements of a constant that a pattern compares
 
 
 class Matcher:
@@ -90,30 +88,6 @@ class Matcher:
         """Remembers why a place that has the pattern's operators is not rewritten; a commutative
         operator may have one for each order."""
         self.reasons.append(why)
-
-
-def small_constant(graph: Any, name: str) -> np.ndarray | None:
-    """The value of a constant of at most 4,096 elements that can be read; None for another."""
-    info = graph.values.get(name) if name else None
-    if info is None or info.shape is None or not is_constant(graph, name):
-        return None
-    size = 1
-    for dim in info.shape:
-        if not isinstance(dim, int):
-            return None
-        size *= dim
-    if size > _SMALL:
-        return None
-    owner = graph
-    while owner is not None:
-        stored = owner.initializers_dict.get(name)
-        if stored is not None and not initializers.is_readable(stored):
-            return None
-        owner = owner.parent
-    try:
-        return np.asarray(get_constant(graph, name))
-    except BuilderError:
-        return None
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -1,4 +1,5 @@
-"""What rewriting did: which rule fired where, how often each was tried, and why it was refused."""
+"""What rewriting did: which rule fired where, how often each was tried, and why it was refused. In
+come the notes of the engine, out go counts, for reports of export and backend and for the shell."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """One replacement: built as a converter builds nodes, checked against what it replaces, undone when
-it does not fit."""
+it does not fit. In come the index of a graph, a rule and its match, out go the nodes around the
+change. Called by the engine."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ortable.ir.result import Res
 from ortable.ir.state import describe_shape
 from ortable.ir.uses import replace_inputs
 
-from .index import Tables
+from .index import GraphIndex
 from .rule import Match, Rule
 
 
@@ -25,15 +26,15 @@ class Refused(Exception):
 class Replacement:
     """Replaces the nodes of a match; the graph is as before when ``run`` raises Refused."""
 
-    def __init__(self, tables: Tables, rule: Rule, match: Match) -> None:
-        self.tables = tables
-        self.graph = tables.graph
+    def __init__(self, index: GraphIndex, rule: Rule, match: Match) -> None:
+        self.index = index
+        self.graph = index.graph
         self.rule = rule
         self.match = match
-        producers = tables.matcher.producers
+        producers = index.matcher.producers
         roots = [producers[name] for name in match.results]
         self.roots = list(dict.fromkeys(roots))
-        self.place = min(tables.keys[node] for node in self.roots)
+        self.place = min(index.keys[node] for node in self.roots)
         self.old: dict[str, ValueInfo] = {}
         self.constant: list[str] = []  # among the replaced results
 
@@ -42,6 +43,7 @@ class Replacement:
         self._check_closed()
         graph = self.graph
         origin = graph.origin
+        graph.analysed.clear()
         graph.origin = Rewritten(self.rule.name, self.match.nodes[0].origin)
         try:
             made = self._make()
@@ -63,13 +65,14 @@ class Replacement:
         finally:
             graph.origin = origin
             graph.nodes[:] = []
+            graph.analysed.clear()
         return self._install(nodes, targets), nodes
 
     def _check_closed(self) -> None:
         """Refuses when a result inside the pattern is read outside, or is an output."""
         inside = set(self.match.nodes)
         shared = {self.match.nodes[place] for place in self.rule.shared}
-        matcher = self.tables.matcher
+        matcher = self.index.matcher
         for node in self.match.nodes:
             if node in shared:
                 continue
@@ -77,7 +80,7 @@ class Replacement:
                 if not name or name in self.match.results:
                     continue
                 readers = matcher.uses.get(name, {})
-                if self.tables.is_output(name) or any(each not in inside for each in readers):
+                if self.index.is_output(name) or any(each not in inside for each in readers):
                     raise Refused(f"{name} is read elsewhere")
 
     def _make(self) -> list[str | None]:
@@ -100,25 +103,25 @@ class Replacement:
         there: what was made of weights only for a node far below, for instance."""
         own = {name for node in nodes for name in node.outputs}
         for node in nodes:
-            replace_inputs(node, self.tables.aliases)
+            replace_inputs(node, self.index.aliases)
             for name in reads(node) - own:
-                self.tables.revive(name)
-                if not self.tables.bring_before(name, self.place, self.roots):
+                self.index.revive(name)
+                if not self.index.bring_before(name, self.place, self.roots):
                     raise Refused(f"{name} comes later in the graph")
 
     def _checked(self, name: str, made: str | None) -> str | None:
         """The result that the replacement gives for ``name``; it must be as ``name`` was."""
         if made is None:
-            if self.tables.is_read(name):
+            if self.index.is_read(name):
                 raise Refused(f"the replacement does not give {name}, which is read")
             return None
-        made = self.tables.aliases.get(made, made)
+        made = self.index.aliases.get(made, made)
         info = self.graph.values.get(made)
         if info is None:
             raise Refused(f"the replacement gives {made!r}, which is no result of the graph")
         self._check_same(name, self.old[name], info)
         copies = any(root.op_type == "Identity" for root in self.roots)
-        if copies and made != name and self.tables.is_output(name):
+        if copies and made != name and self.index.is_output(name):
             raise Refused(f"{name} is an output")
         return made
 
@@ -131,7 +134,7 @@ class Replacement:
             own = any(made in node.outputs for node in nodes)
             if own and made not in self.old:
                 self._rename(made, name, nodes)
-            elif self.tables.is_output(name):
+            elif self.index.is_output(name):
                 self.graph.make_node("Identity", [made], [name])
                 nodes.append(self.graph.nodes[-1])
             else:
@@ -166,7 +169,7 @@ class Replacement:
         if made in self.graph.constant_names:
             self.graph.constant_names.discard(made)
             self.graph.constant_names.add(name)
-        self.tables.aliases[made] = name
+        self.index.aliases[made] = name
         values[made] = info  # until the end, for who remembers the name
 
     def _keep_knowledge(self, name: str, old: ValueInfo) -> None:
@@ -189,20 +192,20 @@ class Replacement:
         graph.constant_names.update(self.constant)
 
     def _install(self, nodes: list[Node], targets: list[str]) -> list[Node]:
-        tables = self.tables
+        index = self.index
         read = {name for node in self.match.nodes for name in reads(node)}
         for node in self.roots:
-            tables.drop(node)
+            index.drop(node)
             for name in node.outputs:
-                tables.removed.pop(name, None)
+                index.removed.pop(name, None)
         for place, node in enumerate(nodes):
-            tables.add(node, (*self.place, place))
+            index.add(node, (*self.place, place))
         around = list(nodes)
         for name, target in zip(self.old, targets, strict=True):
             if target != name:
-                around += tables.redirect(name, target)
+                around += index.redirect(name, target)
                 self.graph.values[name] = self.old[name]  # until the end, for who remembers it
-        return around + tables.drop_unread(read)
+        return around + index.drop_unread(read)
 
 
 def _merge(info: ValueInfo, old: ValueInfo) -> None:

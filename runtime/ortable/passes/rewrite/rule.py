@@ -1,4 +1,5 @@
-"""What codegen makes of a rewrite: a row with a matcher and a maker."""
+"""What codegen makes of a rewrite: a row with a matcher and a maker, and what a matcher gives. Data
+alone: written by generated modules, read by `choose`, the engine and replacements."""
 
 from __future__ import annotations
 

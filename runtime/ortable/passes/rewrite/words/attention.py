@@ -1,19 +1,190 @@
-"""Words of the rules about attention: shapes that the operator Attention takes."""
+"""Words of the rules about attention: the operator Attention, and ONNX Runtime's own.
+
+In come heads [batch, heads, length, width], masks and scales of a match; out go facts, or the rows
+[batch, length, heads * width] that ONNX Runtime's operators take. The words look at what made a
+result, so that a Transpose and a Reshape on the way are undone and not done again. Called by rules
+of attention and ort_attention, ort_rotary.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from ortable import dims
+from ortable import dims, dtypes
 from ortable.ir import Graph
-from ortable.prelude.facts import Bool, Float, Result
-from ortable.prelude.values import permuted
+from ortable.passes.analysis.constants import maker_of, small_constant
+from ortable.prelude.facts import Bool, Float, Result, dim_of, is_static, shape_of
+from ortable.prelude.shapes import expanded
+from ortable.prelude.values import as_scalar, cast, consts, filled, permuted, reshape_to
 
-from .common import number_of
+from .numbers import is_float32, number_of
+from .shapes import known_rank
 
-__all__ = ["attention_factor", "is_attention", "is_attention_mask", "is_repeated", "turned_back"]
+__all__ = [
+    "are_grouped_split_rows",
+    "are_split_rows",
+    "attention_factor",
+    "attention_scale",
+    "heads_before_repeat",
+    "is_attention",
+    "is_attention_mask",
+    "last_positions",
+    "merged_heads",
+    "merged_transposed_heads",
+    "repeats_heads",
+    "total_length",
+    "untransposed_keys",
+]
 
-_TURNED = (0, 1, 3, 2)
+_SPLIT = [0, 2, 1, 3]  # [B, L, H, D] <-> [B, H, L, D]
+_KEYS = [0, 2, 3, 1]  # [B, L, H, D] -> [B, H, D, L]
+_LAST_TWO = (0, 1, 3, 2)
+
+
+# -- sizes
+
+
+def are_heads(graph: Graph, query: Result, key: Result, value: Result) -> Bool:
+    """Whether these are float32 heads of one attention: [B, H, S, D], keys transposed [B, H, D, T],
+    [B, H, T, E], with H, D and E known."""
+    if not all(is_float32(graph, x) and known_rank(graph, x) == 4 for x in (query, key, value)):
+        return False
+    q, k, v = (shape_of(graph, x) for x in (query, key, value))
+    fixed = is_static([q[1], k[1], v[1], q[3], k[2], v[3]]) and v[1] > 0 and v[3] > 0
+    pairs = [(q[0], k[0]), (q[0], v[0]), (q[1], k[1]), (q[1], v[1]), (q[3], k[2]), (k[3], v[2])]
+    return fixed and all(dims.same(a, b) for a, b in pairs)
+
+
+def attention_scale(graph: Graph, factor: Result | None, divisor: Result | None) -> Float:
+    """What scores are multiplied by; 0, which the operators take for their own default, when it is
+    not known."""
+    given = factor if factor is not None else divisor
+    if given is None:
+        return 1.0
+    array = small_constant(graph, given)
+    if array is None or array.size != 1:
+        return 0.0
+    value = float(array.reshape(-1)[0])
+    if factor is None:
+        value = 1.0 / value if value else 0.0
+    return value if math.isfinite(value) else 0.0
+
+
+# -- rows of heads
+
+
+def are_split_rows(graph: Graph, query: Result, transposed: Result, value: Result) -> Bool:
+    """Whether heads as in ``are_heads`` are rows that were only split and transposed."""
+    if not are_heads(graph, query, transposed, value):
+        return False
+    found = _split_rows(graph, query, _SPLIT), _key_rows(graph, transposed)
+    return None not in found and _split_rows(graph, value, _SPLIT) is not None
+
+
+def are_grouped_split_rows(graph: Graph, query: Result, key: Result, values: Result) -> Bool:
+    """Whether heads [B, H, L, D], [B, G, L, D] and [B, H, L, D], repeated from [B, G, L, D],
+    are float32 rows that were only split and transposed, with H, G and D known."""
+    value = heads_before_repeat(graph, values)
+    heads = (query, key, value)
+    if not all(is_float32(graph, x) and known_rank(graph, x) == 4 for x in (*heads, values)):
+        return False
+    q, k, v = (list(shape_of(graph, x)) for x in heads)
+    if not is_static([q[1], q[3], k[1]]) or not _all_same(k, v) or q[1] % max(k[1], 1):
+        return False
+    if not _all_same([q[0], *q[2:]], [k[0], *k[2:]]) or dim_of(graph, values, 1) != q[1]:
+        return False
+    return all(_split_rows(graph, x, _SPLIT) is not None for x in heads)
+
+
+def heads_before_repeat(graph: Graph, heads: Result) -> Result:
+    """[B, G, L, D] where heads [B, H, L, D] repeat each of G heads; the heads themselves where they
+    do not."""
+    joined = maker_of(graph, heads, "Reshape")
+    wide = None if joined is None else maker_of(graph, joined.inputs[0], "Expand")
+    single = None if wide is None else maker_of(graph, wide.inputs[0], "Unsqueeze")
+    if wide is None or single is None or not graph.has_shape(wide.outputs[0]):
+        return heads
+    known = [single.inputs[0], single.outputs[0], wide.outputs[0], heads]
+    if not all(map(graph.has_shape, known)):
+        return heads
+    before, _, spread, after = (list(graph.get_shape(x)) for x in known)
+    axes = small_constant(graph, single.inputs[1])
+    if len(before) != 4 or axes is None or axes.tolist() != [2]:
+        return heads
+    times = spread[2]
+    groups = [before[0], before[1], times, *before[2:]]
+    wanted = [before[0], before[1] * times, *before[2:]]
+    same = _all_same(spread, groups) and _all_same(after, wanted)
+    return known[0] if same and isinstance(times, int) else heads
+
+
+def _all_same(a: list[Any], b: list[Any]) -> bool:
+    return len(a) == len(b) and all(map(dims.same, a, b))
+
+
+def merged_heads(graph: Graph, heads: Result) -> Result:
+    """[B, H, L, D] as rows [B, L, H * D]; those that the heads were made of where there are."""
+    split = _split_rows(graph, heads, _SPLIT)
+    return _joined(graph, permuted(graph, heads, _SPLIT) if split is None else split)
+
+
+def merged_transposed_heads(graph: Graph, heads: Result) -> Result:
+    """Transposed heads [B, H, D, L] as rows [B, L, H * D]."""
+    split = _key_rows(graph, heads)
+    return _joined(graph, permuted(graph, heads, [0, 3, 1, 2]) if split is None else split)
+
+
+def _split_rows(graph: Graph, heads: str, perm: list[int]) -> str | None:
+    """What a Transpose with this permutation made the heads of: [B, L, H, D]."""
+    node = maker_of(graph, heads, "Transpose")
+    if node is None or list(node.attrs.get("perm") or ()) != perm:
+        return None
+    return node.inputs[0]
+
+
+def _key_rows(graph: Graph, heads: str) -> str | None:
+    """[B, L, H, D] of transposed heads, through one Transpose or two."""
+    found = _split_rows(graph, heads, _KEYS)
+    if found is not None:
+        return found
+    upright = _split_rows(graph, heads, [0, 1, 3, 2])
+    return None if upright is None else _split_rows(graph, upright, _SPLIT)
+
+
+def _joined(graph: Graph, split: str) -> str:
+    """[B, L, H, D] as [B, L, H * D]; what it was split from where there is such a result."""
+    batch, length, heads, width = shape_of(graph, split)
+    sizes = [batch, length, heads * width]
+    node = maker_of(graph, split, "Reshape")
+    if node is not None and graph.has_shape(node.inputs[0]):
+        before = graph.get_shape(node.inputs[0])
+        if len(before) == 3 and all(map(dims.same, before, sizes)):
+            return node.inputs[0]
+    kept = consts(graph, [0, 0, heads * width], dtypes.int64)
+    found = graph.make_node("Reshape", [split, kept])
+    graph.set_shape(found, tuple(sizes))
+    return found
+
+
+# -- GroupQueryAttention
+
+
+def last_positions(graph: Graph, query: Result) -> Result:
+    """The position of the last key of every sequence, int32[B]."""
+    batch, length = dim_of(graph, query, 0), dim_of(graph, query, -2)
+    if isinstance(length, int):
+        return filled(graph, [batch], length - 1, dtypes.int32)
+    last = cast(graph, as_scalar(graph, length - 1), dtypes.int32)
+    return expanded(graph, reshape_to(graph, last, [1]), [batch])
+
+
+def total_length(graph: Graph, query: Result) -> Result:
+    """The length of sequences, int32."""
+    return cast(graph, as_scalar(graph, dim_of(graph, query, -2)), dtypes.int32)
+
+
+# -- the operator Attention
 
 
 def attention_factor(graph: Graph, factor: Result | None, divisor: Result | None) -> Float:
@@ -36,7 +207,7 @@ def is_attention(graph: Graph, q: Result, keys: Result, v: Result) -> Bool:
 
 
 def is_attention_mask(graph: Graph, mask: Result | None, weights: Result) -> Bool:
-    """Whether a mask stretches to the scores: over samples and heads only, as Attention wants it.
+    """Whether a mask broadcasts to the scores: over samples and heads only, as Attention wants it.
     True without a mask."""
     if not mask:
         return True
@@ -49,16 +220,16 @@ def is_attention_mask(graph: Graph, mask: Result | None, weights: Result) -> Boo
     return all(dims.same(a, 1) or dims.same(a, b) for a, b in outer)
 
 
-def turned_back(graph: Graph, keys: Result) -> Result:
-    """Keys with their features last: what a Transpose read, turned by another one if need be."""
+def untransposed_keys(graph: Graph, keys: Result) -> Result:
+    """Keys with their features last: what a Transpose read, through another one if need be."""
     node = graph.values[keys].producer
     if node is None or node.op_type != "Transpose" or node.domain:
-        return permuted(graph, keys, list(_TURNED))
+        return permuted(graph, keys, list(_LAST_TWO))
     order = list(node.attrs["perm"])
-    return permuted(graph, node.inputs[0], [order[axis] for axis in _TURNED])
+    return permuted(graph, node.inputs[0], [order[axis] for axis in _LAST_TWO])
 
 
-def is_repeated(graph: Graph, x: Result, repeated: Result) -> Bool:
+def repeats_heads(graph: Graph, x: Result, repeated: Result) -> Bool:
     """Whether each head of ``x`` stands several times in a row in ``repeated``, and nothing else
     is stretched."""
     if not (graph.has_shape(x) and graph.has_shape(repeated)):

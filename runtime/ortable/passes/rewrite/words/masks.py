@@ -1,282 +1,169 @@
-"""Words of the rules about masks and rotary embeddings: what a computed mask holds everywhere, and
-what a computed table repeats."""
+"""Words of the rules about masks: what a mask holds everywhere, which rows allow nothing, and the
+shapes that attention takes. In come masks of a match; out go facts and masks. Called by rules of
+masks and of attention."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ortable import dims, dtypes
 from ortable.ir import Graph
-from ortable.passes.rewrite.matcher import small_constant
-from ortable.prelude.facts import Bool, Float, Int, Result
-from ortable.prelude.values import as_vec, consts
+from ortable.passes.analysis.constants import is_number, maker_of, small_constant, whole_constant
+from ortable.passes.analysis.uniformity import first_column_is_true, uniform_value
+from ortable.prelude.facts import Bool, Float, Result, dim_of, shape_of
+from ortable.prelude.shapes import expanded
+
+from .shapes import known_rank
 
 __all__ = [
-    "half_table",
-    "is_half",
-    "is_one",
-    "is_turning",
-    "repeats_half",
+    "empty_rows_are_zero",
+    "expanded_mask",
+    "is_causal_mask",
+    "mask_broadcasts_to_scores",
     "rows_have_true",
     "uniform_of",
+    "zeroes_only_empty_rows",
 ]
 
-_DEEP = 12  # nodes that are followed from a mask to what it is computed from
 _NAN = float("nan")
-_MOVES = frozenset({"Expand", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
-_PICKS = _MOVES | {"Gather", "GatherElements", "GatherND"}
-_COMPARES = {
-    "Greater": lambda a, b: a > b,
-    "GreaterOrEqual": lambda a, b: a >= b,
-    "Less": lambda a, b: a < b,
-    "LessOrEqual": lambda a, b: a <= b,
-}
 
 
-def _node(graph: Any, x: str) -> Any:
-    """The node of the main domain that makes a result, or None."""
-    info = graph.values.get(x) if x else None
-    node = None if info is None else info.producer
-    return node if node is not None and not node.domain else None
-
-
-# -- masks
+# -- what a mask holds
 
 
 def uniform_of(graph: Graph, x: Result | None) -> Float:
     """The number that all elements of a result have, 1 and 0 for True and False; NaN if they may
     differ or nobody knows. Moves, casts, logic and comparisons of ranges are followed."""
-    return _uniform(graph, x, _DEEP) if x else _NAN
-
-
-def _uniform(graph: Any, x: str, deep: int) -> float:
-    array = _array(graph, x)
-    if array is not None:
-        same = array.size and array.dtype.kind in "fiub" and bool(np.all(array == array.flat[0]))
-        return float(array.flat[0]) if same else _NAN
-    node = _node(graph, x)
-    if node is None or not deep:
-        return _NAN
-    op, inputs = node.op_type, node.inputs
-    if op in _PICKS:
-        return _uniform(graph, inputs[0], deep - 1)
-    if op == "Cast":
-        return _cast(_uniform(graph, inputs[0], deep - 1), node.attrs["to"])
-    if op == "Not":
-        return 1 - _uniform(graph, inputs[0], deep - 1)
-    if op in ("And", "Or"):
-        return _logic(op, [_uniform(graph, each, deep - 1) for each in inputs])
-    if op in ("ReduceMax", "ReduceMin") and _never_empty(graph, inputs[0]):
-        return _uniform(graph, inputs[0], deep - 1)
-    if op in _COMPARES:
-        return _compared(graph, op, inputs[0], inputs[1])
-    return _NAN
-
-
-def _array(graph: Any, x: str) -> np.ndarray | None:
-    array = small_constant(graph, x)
-    if array is None:
-        stored = graph.initializers_dict.get(x)
-        if isinstance(stored, np.ndarray) and stored.dtype == bool:
-            return stored
-    return array
-
-
-def _cast(value: float, to: int) -> float:
-    if to == dtypes.boolean:
-        return value if value != value else float(value != 0)
-    return value if value in (0.0, 1.0) else _NAN
-
-
-def _logic(op: str, values: list[float]) -> float:
-    decisive = 0.0 if op == "And" else 1.0
-    if decisive in values:
-        return decisive
-    return 1 - decisive if all(value == 1 - decisive for value in values) else _NAN
-
-
-def _never_empty(graph: Any, x: str) -> bool:
-    shape = graph.get_shape(x) if graph.has_shape(x) else (0,)
-    return all(type(size) is int and size > 0 for size in shape)
-
-
-def _compared(graph: Any, op: str, a: str, b: str) -> float:
-    """True where the bounds of two integers decide a comparison."""
-    if op in ("Greater", "GreaterOrEqual"):
-        low, high = _lowest(graph, a, _DEEP), _array(graph, b)
-        known = low is not None and high is not None and high.size and high.dtype.kind in "iu"
-        return 1.0 if known and _COMPARES[op](low, high.max()) else _NAN  # type: ignore[union-attr]
-    return _compared(graph, {"Less": "Greater", "LessOrEqual": "GreaterOrEqual"}[op], b, a)
-
-
-def _lowest(graph: Any, x: str, deep: int) -> int | None:
-    """A number that no element of an integer result is below."""
-    array = small_constant(graph, x)
-    if array is not None:
-        return int(array.min()) if array.size and array.dtype.kind in "iu" else None
-    node = _node(graph, x)
-    if node is None or not deep:
-        return None
-    if node.op_type == "Range":
-        return _first(graph, x)
-    if node.op_type in _MOVES:
-        return _lowest(graph, node.inputs[0], deep - 1)
-    if node.op_type == "Shape":
-        return 0
-    if node.op_type == "Add":
-        parts = [_lowest(graph, each, deep - 1) for each in node.inputs]
-        return None if None in parts else sum(parts)  # type: ignore[arg-type]
-    return None
-
-
-def _first(graph: Any, x: str) -> int | None:
-    """Where a Range that goes up begins, if that is known."""
-    node = _node(graph, x)
-    start, step = (small_constant(graph, node.inputs[place]) for place in (0, 2))
-    if start is None or step is None or start.dtype.kind not in "iu" or step.flat[0] <= 0:
-        return None
-    return int(start.flat[0])
+    return uniform_value(graph, x) if x else _NAN
 
 
 def rows_have_true(graph: Graph, mask: Result) -> Bool:
     """Whether every row of a mask allows its first position, as causal masks do."""
-    return _first_true(graph, mask, _DEEP)
+    return first_column_is_true(graph, mask)
 
 
-def _first_true(graph: Any, mask: str, deep: int) -> bool:
-    array = _array(graph, mask)
-    if array is not None:
-        return array.ndim > 0 and array.shape[-1] > 0 and bool(np.all(array[..., 0]))
-    if _uniform(graph, mask, deep) == 1:
-        return True
-    node = _node(graph, mask)
-    if node is None or not deep:
+# -- masks of attention
+
+
+def mask_broadcasts_to_scores(
+    graph: Graph, mask: Result, query: Result, transposed: Result
+) -> Bool:
+    """Whether a mask, of bools or added to the scores, has the sizes that the operators take:
+    [B or 1, H or 1, S, T], where leading sizes may be missing and S and T may be 1."""
+    if not graph.has_shape(mask) or not 2 <= len(graph.get_shape(mask)) <= 4:
         return False
-    op, inputs = node.op_type, node.inputs
-    if op == "Expand":
-        return bool(graph.has_rank(inputs[0]) and graph.get_rank(inputs[0])) and _first_true(
-            graph, inputs[0], deep - 1
-        )
-    if op == "Unsqueeze":
-        return not _adds_last(graph, node) and _first_true(graph, inputs[0], deep - 1)
-    if op in ("And", "Or"):
-        each = [_first_true(graph, part, deep - 1) for part in inputs]
-        return all(each) if op == "And" else any(each)
-    if op in _COMPARES:
-        small, large = inputs if op.startswith("Less") else inputs[::-1]
-        high, low = _first_place(graph, small, _DEEP), _lowest(graph, large, _DEEP)
-        return high is not None and low is not None and (high < low or (high == low and "Or" in op))
-    return False
+    given = graph.get_shape(mask)
+    heads = [dim_of(graph, query, 0), dim_of(graph, query, 1)]
+    wanted = [*heads, *_score_sizes(graph, query, transposed)][-len(given) :]
+    return all(dims.same(a, 1) or dims.same(a, b) for a, b in zip(given, wanted, strict=True))
 
 
-def _first_place(graph: Any, x: str, deep: int) -> int | None:
-    """A number that no element at the first place of the last axis is above."""
-    array = small_constant(graph, x)
-    if array is not None:
-        known = array.size and array.dtype.kind in "iu"
-        return int(array.max() if array.ndim == 0 else array[..., 0].max()) if known else None
-    node = _node(graph, x)
-    if node is None or not deep:
+def expanded_mask(graph: Graph, mask: Result, query: Result, transposed: Result) -> Result:
+    """The mask at its full length and width, which the operators do not broadcast; None for a
+    constant that hides nothing."""
+    if _hides_nothing(graph, mask):
         return None
-    if node.op_type == "Range":
-        return _first(graph, x)
-    if node.op_type in ("Expand", "Identity"):
-        return _first_place(graph, node.inputs[0], deep - 1)
-    if node.op_type == "Unsqueeze" and not _adds_last(graph, node):
-        return _first_place(graph, node.inputs[0], deep - 1)
-    if node.op_type == "Add":
-        parts = [_first_place(graph, each, deep - 1) for each in node.inputs]
-        return None if None in parts else sum(parts)  # type: ignore[arg-type]
-    return None
+    leading = list(shape_of(graph, mask))[:-2]
+    return expanded(graph, mask, [*leading, *_score_sizes(graph, query, transposed)])
 
 
-def _adds_last(graph: Any, node: Any) -> bool:
-    """Whether an Unsqueeze puts an axis behind the others."""
-    axes = small_constant(graph, node.inputs[1])
-    if axes is None or not graph.has_rank(node.outputs[0]):
+def _hides_nothing(graph: Graph, mask: str) -> bool:
+    known = whole_constant(graph, mask)
+    if known is None:
+        return False
+    return bool(known.all() if known.dtype == bool else (known == 0).all())
+
+
+def _score_sizes(graph: Graph, query: str, transposed: str) -> list[Any]:
+    return [dim_of(graph, query, -2), dim_of(graph, transposed, -1)]
+
+
+def is_causal_mask(graph: Graph, mask: Result, query: Result, transposed: Result) -> Bool:
+    """Whether a mask lets every position look at itself and at what is before it, and at nothing
+    else, for all heads: a constant, of bools or of 0 and -inf, or Trilu of True."""
+    size, keys = _score_sizes(graph, query, transposed)
+    if not dims.same(size, keys) or not graph.has_shape(mask):
+        return False
+    shape = graph.get_shape(mask)
+    if len(shape) < 2 or not all(dims.same(each, size) for each in shape[-2:]):
+        return False
+    known = whole_constant(graph, mask)
+    if known is not None:
+        before = np.tri(known.shape[-1], dtype=bool)
+        wanted = before if known.dtype == bool else np.where(before, 0.0, -np.inf)
+        return bool(known.size and (known == wanted).all())
+    node = maker_of(graph, mask, "Trilu")
+    if node is None or node.attrs.get("upper", 1) != 0 or len(node.inputs) > 1:
+        return False
+    return _is_true(graph, node.inputs[0])
+
+
+def _is_true(graph: Graph, x: str) -> bool:
+    """Whether every element is True."""
+    known = whole_constant(graph, x)
+    return bool(known.all()) if known is not None else uniform_value(graph, x) == 1
+
+
+# -- rows that see nothing
+
+
+def empty_rows_are_zero(graph: Graph, mask: Result, attended: Result | None) -> Bool:
+    """Whether the output has 0 where the mask hides every key, and is only changed there.
+
+    ``attended``: what a Where reads that puts 0 there; None without one. Either the Where asks the
+    mask, or the mask is a constant and the Where agrees with it."""
+    known = whole_constant(graph, mask)
+    if known is not None:
+        rows = _rows_that_see(known)
+        if attended is None:
+            return bool(rows.all())
+        given = whole_constant(graph, attended)
+        if given is not None and graph.get_type(mask) != dtypes.boolean:
+            given = ~given
+        if given is not None:
+            return given.shape == rows.shape and bool((given == rows).all())
+    if attended is None:
+        return False
+    if graph.get_type(mask) != dtypes.boolean:
+        node = maker_of(graph, attended, "Equal")
+        if node is None or not is_number(graph, node.inputs[1], -math.inf):
+            return False
+        return _is_row_max(graph, node.inputs[0], mask)
+    node = maker_of(graph, attended, "Cast")
+    node = None if node is None else maker_of(graph, node.inputs[0], "ReduceMax")
+    before = None if node is None else maker_of(graph, node.inputs[0], "Cast")
+    if node is None or before is None or before.inputs[0] != mask:
+        return False
+    return _is_row_max(graph, node.outputs[0], before.outputs[0])
+
+
+def zeroes_only_empty_rows(
+    graph: Graph, mask: Result, attended: Result | None, masked_out: Result | None
+) -> Bool:
+    """Whether the Where that puts 0 in rows without a key does nothing beside a causal mask: there
+    is none, or it asks the mask. ``attended`` goes with a mask of bools,
+    ``masked_out`` with another one."""
+    if attended is None and masked_out is None:
         return True
-    rank = graph.get_rank(node.outputs[0])
-    return any(int(axis) % rank == rank - 1 for axis in axes.reshape(-1))
-
-
-# -- rotary embeddings
-
-
-def is_half(graph: Graph, begin: Result, end: Result, axes: Result, x: Result, which: Int) -> Bool:
-    """Whether bounds and axis of a Slice, all constant, are those of the first (0) or second (1)
-    half of the last axis of ``x``."""
-    if not graph.has_shape(x):
+    if (masked_out is None) != (graph.get_type(mask) == dtypes.boolean):
         return False
-    shape = graph.get_shape(x)
-    size = shape[-1] if shape else 1
-    given = [small_constant(graph, each) for each in (begin, end, axes)]
-    if type(size) is not int or size % 2 or any(a is None or a.size != 1 for a in given):
+    return empty_rows_are_zero(graph, mask, attended if masked_out is None else masked_out)
+
+
+def _rows_that_see(mask: np.ndarray) -> np.ndarray:
+    if mask.dtype == bool:
+        return np.asarray(mask.any(axis=-1, keepdims=True))
+    return np.asarray(mask.max(axis=-1, keepdims=True) != -np.inf)
+
+
+def _is_row_max(graph: Graph, x: str, source: str) -> bool:
+    """Whether a result is the largest element of each row of another one, as a column."""
+    node = maker_of(graph, x, "ReduceMax")
+    if node is None or node.inputs[0] != source or not node.attrs.get("keepdims", 1):
         return False
-    first, last, axis = (int(a.reshape(-1)[0]) for a in given)  # type: ignore[union-attr]
-    if axis % len(shape) != len(shape) - 1:
-        return False
-    first, last = (value + size if value < 0 else min(value, size) for value in (first, last))
-    return (first, last) == (which * size // 2, (1 + which) * size // 2)
-
-
-def repeats_half(graph: Graph, x: Result) -> Bool:
-    """Whether the second half of the last axis of a result is the first half once more."""
-    return _repeats(graph, x, _DEEP)
-
-
-def _repeats(graph: Any, x: str, deep: int) -> bool:
-    array = small_constant(graph, x)
-    if array is not None:
-        half = array.shape[-1] // 2 if array.ndim else 0
-        same = np.array_equal(array[..., :half], array[..., half:], equal_nan=True)
-        return bool(half) and array.dtype.kind == "f" and same
-    node = _node(graph, x)
-    if node is None or not deep or not graph.has_rank(x):
-        return False
-    op, inputs, rank = node.op_type, node.inputs, graph.get_rank(x)
-    if op == "Concat":
-        last = node.attrs["axis"] % rank == rank - 1
-        return last and len(inputs) == 2 and inputs[0] == inputs[1]
-    if op == "Unsqueeze" and _adds_last(graph, node):
-        return False
-    if op in ("Cast", "Cos", "Sin", "Unsqueeze", "Identity"):
-        return _repeats(graph, inputs[0], deep - 1)
-    if op in ("Mul", "Add"):
-        numbers = [small_constant(graph, each) for each in inputs]
-        for number, other in zip(numbers, reversed(inputs), strict=True):
-            if number is not None and number.size == 1:
-                return _repeats(graph, other, deep - 1)
-    return False
-
-
-def is_turning(graph: Graph, table: Result, x: Result) -> Bool:
-    """Whether a table of cosines or sines of rank 4 has a row for each position of ``x``, one
-    for all heads, with equal halves."""
-    if not (graph.has_shape(table) and graph.has_shape(x)):
-        return False
-    own, wanted = graph.get_shape(table), graph.get_shape(x)
-    if len(own) != 4 or len(wanted) != 4 or own[1] != 1:
-        return False
-    batch = dims.same(own[0], 1) or dims.same(own[0], wanted[0])
-    same = all(map(dims.same, own[2:], wanted[2:]))
-    return batch and same and repeats_half(graph, table)
-
-
-def half_table(graph: Graph, table: Result, x: Result) -> Result:
-    """The first half of a table of rank 4 without its axis for heads, one for each sample of
-    ``x``: a cache of RotaryEmbedding."""
-    shape = graph.get_shape(x)
-    half = shape[-1] // 2
-    bounds = [consts(graph, [value], dtypes.int64) for value in (0, half, 3)]
-    cut = graph.make_node("Slice", [table, *bounds])
-    flat = graph.make_node("Squeeze", [cut, consts(graph, [1], dtypes.int64)])
-    if dims.same(graph.get_shape(table)[0], shape[0]):
-        return flat
-    return graph.make_node("Expand", [flat, as_vec(graph, [shape[0], shape[2], half])])
-
-
-def is_one(graph: Graph, step: Result | None) -> Bool:
-    """Whether the steps of a Slice are left out or all 1."""
-    return not step or uniform_of(graph, step) == 1
+    axes = None if len(node.inputs) < 2 else small_constant(graph, node.inputs[1])
+    last = known_rank(graph, source) - 1
+    return axes is not None and axes.tolist() in ([-1], [last])

@@ -1,9 +1,6 @@
-"""Lower-case words of rewrites about shapes: views without run-time sizes, permutations, pieces of
-an axis, sizes that are known.
-
-Words answer for all values of the symbols: `2*(n//2)` is not `n`. Those that return a Result make
-what they need; the others make nothing, and answer False or None where the graph does not know.
-"""
+"""Words of the rules about views and permutations: views without sizes that are computed while the
+model runs. In come results of a match; out go views as values, and the nodes that make them. Called
+by rules of reshape, transpose and gather."""
 
 from __future__ import annotations
 
@@ -11,32 +8,26 @@ from typing import Any, NamedTuple
 
 from ortable import dims, dtypes
 from ortable.dims import Dim
+from ortable.inference.shape import Shape
 from ortable.ir import Graph
-from ortable.passes.rewrite.matcher import small_constant
+from ortable.passes.analysis.constants import small_constant
 from ortable.prelude.facts import Bool, Int, Ints, Opaque, Result, SymInts
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.values import consts
 
 __all__ = [
-    "chained",
-    "entries",
-    "has_way",
-    "is_in_order",
-    "may_copy",
-    "moves_ones_only",
+    "composed_perm",
+    "is_identity_perm",
+    "may_copy_dims",
+    "moves_unit_axes_only",
     "perm_of",
-    "view_way",
+    "view_between",
+    "view_to",
     "viewed",
-    "way_to",
 ]
 
-Shape = tuple[Dim, ...]
 
-
-# -- views ----------------------------------------------------------------------------------------
-
-
-class Way(NamedTuple):
+class View(NamedTuple):
     """One node that makes a view: ``Unsqueeze`` or ``Squeeze`` with axes, ``Reshape`` with a
     target, or ``Identity``."""
 
@@ -45,43 +36,41 @@ class Way(NamedTuple):
     allowzero: int | None = None
 
 
-def view_way(graph: Graph, x: Result, y: Result) -> Opaque:
+# -- views
+
+
+def view_between(graph: Graph, x: Result, y: Result) -> Opaque:
     """How ``y``, which has the elements of ``x`` in their order, is made from ``x`` by one node
     whose parameters are known; None when a size would have to be computed at run time."""
     after = shape_or_none(graph, y)
-    return None if after is None else way_to(graph, x, after)
+    return None if after is None else view_to(graph, x, after)
 
 
-def way_to(graph: Graph, x: Result, sizes: SymInts) -> Opaque:
-    """As `view_way`, to a shape."""
+def view_to(graph: Graph, x: Result, sizes: SymInts) -> Opaque:
+    """As `view_between`, to a shape."""
     before, after = shape_or_none(graph, x), tuple(sizes)
     if before is None:
         return None
     if _same_shapes(before, after):
-        return Way("Identity", [])
+        return View("Identity", [])
     added = _inserted(before, after)
     if added is not None:
-        return Way("Unsqueeze", added)
+        return View("Unsqueeze", added)
     dropped = _inserted(after, before)
     if dropped is not None:
-        return Way("Squeeze", dropped)
-    return _reshape_way(before, after)
+        return View("Squeeze", dropped)
+    return _reshape_view(before, after)
 
 
-def has_way(way: Opaque) -> Bool:
-    """Whether `view_way` found one."""
-    return way is not None
-
-
-def viewed(graph: Graph, x: Result, way: Opaque) -> Result:
-    """``x`` seen as `view_way` says."""
-    if way.op == "Identity":
+def viewed(graph: Graph, x: Result, view: Opaque) -> Result:
+    """``x`` seen as `view_between` says."""
+    if view.op == "Identity":
         return x
-    parameter = consts(graph, way.values, dtypes.int64)
-    return graph.make_node(way.op, [x, parameter], allowzero=way.allowzero)
+    parameter = consts(graph, view.values, dtypes.int64)
+    return graph.make_node(view.op, [x, parameter], allowzero=view.allowzero)
 
 
-def may_copy(graph: Graph, target: Result, allowzero: Int) -> Bool:
+def may_copy_dims(graph: Graph, target: Result, allowzero: Int) -> Bool:
     """Whether an entry of the target of a Reshape may be a 0 that copies a dimension of what is
     reshaped; then the target means something else for another result."""
     if allowzero:
@@ -113,38 +102,38 @@ def _same_shapes(first: Shape, second: Shape) -> bool:
 def _inserted(before: Shape, after: Shape) -> list[int] | None:
     """Axes of ``after`` that are new ones of size 1; None when it is not that alone."""
     new: list[int] = []
-    place = 0
+    index = 0
     for axis, size in enumerate(after):
-        if place < len(before) and dims.same(before[place], size):
-            place += 1
+        if index < len(before) and dims.same(before[index], size):
+            index += 1
         elif isinstance(size, int) and size == 1:
             new.append(axis)
         else:
             return None
-    return new if place == len(before) else None
+    return new if index == len(before) else None
 
 
-def _reshape_way(before: Shape, after: Shape) -> Way | None:
+def _reshape_view(before: Shape, after: Shape) -> View | None:
     """A Reshape with a constant target, exact for all sizes, 0 too: a -1 is right only where no
     other size can be 0, a dynamic dimension that stays at its place is copied."""
     symbolic = [axis for axis, size in enumerate(after) if not isinstance(size, int)]
     sizes = [size if isinstance(size, int) else -1 for size in after]
     if not symbolic:
-        return Way("Reshape", sizes, 1 if 0 in sizes else None)
+        return View("Reshape", sizes, 1 if 0 in sizes else None)
     if 0 in sizes:
         return None
     if len(symbolic) == 1:
-        return Way("Reshape", sizes)
+        return View("Reshape", sizes)
     copied = [a for a in symbolic if a < len(before) and dims.same(before[a], after[a])]
     for axis in copied:
         sizes[axis] = 0
     if len(copied) == len(symbolic):
-        return Way("Reshape", sizes)
+        return View("Reshape", sizes)
     safe = len(copied) == len(symbolic) - 1 and all(_is_nonzero(after[axis]) for axis in copied)
-    return Way("Reshape", sizes) if safe else None
+    return View("Reshape", sizes) if safe else None
 
 
-# -- permutations ---------------------------------------------------------------------------------
+# -- permutations
 
 
 def perm_of(graph: Graph, x: Result, perm: Any) -> Ints:
@@ -155,17 +144,17 @@ def perm_of(graph: Graph, x: Result, perm: Any) -> Ints:
     return list(range(graph.get_rank(x)))[::-1] if graph.has_rank(x) else []
 
 
-def chained(first: Ints, second: Ints) -> Ints:
+def composed_perm(first: Ints, second: Ints) -> Ints:
     """The permutation that does ``first``, then ``second``."""
     return [first[axis] for axis in second]
 
 
-def is_in_order(perm: Ints) -> Bool:
+def is_identity_perm(perm: Ints) -> Bool:
     """Whether a permutation leaves every axis where it is."""
     return list(perm) == list(range(len(perm)))
 
 
-def moves_ones_only(graph: Graph, x: Result, perm: Ints) -> Bool:
+def moves_unit_axes_only(graph: Graph, x: Result, perm: Ints) -> Bool:
     """Whether the axes of ``x`` that are not known to be 1 keep their order."""
     shape = shape_or_none(graph, x)
     if shape is None or len(shape) != len(perm):

@@ -1,4 +1,6 @@
-"""Lower-case words of the rules for rotary embeddings in ONNX Runtime's operators."""
+"""Words of the rules about rotary embeddings, in ONNX's operator and in ONNX Runtime's: tables of
+cosines and sines whose halves are equal. In come tables of a match; out go facts and the caches
+that the operators take. Called by rules of rotary and ort_rotary."""
 
 from __future__ import annotations
 
@@ -6,34 +8,69 @@ import numpy as np
 
 from ortable import dims, dtypes
 from ortable.ir import Graph
-from ortable.passes.rewrite.matcher import small_constant
-from ortable.passes.rewrite.sources import is_number, maker_of, whole_constant
-from ortable.prelude.facts import Bool, Result, dim_of, shape_of
-from ortable.prelude.values import consts
-from ortable_generated.onnx.traits import RANDOM
+from ortable.passes.analysis.constants import is_number, maker_of, whole_constant
+from ortable.passes.analysis.equality import same_result
+from ortable.passes.analysis.repetition import halves_are_equal
+from ortable.prelude.facts import Bool, Result, shape_of
+from ortable.prelude.values import as_vec, consts
 
-from .common import is_float32, known_rank
-from .masks import is_half
+from .numbers import is_float32
+from .shapes import known_rank
+from .slices import slices_half
 
 __all__ = [
-    "cache_of_all",
-    "one_cache",
+    "half_table",
+    "is_rotary_table",
+    "is_shared_cache",
     "repeats_halves",
     "rotary_cache",
     "same_angles",
+    "shared_cache",
+    "slices_half_of_heads",
     "starts_at_zero",
-    "takes_half",
 ]
 
-_DEEP = 8  # how far above a table of angles its halves are looked for
+
+# -- ONNX's operator
 
 
-def takes_half(
+def is_rotary_table(graph: Graph, table: Result, x: Result) -> Bool:
+    """Whether a table of cosines or sines of rank 4 has a row for each position of ``x``, one
+    for all heads, with equal halves."""
+    if not (graph.has_shape(table) and graph.has_shape(x)):
+        return False
+    own, wanted = graph.get_shape(table), graph.get_shape(x)
+    if len(own) != 4 or len(wanted) != 4 or own[1] != 1:
+        return False
+    batch = dims.same(own[0], 1) or dims.same(own[0], wanted[0])
+    same = all(map(dims.same, own[2:], wanted[2:]))
+    return batch and same and not dims.same(own[3], 0) and halves_are_equal(graph, table)
+
+
+def half_table(graph: Graph, table: Result, x: Result) -> Result:
+    """The first half of a table of rank 4 without its axis for heads, one for each sample of
+    ``x``: a cache of RotaryEmbedding."""
+    shape = graph.get_shape(x)
+    half = shape[-1] // 2
+    bounds = [consts(graph, [value], dtypes.int64) for value in (0, half, 3)]
+    cut = graph.make_node("Slice", [table, *bounds])
+    flat = graph.make_node("Squeeze", [cut, consts(graph, [1], dtypes.int64)])
+    if dims.same(graph.get_shape(table)[0], shape[0]):
+        return flat
+    return graph.make_node("Expand", [flat, as_vec(graph, [shape[0], shape[2], half])])
+
+
+# -- ONNX Runtime's operator
+
+
+def slices_half_of_heads(
     graph: Graph, x: Result, first: Bool, starts: Result, ends: Result, axes: Result
 ) -> Bool:
     """Whether a Slice of heads [B, H, L, D] with these inputs takes the first, or the second, half
     of D."""
-    return known_rank(graph, x) == 4 and is_half(graph, starts, ends, axes, x, 0 if first else 1)
+    return known_rank(graph, x) == 4 and slices_half(
+        graph, starts, ends, axes, x, 0 if first else 1
+    )
 
 
 def repeats_halves(graph: Graph, table: Result, x: Result) -> Bool:
@@ -46,11 +83,7 @@ def repeats_halves(graph: Graph, table: Result, x: Result) -> Bool:
         return False
     if not all(dims.same(each, 1) for each in shape[:-2]):
         return False
-    known = whole_constant(graph, table)
-    if known is None:
-        return _is_doubled(graph, table, _DEEP)
-    half = known.shape[-1] // 2
-    return np.array_equal(known[..., :half], known[..., half:])
+    return halves_are_equal(graph, table)
 
 
 def rotary_cache(graph: Graph, table: Result) -> Result:
@@ -76,74 +109,26 @@ def _stored(graph: Graph, name: str, array: np.ndarray) -> str:
     return graph.make_initializer(graph.unique_name(name), np.ascontiguousarray(array))
 
 
-def _is_doubled(graph: Graph, x: str, depth: int) -> bool:
-    """Whether the last axis is one half twice: a Concat of a result and itself, and what treats all
-    elements alike after it."""
-    if depth == 0:
-        return False
-    info = graph.values.get(x)
-    node = None if info is None else info.producer
-    if node is None:
-        return False
-    if node.key == "Concat":
-        last = node.attrs.get("axis") in (-1, known_rank(graph, x) - 1)
-        return last and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]
-    if node.key in ("Cos", "Sin", "Cast"):
-        return _is_doubled(graph, node.inputs[0], depth - 1)
-    if node.key == "Mul":
-        one = [_is_scalar(graph, each) for each in node.inputs]
-        if True not in one:
-            return False
-        return _is_doubled(graph, node.inputs[0 if one[1] else 1], depth - 1)
-    if node.key in ("Unsqueeze", "Reshape"):
-        sizes = [graph.has_shape(each) and dim_of(graph, each, -1) for each in (x, node.inputs[0])]
-        same = bool(sizes[0] and sizes[1]) and dims.same(sizes[0], sizes[1])
-        return same and _is_doubled(graph, node.inputs[0], depth - 1)
-    return False
-
-
-def _is_scalar(graph: Graph, x: str) -> bool:
-    array = small_constant(graph, x)
-    return array is not None and array.size == 1 and array.ndim == 0
+# -- positions and caches
 
 
 def starts_at_zero(graph: Graph, positions: Result) -> Bool:
-    """Whether the places of a RotaryEmbedding are 0, 1, 2... for all sequences."""
+    """Whether the positions of a RotaryEmbedding are 0, 1, 2... for all sequences."""
     return known_rank(graph, positions) == 1 and is_number(graph, positions, 0)
 
 
 def same_angles(graph: Graph, a: Result, b: Result) -> Bool:
     """Whether two tables of angles are one: a result, equal constants, or computed in the same way
     from such results."""
-    return _same_result(graph, a, b, _DEEP)
+    return same_result(graph, a, b)
 
 
-def _same_result(graph: Graph, a: str, b: str, depth: int) -> bool:
-    if a == b:
-        return True
-    left, right = whole_constant(graph, a), whole_constant(graph, b)
-    if left is not None and right is not None:
-        return left.dtype == right.dtype and np.array_equal(left, right)
-    info = graph.values.get(a), graph.values.get(b)
-    first, second = (None if each is None else each.producer for each in info)
-    if first is None or second is None or depth == 0 or first.key != second.key:
-        return False
-    if first.key in RANDOM:
-        return False
-    if str(first.attrs) != str(second.attrs) or len(first.inputs) != len(second.inputs):
-        return False
-    if list(first.outputs).index(a) != list(second.outputs).index(b):
-        return False
-    pairs = zip(first.inputs, second.inputs, strict=True)
-    return all(_same_result(graph, x, y, depth - 1) for x, y in pairs)
-
-
-def one_cache(graph: Graph, cache: Result) -> Bool:
+def is_shared_cache(graph: Graph, cache: Result) -> Bool:
     """Whether a cache of RotaryEmbedding, [B, L, D / 2], is the same for all sequences."""
     return _one_cache(graph, cache) is not None
 
 
-def cache_of_all(graph: Graph, cache: Result) -> Result:
+def shared_cache(graph: Graph, cache: Result) -> Result:
     """Such a cache for one sequence, [L, D / 2]."""
     single = _one_cache(graph, cache)
     assert single is not None

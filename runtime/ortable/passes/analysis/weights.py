@@ -1,0 +1,47 @@
+"""Constants that may be computed anew and stored. In come a graph and a name, out goes a bool.
+Called by rewrite words about weights."""
+
+from __future__ import annotations
+
+from ortable import dims, dtypes
+from ortable.ir import Graph, initializers
+from ortable.ir.constants import is_constant
+from ortable_generated.onnx.traits import KEEPS_WEIGHTS
+
+from .constants import small_constant
+from .memo import Analysis, Walk
+
+_SMALL = 4096  # elements of a constant that may be stored once more for another reader
+_TYPES = (dtypes.float32, dtypes.float64, dtypes.int64)
+
+
+def is_weight(graph: Graph, x: str) -> bool:
+    """Whether a constant may be replaced by one that is computed from it, which is stored then:
+    of float32 or float64 down to the initializers, and read by one node if it is large."""
+    top = graph
+    while top.parent is not None:
+        top = top.parent  # type: ignore[assignment]
+    return bool(top.stores_weights) and _WEIGHT.of(graph, x)
+
+
+def _step(walk: Walk[str, bool], x: str) -> bool:
+    graph = walk.graph
+    if not is_constant(graph, x) or not graph.has_type(x) or not graph.has_shape(x):
+        return False
+    size = dims.prod(graph.get_shape(x))
+    if type(size) is not int or graph.get_type(x) not in _TYPES:
+        return False
+    if size > _SMALL and len(graph.uses(x)) > 1:
+        return False
+    stored = graph.initializers_dict.get(x)
+    if stored is not None:
+        return initializers.is_readable(stored)
+    producer = graph.values[x].producer
+    if producer is None:
+        return small_constant(graph, x) is not None
+    if producer.key in KEEPS_WEIGHTS:
+        return False  # of a weight that others read as it is: folding leaves it alone
+    return all(walk.fact(name) for name in producer.inputs if name)
+
+
+_WEIGHT = Analysis(False, _step)

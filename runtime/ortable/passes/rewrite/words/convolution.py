@@ -1,0 +1,146 @@
+"""Words of the rules about convolutions and pools: borders that they add themselves, and linear
+layers that run faster as convolutions. In come pads and shapes of a match; out go attributes, facts
+and results. Called by rules of convolution and ort_pointwise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ortable import dtypes
+from ortable.ir import Graph
+from ortable.passes.analysis.constants import maker_of, small_constant
+from ortable.prelude.facts import (
+    Bool,
+    Int,
+    Ints,
+    Result,
+    is_constant,
+    is_static,
+    shape_of,
+)
+from ortable.prelude.values import consts
+
+from .numbers import is_float32
+from .shapes import known_rank
+
+__all__ = [
+    "as_filters",
+    "as_image",
+    "has_explicit_pads",
+    "is_bias_row",
+    "no_pads",
+    "pads_fit_window",
+    "same_activation",
+    "suits_pointwise_convolution",
+    "summed_pads",
+    "zero_pads",
+]
+
+_ROWS = range(32, 1025)  # what was measured
+_WIDEST = 8192  # a wider product, of words, is slower as a convolution
+_BLOCK = 16  # channels that the kernels take together
+
+
+# -- borders
+
+
+def zero_pads(
+    graph: Graph, x: Result, borders: Result, value: Result | None, axes: Result | None
+) -> Ints:
+    """How many zeros a Pad with constant borders adds before and after each axis but the first
+    two, in the order of the attribute ``pads``; empty if it does anything else."""
+    given = small_constant(graph, borders)
+    if given is None or given.ndim != 1 or not graph.has_rank(x):
+        return []
+    if value:
+        filled = small_constant(graph, value)
+        if filled is None or np.any(filled != 0):
+            return []
+    rank = graph.get_rank(x)
+    named_axes = list(range(rank))
+    if axes:
+        named = small_constant(graph, axes)
+        if named is None:
+            return []
+        named_axes = [int(axis) % rank for axis in named.reshape(-1)]
+    if len(given) != 2 * len(named_axes):
+        return []
+    full = [0] * (2 * rank)
+    for at, index in enumerate(named_axes):
+        full[index] += int(given[at])
+        full[rank + index] += int(given[len(named_axes) + at])
+    sides = full[2:rank] + full[rank + 2 :]
+    if min(full, default=0) < 0 or any((*full[:2], *full[rank : rank + 2])):
+        return []
+    return sides
+
+
+def summed_pads(pads: Ints | None, sides: Ints) -> Ints:
+    """The attribute ``pads`` with more on every side; empty if there is nothing to add."""
+    if not sides:
+        return []
+    return [a + b for a, b in zip(pads or [0] * len(sides), sides, strict=True)]
+
+
+def no_pads(pads: Ints | None) -> Bool:
+    """Whether the attribute ``pads`` is absent or all zero."""
+    return not any(pads or ())
+
+
+def pads_fit_window(pads: Ints, window: Ints) -> Bool:
+    """Whether pads stay smaller than the window of a pool, as kernels want it."""
+    return all(a < b for a, b in zip(pads, [*window, *window], strict=True))
+
+
+def has_explicit_pads(kept: Any) -> Bool:
+    """Whether the attributes of a convolution or a pool say its pads in numbers."""
+    return kept.get("auto_pad", "NOTSET") in ("NOTSET", b"NOTSET") and not kept.get("ceil_mode")
+
+
+# -- linear layers as convolutions
+
+
+def suits_pointwise_convolution(graph: Graph, x: Result, weight: Result, transposed: Bool) -> Bool:
+    """Whether the rows of ``x`` go through a constant float32 matrix, [K, N] or (``transposed``)
+    [N, K], of sizes for which ONNX Runtime's convolutions are faster than its products."""
+    if not (is_float32(graph, x) and is_float32(graph, weight) and is_constant(graph, weight)):
+        return False
+    if known_rank(graph, x) < 2 or known_rank(graph, weight) != 2 or not graph.has_shape(x):
+        return False
+    sizes = [*shape_of(graph, x), *shape_of(graph, weight)]
+    if not is_static(sizes):
+        return False
+    blocks = all(size % _BLOCK == 0 and size <= _WIDEST for size in shape_of(graph, weight))
+    return blocks and math.prod(shape_of(graph, x)[:-1]) in _ROWS
+
+
+def is_bias_row(graph: Graph, bias: Result | None, weight: Result, axis: Int) -> Bool:
+    """Whether a bias has one number for each index of an axis of the weight; true without one."""
+    if bias is None:
+        return True
+    known = is_float32(graph, bias) and graph.has_shape(bias)
+    return known and tuple(shape_of(graph, bias)) == (shape_of(graph, weight)[axis],)
+
+
+def as_image(graph: Graph, x: Result) -> Result:
+    """Rows [..., K] as an image [1, K, M, 1] of M positions."""
+    width = shape_of(graph, x)[-1]
+    image = consts(graph, [1, -1, 1, width], dtypes.int64)
+    before = maker_of(graph, x, "Reshape")  # of the same numbers in the same order
+    flat = graph.make_node("Reshape", [x if before is None else before.inputs[0], image])
+    return graph.make_node("Transpose", [flat], perm=[0, 3, 1, 2])
+
+
+def as_filters(graph: Graph, weight: Result, transposed: Bool) -> Result:
+    """A matrix as filters [N, K, 1, 1]."""
+    matrix = weight if transposed else graph.make_node("Transpose", [weight], perm=[1, 0])
+    return graph.make_node("Unsqueeze", [matrix, consts(graph, [2, 3], dtypes.int64)])
+
+
+def same_activation(graph: Graph, active: Result, x: Result) -> Result:
+    """The activation that made a result, of another one."""
+    node = graph.values[active].producer
+    return graph.make_node(node.op_type, [x, *node.inputs[1:]], domain=node.domain, **node.attrs)

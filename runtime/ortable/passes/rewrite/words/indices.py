@@ -1,0 +1,154 @@
+"""Words of the rules about indices: what a Gather takes, grids of indices, one-hot choices. In come
+indices of a match; out go facts and constants. Called by rules of gather and training."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ortable import dims
+from ortable.dims import Dim
+from ortable.inference.shape import Shape, normalize_axis
+from ortable.ir import Graph
+from ortable.passes.analysis.constants import small_constant, whole_constant
+from ortable.passes.analysis.iota import iota_of
+from ortable.prelude.facts import Bool, Int, Opaque, Result
+from ortable.prelude.metadata import shape_or_none
+
+__all__ = [
+    "as_scalar_index",
+    "as_vector_index",
+    "class_axis",
+    "class_count",
+    "composed_indices",
+    "enumerates_elements",
+    "has_index_per_class",
+    "index_constant",
+]
+
+_MANY = 1 << 20  # classes that are compared with 0, 1, 2, ...
+
+
+# -- what a Gather takes
+
+
+def as_scalar_index(graph: Graph, index: Result) -> Result:
+    """A constant vector of one index as a scalar one."""
+    return graph.make_initializer("", graph.get_constant(index).reshape(()))
+
+
+def as_vector_index(graph: Graph, index: Result) -> Result:
+    """A constant scalar index as a vector of one."""
+    return graph.make_initializer("", graph.get_constant(index).reshape(1))
+
+
+def composed_indices(
+    graph: Graph, x: Result, axis: Int, first: Result, again: Int, second: Result
+) -> Opaque:
+    """The indices that are taken when indices are taken among constant indices along one axis; None
+    when it is not that."""
+    rank = graph.values[x].rank
+    outer, inner = small_constant(graph, first), small_constant(graph, second)
+    if rank is None or outer is None or inner is None or outer.ndim != 1 or not outer.size:
+        return None
+    if normalize_axis(axis, rank) != normalize_axis(again, rank):
+        return None
+    if inner.size and not (-outer.size <= inner.min() and inner.max() < outer.size):
+        return None
+    return outer[inner]
+
+
+def index_constant(graph: Graph, indices: Opaque) -> Result:
+    """Indices as a constant."""
+    return graph.make_initializer("", np.asarray(indices))
+
+
+# -- grids of indices
+
+
+def enumerates_elements(graph: Graph, x: Result, indices: Result) -> Bool:
+    """Whether the indices of a GatherND are those of every element of the leading axes of ``x``,
+    in order, and no other ones."""
+    shape, grid = shape_or_none(graph, x), shape_or_none(graph, indices)
+    if shape is None or grid is None or not grid or not isinstance(grid[-1], int):
+        return False
+    array = small_constant(graph, indices)
+    if array is not None:
+        return _is_grid(array, shape)
+    node = graph.values[indices].producer
+    if node is None or node.key != "Concat" or len(node.inputs) != grid[-1]:
+        return False
+    if normalize_axis(node.attrs["axis"], len(grid)) != len(grid) - 1:
+        return False
+    axes: list[int] = []
+    for index, name in enumerate(node.inputs):
+        found = iota_of(graph, name)
+        if found is None or not dims.same(found[1], shape[index]):
+            return False
+        axes.append(found[0])
+    rest = [size for axis, size in enumerate(grid[:-1]) if axis not in axes]
+    in_order = axes == sorted(set(axes)) and max(axes) < len(grid) - 1
+    return in_order and all(isinstance(size, int) and size == 1 for size in rest)
+
+
+def _is_grid(array: np.ndarray, shape: Shape) -> bool:
+    sizes = [size for size in shape[: array.shape[-1]] if isinstance(size, int)]
+    if len(sizes) < array.shape[-1]:
+        return False
+    rows = array.reshape(-1, array.shape[-1])
+    if len(rows) != dims.prod(sizes):
+        return False
+    wanted = np.stack(np.unravel_index(np.arange(len(rows)), sizes), -1) if len(rows) else rows
+    return bool((rows == wanted).all())
+
+
+# -- one-hot choices
+
+
+def class_axis(graph: Graph, classes: Result, indices: Result) -> Int:
+    """The axis of ``indices`` along which a constant ``classes`` is 0, 1, 2, ... while ``indices``
+    has one element there; -1 when there is none."""
+    shape, wide = shape_or_none(graph, indices), shape_or_none(graph, classes)
+    if shape is None or wide is None or len(wide) > len(shape):
+        return -1
+    long = [axis for axis, size in enumerate(wide) if not dims.same(size, 1)]
+    if len(long) != 1:
+        return -1
+    axis = long[0] - len(wide) + len(shape)
+    return axis if dims.same(shape[axis], 1) and _counts(graph, classes, wide) else -1
+
+
+def _counts(graph: Graph, x: str, shape: tuple[Dim, ...]) -> bool:
+    """Whether a constant is 0, 1, 2, ..."""
+    size = dims.prod(shape)
+    if not isinstance(size, int) or size > _MANY:
+        return False
+    known = whole_constant(graph, x)
+    if known is None:
+        return False
+    values = known.reshape(-1)
+    return values.dtype.kind == "i" and bool((values == np.arange(size)).all())
+
+
+def has_index_per_class(
+    graph: Graph, x: Result, classes: Result, indices: Result, axis: Int
+) -> Bool:
+    """Whether ``x`` has one element for each class along the axis, and elsewhere the sizes of
+    ``indices``."""
+    shape, where = shape_or_none(graph, x), shape_or_none(graph, indices)
+    if shape is None or where is None or len(shape) != len(where):
+        return False
+    if not dims.same(shape[axis], _count(graph, classes)):
+        return False
+    pairs = enumerate(zip(shape, where, strict=True))
+    return all(index == axis or dims.same(*pair) for index, pair in pairs)
+
+
+def _count(graph: Graph, x: str) -> Dim:
+    return dims.prod(shape_or_none(graph, x) or ())
+
+
+def class_count(graph: Graph, classes: Result) -> Int:
+    """How many classes a constant counts."""
+    count = _count(graph, classes)
+    assert isinstance(count, int)
+    return count

@@ -1,0 +1,293 @@
+"""Words about dtypes and about constants that are one number. In come a graph and a result; out go
+numbers, which are NaN or None where nobody knows, and facts. Called by rules of all files."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ortable import dtypes
+from ortable.ir import Graph
+from ortable.passes.analysis.constants import small_constant
+from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Opaque, Result, float32_holds
+from ortable_generated.onnx.traits import MATMUL
+
+from .shapes import is_scalar
+
+__all__ = [
+    "are_moderate",
+    "dtype_or_zero",
+    "for_cpu",
+    "holds_every_value",
+    "int_array_or_none",
+    "int_constant",
+    "intervals_overlap",
+    "ints_of",
+    "is_above_zero",
+    "is_at_least",
+    "is_close",
+    "is_filled",
+    "is_finite",
+    "is_float32",
+    "is_interval",
+    "is_known_number",
+    "is_moderate",
+    "is_plus_zero",
+    "is_rounded_in_float32",
+    "is_zero_fill",
+    "is_zero_in_float32",
+    "number_of",
+    "ones",
+    "quotient",
+    "same_dtype_class",
+    "with_axes",
+    "zeros",
+]
+
+# Bits of the numbers that a type holds exactly, and for floats of the exponent.
+_FLOATS = {
+    dtypes.bfloat16: (8, 8),
+    dtypes.float16: (11, 5),
+    dtypes.float32: (24, 8),
+    dtypes.float64: (53, 11),
+}
+_SIGNED = {dtypes.int8: 8, dtypes.int16: 16, dtypes.int32: 32, dtypes.int64: 64}
+_UNSIGNED = {
+    dtypes.boolean: 1,
+    dtypes.uint8: 8,
+    dtypes.uint16: 16,
+    dtypes.uint32: 32,
+    dtypes.uint64: 64,
+}
+
+
+# -- dtypes and targets
+
+
+def for_cpu(graph: Graph) -> Bool:
+    """Whether the graph is built for ONNX Runtime's CPU provider, whose kernels a rule may count
+    on."""
+    return graph.target == "onnxruntime" and bool(graph.kernel_table)
+
+
+def is_float32(graph: Graph, x: Result) -> Bool:
+    """Whether a result is of float32, the type that most fused kernels of ONNX Runtime have."""
+    return graph.has_type(x) and graph.get_type(x) == dtypes.float32
+
+
+def dtype_or_zero(graph: Graph, x: Result) -> Dtype:
+    """The dtype of a result; 0 when it is not known."""
+    return graph.values[x].dtype or 0
+
+
+def holds_every_value(kind: Dtype, wide: Dtype) -> Bool:
+    """Whether every value of one type is a value of the other."""
+    if kind in _FLOATS and wide in _FLOATS:
+        return all(a <= b for a, b in zip(_FLOATS[kind], _FLOATS[wide], strict=True))
+    if kind in _SIGNED and wide in _SIGNED:
+        return _SIGNED[kind] <= _SIGNED[wide]
+    if kind in _UNSIGNED:
+        bits = _UNSIGNED[kind]
+        return bits <= _UNSIGNED.get(wide, 0) or bits < _SIGNED.get(wide, 0)
+    return False
+
+
+def same_dtype_class(first: Dtype, second: Dtype, third: Dtype) -> Bool:
+    """Whether three types are all floating point, or all integers or bool: between those, kernels
+    round and saturate in their own ways."""
+    kinds = (first, second, third)
+    return all(kind in _FLOATS for kind in kinds) or not any(
+        kind not in _SIGNED and kind not in _UNSIGNED for kind in kinds
+    )
+
+
+# -- constants of one number
+
+
+def number_of(graph: Graph, x: Result) -> Float:
+    """The value of a constant of one element; NaN for any other result, so that no comparison with
+    it is true."""
+    one = graph.has_shape(x) and all(n == 1 for n in graph.get_shape(x))
+    array = small_constant(graph, x) if one else None
+    if array is None or array.size != 1 or array.dtype.kind not in "fiub":
+        return float("nan")
+    return array.reshape(-1)[0].item()
+
+
+def is_known_number(graph: Graph, x: Result) -> Bool:
+    """Whether a result is a constant of one element that is not NaN."""
+    return not math.isnan(number_of(graph, x))
+
+
+def is_plus_zero(graph: Graph, x: Result) -> Bool:
+    """Whether a result is a constant of one element that is 0, and not -0.0."""
+    array = small_constant(graph, x)
+    if array is None or array.size != 1 or array.dtype.kind not in "fiu":
+        return False
+    value = array.reshape(-1)[0]
+    return bool(value == 0) and not bool(np.signbit(value))
+
+
+def is_zero_fill(graph: Graph, x: Result | None) -> Bool:
+    """Whether the value of a Pad is left out, or 0."""
+    array = None if x is None else small_constant(graph, x)
+    return x is None or (array is not None and array.size == 1 and not array.any())
+
+
+def is_zero_in_float32(graph: Graph, c: Result) -> Bool:
+    """Whether a constant of one element is 0, or so small that float32 has 0 for it."""
+    value = number_of(graph, c)
+    return not math.isnan(value) and bool(np.float32(value) == 0)
+
+
+def is_rounded_in_float32(graph: Graph, c: Result, x: Result, scaled: Result) -> Bool:
+    """Whether a constant of one element is a float64 that changes as a float32, where that
+    matters: ``scaled``, which is ``x`` times or over it, is a product of matrices, or one reads it,
+    or the number would be 1."""
+    if not graph.has_type(x) or graph.get_type(x) != dtypes.float64:
+        return False
+    value = number_of(graph, c)
+    if float32_holds(value):
+        return False
+    with np.errstate(over="ignore"):
+        is_one = np.float32(value) == 1
+    return bool(is_one) or _is_product(graph, x) or _feeds_product(graph, scaled)
+
+
+def _is_product(graph: Graph, x: Result) -> bool:
+    value = graph.values.get(x)
+    node = None if value is None else value.producer
+    return node is not None and node.key in MATMUL
+
+
+def _feeds_product(graph: Graph, x: Result) -> bool:
+    """Whether a product reads a result, transposed or not."""
+    for node in graph.uses(x):
+        moved = graph.uses(node.outputs[0]) if node.op_type == "Transpose" else ()
+        if any(each.key in MATMUL for each in (node, *moved)):
+            return True
+    return False
+
+
+def with_axes(graph: Graph, c: Result, rank: Int) -> Result:
+    """A constant of one element, with so many axes."""
+    array = small_constant(graph, c)
+    assert array is not None
+    return graph.make_initializer("", array.reshape([1] * rank))
+
+
+def is_at_least(graph: Graph, x: Result | None, bound: Float) -> Bool:
+    """Whether a bound that may be left out is, or is a constant that is not below a number."""
+    return x is None or bool(number_of(graph, x) >= bound)
+
+
+def is_above_zero(graph: Graph, x: Result | None) -> Bool:
+    """Whether a bound that may be left out is, or is a constant above 0."""
+    return x is None or bool(number_of(graph, x) > 0)
+
+
+def is_interval(graph: Graph, low: Result, high: Result) -> Bool:
+    """Whether two results are constants of rank 0, the first one not above the second."""
+    known = is_scalar(graph, low) and is_scalar(graph, high)
+    return known and number_of(graph, low) <= number_of(graph, high)
+
+
+def intervals_overlap(
+    graph: Graph, low: Result, high: Result, floor: Result, ceiling: Result
+) -> Bool:
+    """Whether two intervals of constants have a number in common."""
+    bottom = max(number_of(graph, low), number_of(graph, floor))
+    return bool(bottom <= min(number_of(graph, high), number_of(graph, ceiling)))
+
+
+# -- numbers
+
+
+def is_finite(value: Any) -> Bool:
+    """Whether a number is neither infinite nor NaN."""
+    return bool(np.isfinite(value))
+
+
+def is_close(a: Float, b: Float) -> Bool:
+    """Whether two numbers are the same but for the last digits that float32 has: constants of
+    formulas are written with ten digits at times."""
+    return math.isclose(a, b, rel_tol=1e-6)
+
+
+def is_moderate(value: Float) -> Bool:
+    """Whether a number is finite, not zero, and such that float32 holds it: neither products with
+    it nor quotients become infinite or lose digits by themselves."""
+    return math.isfinite(value) and 1e-30 < abs(value) < 1e30
+
+
+def quotient(a: Float, b: Float) -> Float:
+    """A quotient; NaN for a division by zero."""
+    return a / b if b else float("nan")
+
+
+# -- constants of many numbers
+
+
+def ints_of(graph: Graph, x: Result) -> Ints:
+    """The integers of a constant of rank 0 or 1; None for any other result."""
+    array = small_constant(graph, x)
+    if array is None or array.ndim > 1 or array.dtype.kind not in "iu":
+        return None
+    return [int(each) for each in array.reshape(-1)]
+
+
+def int_array_or_none(graph: Graph, x: Result) -> Opaque:
+    """The content of an integer result as an array, where it is known before the model runs."""
+    info = graph.values[x]
+    if info.dtype not in (dtypes.int64, dtypes.int32) or info.value is None:
+        return None
+    items = info.value if isinstance(info.value, tuple) else (info.value,)
+    if info.shape is None or not all(type(item) is int for item in items):
+        return None
+    limits = np.iinfo(dtypes.to_numpy(info.dtype))
+    if not all(limits.min <= item <= limits.max for item in items):
+        return None  # it wraps around there
+    array = np.array(items, dtype=dtypes.to_numpy(info.dtype))
+    if not isinstance(info.value, tuple):
+        array = array.reshape(())
+    return array if array.shape == tuple(info.shape) else None
+
+
+def int_constant(graph: Graph, value: Opaque, dtype: Dtype) -> Result:
+    """An array of integers as a constant."""
+    return graph.make_initializer("", value.astype(dtypes.to_numpy(dtype)))
+
+
+def are_moderate(graph: Graph, c: Result) -> Bool:
+    """Whether every number of a constant is usual, see usual_number; False for one of more than
+    4,096 numbers, which is not looked at."""
+    known = small_constant(graph, c)
+    if known is None:
+        return False
+    sizes = np.abs(known.astype(np.float64))
+    return bool(np.all((sizes > 1e-30) & (sizes < 1e30)))
+
+
+def is_filled(graph: Graph, c: Result, value: Int) -> Bool:
+    """Whether a constant is one number everywhere."""
+    array = small_constant(graph, c)
+    if array is None:
+        stored = graph.initializers_dict.get(c)
+        if not isinstance(stored, np.ndarray):
+            return False
+        array = stored
+    return bool(array.size) and bool(np.all(array == value))
+
+
+def ones(graph: Graph, count: Ints, like: Result) -> Result:
+    """A constant of ones with these sizes, of the type of ``like``."""
+    kind = dtypes.to_numpy(graph.get_type(like))
+    return graph.make_initializer("", np.ones(tuple(count), kind))
+
+
+def zeros(graph: Graph, count: Ints, like: Result) -> Result:
+    """A constant of zeros with these sizes, of the type of ``like``."""
+    kind = dtypes.to_numpy(graph.get_type(like))
+    return graph.make_initializer("", np.zeros(tuple(count), kind))

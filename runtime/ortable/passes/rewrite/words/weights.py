@@ -1,0 +1,119 @@
+"""Words of the rules that compute weights anew: which constants may be, which vary along one axis
+only, and the weights that come of it. In come weights and factors of a match; out go facts and
+results. Called by rules of convolution, linear and normalization."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ortable import dims, dtypes
+from ortable.ir import Graph
+from ortable.passes.analysis.constants import small_constant
+from ortable.passes.analysis.weights import is_weight as is_stored_anew
+from ortable.prelude.facts import Bool, Int, Result, Results
+from ortable.prelude.values import consts
+
+__all__ = [
+    "are_weights",
+    "as_vector_of",
+    "broadcasts_along",
+    "fits_gemm",
+    "is_weight",
+    "scaled_weight",
+    "shifted_bias",
+    "varies_last",
+]
+
+
+# -- which may be computed anew
+
+
+def is_weight(graph: Graph, x: Result | None) -> Bool:
+    """Whether a constant may be replaced by one that is computed from it, which is stored then:
+    of float32 or float64 down to the initializers, and read by one node if it is large. True for
+    an input that is left out."""
+    return x is None or not x or is_stored_anew(graph, x)
+
+
+def are_weights(graph: Graph, xs: Results) -> Bool:
+    """Whether each result is a constant that may be replaced, or left out: see `is_weight`."""
+    return all(is_weight(graph, x) for x in xs)
+
+
+# -- constants along one axis
+
+
+def broadcasts_along(graph: Graph, c: Result, x: Result, axis: Int) -> Bool:
+    """Whether a constant that meets ``x`` in a broadcast is one number, or one for each index along
+    an axis of ``x``, and does not make the result larger than ``x``."""
+    if not (is_weight(graph, c) and graph.has_shape(x) and graph.has_shape(c)):
+        return False
+    own, other = list(graph.get_shape(x)), list(graph.get_shape(c))
+    if len(other) > len(own):
+        return False
+    full = [1] * (len(own) - len(other)) + other
+    index = axis % len(own) if own else 0
+    for at, (size, wanted) in enumerate(zip(full, own, strict=True)):
+        if not dims.same(size, 1) and not (at == index and dims.same(size, wanted)):
+            return False
+    return True
+
+
+def varies_last(graph: Graph, cs: Results, x: Result) -> Bool:
+    """Whether constants are numbers, or have one for each index along the last axis of ``x``."""
+    return all(broadcasts_along(graph, c, x, -1) for c in cs)
+
+
+def as_vector_of(graph: Graph, c: Result, count: Int) -> Result:
+    """A constant with ``count`` elements along one axis, or one element, as one of rank 1 with
+    ``count`` elements."""
+    known = small_constant(graph, c)
+    if known is not None:
+        line = np.broadcast_to(known.reshape(-1), (count,))
+        return graph.make_initializer("", np.ascontiguousarray(line))
+    size = dims.prod(graph.get_shape(c))
+    flat = c
+    if graph.get_rank(c) != 1:
+        flat = graph.make_node("Reshape", [c, consts(graph, [-1], dtypes.int64)])
+    if size == count:
+        return flat
+    return graph.make_node("Expand", [flat, consts(graph, [count], dtypes.int64)])
+
+
+# -- products
+
+
+def fits_gemm(graph: Graph, c: Result, product: Result) -> Bool:
+    """Whether Gemm takes a result as its third input: it broadcasts to the product, never the
+    product to it."""
+    if not (graph.has_shape(c) and graph.has_shape(product)) or graph.get_rank(c) > 2:
+        return False
+    own, wanted = graph.get_shape(c), graph.get_shape(product)
+    behind = wanted[len(wanted) - len(own) :]
+    return all(dims.same(a, 1) or dims.same(a, b) for a, b in zip(own, behind, strict=True))
+
+
+def scaled_weight(graph: Graph, w: Result, factor: Result, axis: Int) -> Result:
+    """The weight times a factor of rank 1 along one of its axes, ``<name>_scaled``."""
+    behind = graph.get_rank(w) - 1 - axis
+    if behind and graph.get_shape(factor) != (1,):
+        known = small_constant(graph, factor) if factor in graph.initializers_dict else None
+        if known is not None:
+            factor = graph.make_initializer("", known.reshape(-1, *[1] * behind))
+        else:
+            axes = consts(graph, list(range(1, behind + 1)), dtypes.int64)
+            factor = graph.make_node("Unsqueeze", [factor, axes])
+    return graph.make_node("Mul", [w, factor], [_called(graph, w, "_scaled")])
+
+
+def shifted_bias(graph: Graph, b: Result, factor: Result | None, shift: Result | None) -> Result:
+    """The bias times a factor plus a shift, either of which may be left out: ``<name>_moved``."""
+    if factor and shift:
+        b = graph.make_node("Mul", [b, factor])
+    op, other = ("Add", shift) if shift else ("Mul", factor)
+    return graph.make_node(op, [b, other], [_called(graph, shift or b, "_moved")])
+
+
+def _called(graph: Graph, name: str, suffix: str) -> str:
+    """A name for what is computed of a weight, so that people find it again in the file."""
+    return graph.unique_name(name if name.endswith(suffix) else f"{name}{suffix}")
