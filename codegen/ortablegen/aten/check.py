@@ -69,6 +69,13 @@ def check_op(entry: OpEntry, diagnostics: Diagnostics) -> None:
 def _check_vocabulary(diagnostics: Diagnostics) -> None:
     """A word has one meaning, and none is also an argument name of torch: an entry could not tell
     the two apart."""
+    for first, second in vocabulary.twice_listed():
+        diagnostics.error(
+            Span(second.file, second.line, 1),
+            f"the word '{second.name}' has two meanings",
+            [f"first given at {first.file}:{first.line}"],
+            fix="rename one of them, or move the code that both share",
+        )
     words = vocabulary.prelude()
     for name in sorted(argument_names() & set(words)):
         module = words[name].module.replace(".", "/")

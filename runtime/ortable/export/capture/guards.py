@@ -291,7 +291,7 @@ def _from_code(code: str, names: Sequence[str], inputs: Sequence[tuple[str, Any]
     except (SyntaxError, ValueError):
         return Guard(code, None, lambda values: True)
     sizes = {text: size.node.expr for name, value in inputs for text, _, size in _axes(name, value)}
-    expressions = {key: sizes.get(text) for key, text in finder.found.items()}
+    expressions = {key: sizes.get(text) for key, text in finder.texts.items()}
     free = sorted({str(s) for e in expressions.values() if e is not None for s in e.free_symbols})
     unbound = [key for key, expression in expressions.items() if expression is None]
 
@@ -313,16 +313,16 @@ def _from_code(code: str, names: Sequence[str], inputs: Sequence[tuple[str, Any]
         return None
     spelled = code
     for original, key in finder.spelled.items():
-        spelled = spelled.replace(original, finder.found[key])
+        spelled = spelled.replace(original, finder.texts[key])
     return Guard(_tidy(spelled), None, holds)
 
 
 class _Sources(ast.NodeTransformer):
-    """Replaces ``L['x'].size()[0]`` by a name; ``found`` has the text of each, ``x.shape[0]``."""
+    """Replaces ``L['x'].size()[0]`` by a name; ``texts`` has that of each, ``x.shape[0]``."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
-        self.found: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
         self.spelled: dict[str, str] = {}
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
@@ -332,8 +332,8 @@ class _Sources(ast.NodeTransformer):
             return self.generic_visit(node)
         base, _, axis = original.partition(".size()")
         text = self._input(base) + (f".shape{axis}" if axis else "")
-        key = next((k for k, t in self.found.items() if t == text), f"size_{len(self.found)}")
-        self.found[key] = text
+        key = next((k for k, t in self.texts.items() if t == text), f"size_{len(self.texts)}")
+        self.texts[key] = text
         self.spelled[original] = key
         return ast.copy_location(ast.Name(key, ast.Load()), node)
 

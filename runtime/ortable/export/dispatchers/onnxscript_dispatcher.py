@@ -100,7 +100,7 @@ class _Call:
         returns = target._schema.returns
         self.several = len(returns) != 1 or returns[0].type.kind() == "ListType"
         self.values: list[str | dims.SymDim] = []
-        self.places: dict[Any, Node] = {}
+        self.placeholders: dict[Any, Node] = {}
         self.fx = torch.fx.Graph()
         declared = list(target._schema.arguments)
         named = {argument.name: argument for argument in declared}
@@ -121,10 +121,10 @@ class _Call:
                 "another form; write a converter"
             )
         if isinstance(value, dims.SymDim) or (isinstance(value, str) and "Tensor" in kind):
-            if value not in self.places:
-                self.places[value] = self.fx.placeholder(f"x{len(self.values)}")
+            if value not in self.placeholders:
+                self.placeholders[value] = self.fx.placeholder(f"x{len(self.values)}")
                 self.values.append(value)
-            return self.places[value]
+            return self.placeholders[value]
         if isinstance(value, (list, tuple)):
             return [self._converted(item, argument) for item in value]
         if "ScalarType" in kind and isinstance(value, int):

@@ -68,8 +68,8 @@ class CallReader:
     def __init__(self, classes: bool | frozenset[str], autocast: bool) -> None:
         self._classes = classes
         self._autocast = autocast
-        self._known: dict[tuple[str, str], ModuleCall | None] = {}
-        self.seen: set[str] = set()  # every class that the graph calls
+        self._calls: dict[tuple[str, str], ModuleCall | None] = {}
+        self.called: set[str] = set()  # every class that the graph calls
         self._recorded = False  # whether torch recorded calls at all
 
     def stacks(self, nodes: Sequence[Node]) -> list[Stack]:
@@ -98,9 +98,9 @@ class CallReader:
         calls = []
         for key, (path, kind) in recorded.items():
             try:
-                call = self._known[key, path]
+                call = self._calls[key, path]
             except KeyError:
-                call = self._known[key, path] = self._call(str(key), str(path), class_name(kind))
+                call = self._calls[key, path] = self._call(str(key), str(path), class_name(kind))
             if call is not None:
                 calls.append(call)
         return tuple(calls)
@@ -111,7 +111,7 @@ class CallReader:
             return ModuleCall(key, path, kind) if self._autocast else None
         if path in ("", "_export_root"):
             return None
-        self.seen.add(kind)
+        self.called.add(kind)
         if self._classes is True:
             return ModuleCall(key, path, kind)
         if self._classes is False:
@@ -130,12 +130,12 @@ class CallReader:
                 "(nn_module_stack in the metadata of its nodes): the graph given has lost them"
             )
         if self._classes is not True:
-            called = {name for kind in self.seen for name in (kind, kind.rpartition(".")[2])}
+            called = {name for kind in self.called for name in (kind, kind.rpartition(".")[2])}
             missing = sorted(self._classes - called)
             if missing:
                 raise ExportError(
                     f"export_modules_as_functions: the model calls no module of {missing}; it "
-                    f"calls {sorted(self.seen)}"
+                    f"calls {sorted(self.called)}"
                 )
 
 
