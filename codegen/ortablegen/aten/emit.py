@@ -91,7 +91,7 @@ def _annotation_names(text: str) -> list[str]:
 def _converter(entry: OpEntry, needs: Needs) -> list[str]:
     needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
     drawn = entry.draw is not None and draws.reads_drawn(entry)
-    first, last = "graph: Graph, res: Res", f"{draws.DRAWN}: Result | None = None"
+    first, last = "graph: Graph, res: ResultSpec", f"{draws.DRAWN}: Result | None = None"
     lines = [
         _signature(entry.schema.function_name, entry.schema, first, last if drawn else ""),
         _docstring(entry.schema),
@@ -115,7 +115,7 @@ def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[
     schema = entry.schema
     needs.hidden = frozenset(argument.name for argument in schema.arguments)
     function = "complex_" + schema.function_name
-    lines = [_signature(function, schema, "graph: Graph, res: Res"), _docstring(schema)]
+    lines = [_signature(function, schema, "graph: Graph, res: ResultSpec"), _docstring(schema)]
     if form.by_parts:
         needs.add("ortable.lowerings.complex.parts", "each_part")
         given = ", ".join(f"{name!r}: {name}" for name in form.parts)
@@ -264,9 +264,9 @@ def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, 
         needs.add("ortable.dispatch", "Draw")
         forms.insert(0, ("draw_", "res: Any", "res"))
     if target.lower:
-        forms.insert(0, ("", "graph: Graph, res: Res", "graph, res"))
+        forms.insert(0, ("", "graph: Graph, res: ResultSpec", "graph, res"))
     if target.complex is not None:
-        forms.insert(0, ("complex_", "graph: Graph, res: Res", "graph, res"))
+        forms.insert(0, ("complex_", "graph: Graph, res: ResultSpec", "graph, res"))
     for prefix, first, call in forms:
         name, of = prefix + alias.schema.function_name, prefix + target.schema.function_name
         if alias.file != target.file:
@@ -286,8 +286,9 @@ def draws_whole(entry: OpEntry) -> bool:
 def _hop(entry: HopEntry, needs: Needs) -> list[str]:
     if entry.python is None:
         needs.add("ortable.errors", "UnsupportedCase")
+        arguments = "graph: Graph, res: ResultSpec, *args: Any, **kwargs: Any"
         return [
-            f"def hop_{entry.name}(graph: Graph, res: Res, *args: Any, **kwargs: Any) -> Any:",
+            f"def hop_{entry.name}({arguments}) -> Any:",
             f'    """Higher-order operator {entry.name}, refused"""',
             f"    raise UnsupportedCase({f'{entry.name}: {entry.refuse}'!r})",
         ]
@@ -296,7 +297,7 @@ def _hop(entry: HopEntry, needs: Needs) -> list[str]:
     arguments = ", ".join(entry.args)
     annotated = ", ".join(f"{argument}: Any" for argument in entry.args)
     return [
-        f"def hop_{entry.name}(graph: Graph, res: Res, {annotated}) -> Any:",
+        f"def hop_{entry.name}(graph: Graph, res: ResultSpec, {annotated}) -> Any:",
         f'    """Higher-order operator {entry.name}({arguments})"""',
         f"    return {name}(graph, res, {arguments})",
     ]

@@ -17,7 +17,7 @@ INT, SYMINT, FLOAT, BOOL, STR, SCALAR, DTYPE = (
     "Dtype",
 )
 INTS, SYMINTS, FLOATS, BOOLS, STRS = "Ints", "SymInts", "Floats", "Bools", "Strs"
-RES, NONE, ANY, OPAQUE = "Res", "None", "Any", "Opaque"
+RES, NONE, ANY, OPAQUE = "ResultSpec", "None", "Any", "Opaque"
 # a tensor argument in a block of `complex:`: a pair of results, which no ONNX node takes
 COMPLEX, COMPLEXES = "Complex", "Complexes"
 

@@ -68,7 +68,7 @@ def _header(display: str, needs: Needs, annotations: set[str]) -> str:
         *needs.lines(),
         "",
         "if TYPE_CHECKING:",
-        "    from ortable.ir import Graph, Res",
+        "    from ortable.ir import Graph, ResultSpec",
         "    from ortable.ir.node import Node",
     ]
     if annotations:
@@ -101,7 +101,7 @@ def _maker(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[str]) 
             parameters.append(f"{name}: {kind.base}{' | None' if kind.optional else ''}")
         else:
             parameters.append(f"{name}: Any")
-    signature = ", ".join(["graph: Graph", "res: Res", *parameters])
+    signature = ", ".join(["graph: Graph", "res: ResultSpec", *parameters])
     lines = [f"def make_{rewrite.name}({signature}) -> Any:"]
     needs.kept = frozenset(names.kept)
     lines += ["    " + line for line in block_lines(rewrite.replace.body, needs, False)]

@@ -19,19 +19,19 @@ from ortable.prelude.shapes import sliced
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Result, Scalar, Str
 
 
-def aten__prelu_kernel(graph: Graph, res: Res, self: Result, weight: Result) -> Result:
+def aten__prelu_kernel(graph: Graph, res: ResultSpec, self: Result, weight: Result) -> Result:
     """aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor"""
     if dtype_of(graph, self) != float64:
         return graph.make_node('PRelu', [self, weight], res.outputs)
     return graph.make_node('Where', [graph.make_node('Greater', [self, const(graph, 0, float64)]), self, graph.make_node('Mul', [weight, self])], res.outputs)
 
 
-def aten_celu(graph: Graph, res: Res, self: Result, alpha: Scalar = 1.0) -> Result:
+def aten_celu(graph: Graph, res: ResultSpec, self: Result, alpha: Scalar = 1.0) -> Result:
     """aten::celu(Tensor self, Scalar alpha=1.) -> Tensor"""
     if dtype_of(graph, self) == float32:
         return graph.make_node('Celu', [self], res.outputs, alpha=float(alpha))
@@ -41,7 +41,7 @@ def aten_celu(graph: Graph, res: Res, self: Result, alpha: Scalar = 1.0) -> Resu
     return cast(graph, graph.make_node('Where', [graph.make_node('Greater', [x, const_like(graph, 0, x)]), x, negative]), dtype_of(graph, self))
 
 
-def aten_elu(graph: Graph, res: Res, self: Result, alpha: Scalar = 1, scale: Scalar = 1, input_scale: Scalar = 1) -> Result:
+def aten_elu(graph: Graph, res: ResultSpec, self: Result, alpha: Scalar = 1, scale: Scalar = 1, input_scale: Scalar = 1) -> Result:
     """aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
     if scale == 1 and input_scale == 1 and (dtype_of(graph, self) != float64):
         return cast(graph, graph.make_node('Elu', [opmath(graph, self)], alpha=float(alpha)), dtype_of(graph, self))
@@ -53,7 +53,7 @@ def aten_elu(graph: Graph, res: Res, self: Result, alpha: Scalar = 1, scale: Sca
     return cast(graph, result, dtype_of(graph, self))
 
 
-def aten_gelu(graph: Graph, res: Res, self: Result, *, approximate: Str = 'none') -> Result:
+def aten_gelu(graph: Graph, res: ResultSpec, self: Result, *, approximate: Str = 'none') -> Result:
     '''aten::gelu(Tensor self, *, str approximate="none") -> Tensor'''
     if graph.opset >= 20 and dtype_of(graph, self) != float64:
         return graph.make_node('Gelu', [self], res.outputs, approximate=approximate)
@@ -70,7 +70,7 @@ def aten_gelu(graph: Graph, res: Res, self: Result, *, approximate: Str = 'none'
     return cast(graph, graph.make_node('Mul', [half, graph.make_node('Add', [curve, const_like(graph, 1, x)])]), dtype_of(graph, self))
 
 
-def aten_glu(graph: Graph, res: Res, self: Result, dim: Int = -1) -> Result:
+def aten_glu(graph: Graph, res: ResultSpec, self: Result, dim: Int = -1) -> Result:
     """aten::glu(Tensor self, int dim=-1) -> Tensor"""
     axis = axis_of(graph, self, dim)
     half = dim_of(graph, self, dim) // 2
@@ -79,13 +79,13 @@ def aten_glu(graph: Graph, res: Res, self: Result, dim: Int = -1) -> Result:
     return graph.make_node('Mul', [first, graph.make_node('Sigmoid', [second])], res.outputs)
 
 
-def aten_hardshrink(graph: Graph, res: Res, self: Result, lambd: Scalar = 0.5) -> Result:
+def aten_hardshrink(graph: Graph, res: ResultSpec, self: Result, lambd: Scalar = 0.5) -> Result:
     """aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
     zero = graph.make_node('LessOrEqual', [graph.make_node('Abs', [self]), const_like(graph, lambd, self)])
     return graph.make_node('Where', [zero, const_like(graph, 0, self), self], res.outputs)
 
 
-def aten_hardsigmoid(graph: Graph, res: Res, self: Result) -> Result:
+def aten_hardsigmoid(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::hardsigmoid(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
         return cast(graph, graph.make_node('HardSigmoid', [opmath(graph, self)], alpha=1 / 6, beta=0.5), dtype_of(graph, self))
@@ -93,7 +93,7 @@ def aten_hardsigmoid(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Div', [gate, const(graph, 6, float64)], res.outputs)
 
 
-def aten_hardswish(graph: Graph, res: Res, self: Result) -> Result:
+def aten_hardswish(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::hardswish(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
         return cast(graph, graph.make_node('HardSwish', [opmath(graph, self)]), dtype_of(graph, self))
@@ -101,12 +101,12 @@ def aten_hardswish(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Div', [graph.make_node('Mul', [self, gate]), const(graph, 6, float64)], res.outputs)
 
 
-def aten_hardtanh(graph: Graph, res: Res, self: Result, min_val: Scalar = -1, max_val: Scalar = 1) -> Result:
+def aten_hardtanh(graph: Graph, res: ResultSpec, self: Result, min_val: Scalar = -1, max_val: Scalar = 1) -> Result:
     """aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
     return graph.make_node('Clip', [self, const_like(graph, min_val, self), const_like(graph, max_val, self)], res.outputs)
 
 
-def aten_leaky_relu(graph: Graph, res: Res, self: Result, negative_slope: Scalar = 0.01) -> Result:
+def aten_leaky_relu(graph: Graph, res: ResultSpec, self: Result, negative_slope: Scalar = 0.01) -> Result:
     """aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
     if dtype_of(graph, self) != float64:
         return graph.make_node('LeakyRelu', [self], res.outputs, alpha=float(negative_slope))
@@ -114,14 +114,14 @@ def aten_leaky_relu(graph: Graph, res: Res, self: Result, negative_slope: Scalar
     return graph.make_node('Where', [graph.make_node('Greater', [self, const(graph, 0, float64)]), self, negative], res.outputs)
 
 
-def aten_log_sigmoid(graph: Graph, res: Res, self: Result) -> Result:
+def aten_log_sigmoid(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log_sigmoid(Tensor self) -> Tensor"""
     x = opmath(graph, self)
     result = graph.make_node('Sub', [graph.make_node('Min', [x, const_like(graph, 0, x)]), log1p_of(graph, graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Abs', [x])])]))])
     return cast(graph, result, dtype_of(graph, self))
 
 
-def aten_log_sigmoid_forward(graph: Graph, res: Res, self: Result) -> Any:
+def aten_log_sigmoid_forward(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)"""
     x = opmath(graph, self)
     buffer = graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Abs', [x])])])
@@ -129,7 +129,7 @@ def aten_log_sigmoid_forward(graph: Graph, res: Res, self: Result) -> Any:
     return (cast(graph, output, dtype_of(graph, self)), cast(graph, buffer, dtype_of(graph, self)) if is_used(res[1]) else None)
 
 
-def aten_mish(graph: Graph, res: Res, self: Result) -> Result:
+def aten_mish(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::mish(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
         x = opmath(graph, self)
@@ -137,14 +137,14 @@ def aten_mish(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Mul', [self, graph.make_node('Tanh', [softplus_of(graph, self)])], res.outputs)
 
 
-def aten_prelu(graph: Graph, res: Res, self: Result, weight: Result) -> Result:
+def aten_prelu(graph: Graph, res: ResultSpec, self: Result, weight: Result) -> Result:
     """aten::prelu(Tensor self, Tensor weight) -> Tensor"""
     single = rank_of(graph, self) < 2 or rank_of(graph, weight) == 0
     slope = weight if single else per_channel(graph, weight, rank_of(graph, self))
     return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), self, graph.make_node('Mul', [slope, self])], res.outputs)
 
 
-def aten_relu(graph: Graph, res: Res, self: Result) -> Result:
+def aten_relu(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::relu(Tensor self) -> Tensor"""
     if is_float(graph, self):
         return graph.make_node('Relu', [self], res.outputs)
@@ -152,26 +152,26 @@ def aten_relu(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Max', [self, const_like(graph, 0, self)], res.outputs)
 
 
-def aten_relu6(graph: Graph, res: Res, self: Result) -> Result:
+def aten_relu6(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::relu6(Tensor self) -> Tensor"""
     return aten_hardtanh(graph, res, self=self, min_val=0, max_val=6)
 
 
-def aten_rrelu(graph: Graph, res: Res, self: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Result:
+def aten_rrelu(graph: Graph, res: ResultSpec, self: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Result:
     """aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor"""
     if training:
         raise UnsupportedCase('aten::rrelu: slopes in training are random numbers that only torch can draw')
     return leaky(graph, self, (as_float(lower) + as_float(upper)) / 2)
 
 
-def aten_rrelu_with_noise_functional(graph: Graph, res: Res, self: Result, noise: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Any:
+def aten_rrelu_with_noise_functional(graph: Graph, res: ResultSpec, self: Result, noise: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Any:
     """aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)"""
     if training:
         raise UnsupportedCase('aten::rrelu_with_noise_functional: slopes in training are random numbers that only torch can draw')
     return (leaky(graph, self, (as_float(lower) + as_float(upper)) / 2), noise)
 
 
-def aten_selu(graph: Graph, res: Res, self: Result) -> Result:
+def aten_selu(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::selu(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
         return cast(graph, graph.make_node('Selu', [opmath(graph, self)]), dtype_of(graph, self))
@@ -181,19 +181,19 @@ def aten_selu(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Where', [graph.make_node('Greater', [self, const(graph, 0, float64)]), positive, negative], res.outputs)
 
 
-def aten_sigmoid(graph: Graph, res: Res, self: Result) -> Result:
+def aten_sigmoid(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sigmoid(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Sigmoid', [self], res.outputs)
 
 
-def aten_silu(graph: Graph, res: Res, self: Result) -> Result:
+def aten_silu(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::silu(Tensor self) -> Tensor"""
     x = opmath(graph, self)
     return cast(graph, graph.make_node('Mul', [x, graph.make_node('Sigmoid', [x])]), dtype_of(graph, self))
 
 
-def aten_softplus(graph: Graph, res: Res, self: Result, beta: Scalar = 1, threshold: Scalar = 20) -> Result:
+def aten_softplus(graph: Graph, res: ResultSpec, self: Result, beta: Scalar = 1, threshold: Scalar = 20) -> Result:
     """aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
     if beta == 1 and threshold == 20 and (dtype_of(graph, self) != float64):
         return graph.make_node('Softplus', [self], res.outputs)
@@ -204,39 +204,39 @@ def aten_softplus(graph: Graph, res: Res, self: Result, beta: Scalar = 1, thresh
     return cast(graph, result, dtype_of(graph, self))
 
 
-def aten_softshrink(graph: Graph, res: Res, self: Result, lambd: Scalar = 0.5) -> Result:
+def aten_softshrink(graph: Graph, res: ResultSpec, self: Result, lambd: Scalar = 0.5) -> Result:
     """aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
     bound = const_like(graph, lambd, self)
     low = graph.make_node('Where', [graph.make_node('Less', [self, graph.make_node('Neg', [bound])]), graph.make_node('Add', [self, bound]), graph.make_node('Mul', [self, const_like(graph, 0, self)])])
     return graph.make_node('Where', [graph.make_node('Greater', [self, bound]), graph.make_node('Sub', [self, bound]), low], res.outputs)
 
 
-def aten_tanh(graph: Graph, res: Res, self: Result) -> Result:
+def aten_tanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::tanh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Tanh', [self], res.outputs)
 
 
-def aten_threshold(graph: Graph, res: Res, self: Result, threshold: Scalar, value: Scalar) -> Result:
+def aten_threshold(graph: Graph, res: ResultSpec, self: Result, threshold: Scalar, value: Scalar) -> Result:
     """aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
     low = graph.make_node('LessOrEqual', [self, const_like(graph, threshold, self)])
     return graph.make_node('Where', [low, const_like(graph, value, self), self], res.outputs)
 
 
-def complex_aten_sigmoid(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_sigmoid(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sigmoid(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     one = as_complex(graph, 1, dtype_of(graph, self))
     return c_div(graph, one, c_add(graph, one, c_exp(graph, c_scaled(graph, self, -1))))
 
 
-def complex_aten_silu(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_silu(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::silu(Tensor self) -> Tensor"""
     one = as_complex(graph, 1, dtype_of(graph, self))
     return c_div(graph, self, c_add(graph, one, c_exp(graph, c_scaled(graph, self, -1))))
 
 
-def complex_aten_tanh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_tanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::tanh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_tanh(graph, self)

@@ -14,12 +14,12 @@ from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Result, Scalar, Str
 
 
-def aten__prelu_kernel_backward(graph: Graph, res: Res, grad_output: Result, self: Result, weight: Result) -> Any:
+def aten__prelu_kernel_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, weight: Result) -> Any:
     """aten::_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)"""
     zero = const_like(graph, 0, self)
     positive = graph.make_node('Greater', [self, zero])
@@ -28,7 +28,7 @@ def aten__prelu_kernel_backward(graph: Graph, res: Res, grad_output: Result, sel
     return (grad_self, grad_weight)
 
 
-def aten_elu_backward(graph: Graph, res: Res, grad_output: Result, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: Bool, self_or_result: Result) -> Result:
+def aten_elu_backward(graph: Graph, res: ResultSpec, grad_output: Result, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: Bool, self_or_result: Result) -> Result:
     """aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor"""
     if is_result:
         x = opmath(graph, self_or_result)
@@ -46,7 +46,7 @@ def aten_elu_backward(graph: Graph, res: Res, grad_output: Result, alpha: Scalar
     return cast(graph, result, dtype_of(graph, self_or_result))
 
 
-def aten_gelu_backward(graph: Graph, res: Res, grad_output: Result, self: Result, *, approximate: Str = 'none') -> Result:
+def aten_gelu_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, *, approximate: Str = 'none') -> Result:
     '''aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor'''
     if approximate == 'tanh':
         x = opmath(graph, self)
@@ -65,13 +65,13 @@ def aten_gelu_backward(graph: Graph, res: Res, grad_output: Result, self: Result
     return cast(graph, graph.make_node('Mul', [graph.make_node('Mul', [opmath(graph, grad_output), twice]), const_like(graph, 0.5, x)]), dtype_of(graph, self))
 
 
-def aten_hardshrink_backward(graph: Graph, res: Res, grad_out: Result, self: Result, lambd: Scalar) -> Result:
+def aten_hardshrink_backward(graph: Graph, res: ResultSpec, grad_out: Result, self: Result, lambd: Scalar) -> Result:
     """aten::hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor"""
     stopped = graph.make_node('LessOrEqual', [graph.make_node('Abs', [self]), const_like(graph, lambd, self)])
     return graph.make_node('Where', [stopped, const_like(graph, 0, grad_out), grad_out], res.outputs)
 
 
-def aten_hardsigmoid_backward(graph: Graph, res: Res, grad_output: Result, self: Result) -> Result:
+def aten_hardsigmoid_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result) -> Result:
     """aten::hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor"""
     grad = opmath(graph, grad_output)
     inside = graph.make_node('And', [graph.make_node('Greater', [self, const_like(graph, -3, self)]), graph.make_node('Less', [self, const_like(graph, 3, self)])])
@@ -79,7 +79,7 @@ def aten_hardsigmoid_backward(graph: Graph, res: Res, grad_output: Result, self:
     return cast(graph, result, dtype_of(graph, self))
 
 
-def aten_hardswish_backward(graph: Graph, res: Res, grad_output: Result, self: Result) -> Result:
+def aten_hardswish_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result) -> Result:
     """aten::hardswish_backward(Tensor grad_output, Tensor self) -> Tensor"""
     x = opmath(graph, self)
     grad = opmath(graph, grad_output)
@@ -89,26 +89,26 @@ def aten_hardswish_backward(graph: Graph, res: Res, grad_output: Result, self: R
     return cast(graph, result, dtype_of(graph, self))
 
 
-def aten_hardtanh_backward(graph: Graph, res: Res, grad_output: Result, self: Result, min_val: Scalar, max_val: Scalar) -> Result:
+def aten_hardtanh_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, min_val: Scalar, max_val: Scalar) -> Result:
     """aten::hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor"""
     low = graph.make_node('LessOrEqual', [self, const_like(graph, min_val, self)])
     stopped = graph.make_node('Or', [low, graph.make_node('GreaterOrEqual', [self, const_like(graph, max_val, self)])])
     return graph.make_node('Where', [stopped, const_like(graph, 0, grad_output), grad_output], res.outputs)
 
 
-def aten_leaky_relu_backward(graph: Graph, res: Res, grad_output: Result, self: Result, negative_slope: Scalar, self_is_result: Bool) -> Result:
+def aten_leaky_relu_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, negative_slope: Scalar, self_is_result: Bool) -> Result:
     """aten::leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor"""
     steep = graph.make_node('Mul', [grad_output, const_like(graph, negative_slope, grad_output)])
     return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), grad_output, steep], res.outputs)
 
 
-def aten_log_sigmoid_backward(graph: Graph, res: Res, grad_output: Result, self: Result, buffer: Result) -> Result:
+def aten_log_sigmoid_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, buffer: Result) -> Result:
     """aten::log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor"""
     x = opmath(graph, self)
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), graph.make_node('Sigmoid', [graph.make_node('Neg', [x])])]), dtype_of(graph, self))
 
 
-def aten_logit_backward(graph: Graph, res: Res, grad_output: Result, self: Result, eps: Float | None = None) -> Result:
+def aten_logit_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, eps: Float | None = None) -> Result:
     """aten::logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor"""
     low = 0 if eps is None else max(eps, 0)
     otherwise = float('nan') if eps is None or eps < 0 else 0
@@ -119,7 +119,7 @@ def aten_logit_backward(graph: Graph, res: Res, grad_output: Result, self: Resul
     return cast(graph, graph.make_node('Where', [outside, const_like(graph, otherwise, x), slope]), dtype_of(graph, self))
 
 
-def aten_mish_backward(graph: Graph, res: Res, grad_output: Result, self: Result) -> Result:
+def aten_mish_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result) -> Result:
     """aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor"""
     x = opmath(graph, self)
     t = graph.make_node('Tanh', [softplus_of(graph, x)])
@@ -127,14 +127,14 @@ def aten_mish_backward(graph: Graph, res: Res, grad_output: Result, self: Result
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
 
 
-def aten_sigmoid_backward(graph: Graph, res: Res, grad_output: Result, output: Result) -> Result:
+def aten_sigmoid_backward(graph: Graph, res: ResultSpec, grad_output: Result, output: Result) -> Result:
     """aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
     y = opmath(graph, output)
     slope = graph.make_node('Mul', [graph.make_node('Sub', [const_like(graph, 1, y), y]), y])
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, output))
 
 
-def aten_silu_backward(graph: Graph, res: Res, grad_output: Result, self: Result) -> Result:
+def aten_silu_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result) -> Result:
     """aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor"""
     x = opmath(graph, self)
     one = const_like(graph, 1, x)
@@ -143,7 +143,7 @@ def aten_silu_backward(graph: Graph, res: Res, grad_output: Result, self: Result
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
 
 
-def aten_softplus_backward(graph: Graph, res: Res, grad_output: Result, self: Result, beta: Scalar, threshold: Scalar) -> Result:
+def aten_softplus_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, beta: Scalar, threshold: Scalar) -> Result:
     """aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor"""
     x = opmath(graph, self)
     grad = opmath(graph, grad_output)
@@ -152,32 +152,32 @@ def aten_softplus_backward(graph: Graph, res: Res, grad_output: Result, self: Re
     return cast(graph, graph.make_node('Where', [linear, grad, graph.make_node('Mul', [grad, graph.make_node('Sigmoid', [steep])])]), dtype_of(graph, self))
 
 
-def aten_softshrink_backward(graph: Graph, res: Res, grad_output: Result, self: Result, lambd: Scalar) -> Result:
+def aten_softshrink_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, lambd: Scalar) -> Result:
     """aten::softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor"""
     stopped = graph.make_node('LessOrEqual', [graph.make_node('Abs', [self]), const_like(graph, lambd, self)])
     return graph.make_node('Where', [stopped, const_like(graph, 0, grad_output), grad_output], res.outputs)
 
 
-def aten_tanh_backward(graph: Graph, res: Res, grad_output: Result, output: Result) -> Result:
+def aten_tanh_backward(graph: Graph, res: ResultSpec, grad_output: Result, output: Result) -> Result:
     """aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
     y = opmath(graph, output)
     slope = graph.make_node('Sub', [const_like(graph, 1, y), graph.make_node('Mul', [y, y])])
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, output))
 
 
-def aten_threshold_backward(graph: Graph, res: Res, grad_output: Result, self: Result, threshold: Scalar) -> Result:
+def aten_threshold_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, threshold: Scalar) -> Result:
     """aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor"""
     stopped = graph.make_node('LessOrEqual', [self, const_like(graph, threshold, self)])
     return graph.make_node('Where', [stopped, const_like(graph, 0, grad_output), grad_output], res.outputs)
 
 
-def complex_aten_sigmoid_backward(graph: Graph, res: Res, grad_output: Result, output: Result) -> Result:
+def complex_aten_sigmoid_backward(graph: Graph, res: ResultSpec, grad_output: Result, output: Result) -> Result:
     """aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
     one = as_complex(graph, 1, dtype_of(graph, output))
     return c_mul(graph, grad_output, c_conj(graph, c_mul(graph, c_add(graph, one, output, -1), output)))
 
 
-def complex_aten_tanh_backward(graph: Graph, res: Res, grad_output: Result, output: Result) -> Result:
+def complex_aten_tanh_backward(graph: Graph, res: ResultSpec, grad_output: Result, output: Result) -> Result:
     """aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
     one = as_complex(graph, 1, dtype_of(graph, output))
     return c_mul(graph, grad_output, c_conj(graph, c_add(graph, one, c_mul(graph, output, output), -1)))

@@ -13,277 +13,277 @@ from ortable_generated.aten.shape_join import aten_split_with_sizes, aten_stack,
 from ortable_generated.aten.trigonometric import aten_acos, aten_acosh, aten_asin, aten_asinh, aten_atan, aten_atanh, complex_aten_acos, complex_aten_acosh, complex_aten_asin, complex_aten_asinh, complex_aten_atan, complex_aten_atanh, rule_aten_acos, rule_aten_acosh, rule_aten_asin, rule_aten_asinh, rule_aten_atan, rule_aten_atanh
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Ints, Result, Results, Scalar, Str
 
 
-def aten__aminmax(graph: Graph, res: Res, self: Result) -> Any:
+def aten__aminmax(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::_aminmax(Tensor self) -> (Tensor, Tensor)"""
     return aten_aminmax(graph, res, self=self, dim=None, keepdim=False)
 
 
-def aten__aminmax_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
+def aten__aminmax_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::_aminmax.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)"""
     return aten_aminmax(graph, res, self=self, dim=dim, keepdim=keepdim)
 
 
-def aten__index_put_impl(graph: Graph, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False, unsafe: Bool = False) -> Result:
+def aten__index_put_impl(graph: Graph, res: ResultSpec, self: Result, indices: Results, values: Result, accumulate: Bool = False, unsafe: Bool = False) -> Result:
     """aten::_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor"""
     return aten_index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
-def aten__is_all_true(graph: Graph, res: Res, self: Result) -> Result:
+def aten__is_all_true(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_is_all_true(Tensor self) -> Tensor"""
     return aten_all_dims(graph, res, self=self, dim=None)
 
 
-def aten__is_any_true(graph: Graph, res: Res, self: Result) -> Result:
+def aten__is_any_true(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_is_any_true(Tensor self) -> Tensor"""
     return aten_any_dims(graph, res, self=self, dim=None)
 
 
-def aten__logcumsumexp(graph: Graph, res: Res, self: Result, dim: Int) -> Result:
+def aten__logcumsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Result:
     """aten::_logcumsumexp(Tensor self, int dim) -> Tensor"""
     return aten_logcumsumexp(graph, res, self=self, dim=dim)
 
 
-def aten__stack(graph: Graph, res: Res, tensors: Results, dim: Int = 0) -> Result:
+def aten__stack(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> Result:
     """aten::_stack(Tensor[] tensors, int dim=0) -> Tensor"""
     return aten_stack(graph, res, tensors=tensors, dim=dim)
 
 
-def aten__unsafe_index_Tensor_hacked_twin(graph: Graph, res: Res, self: Result, indices: Results) -> Result:
+def aten__unsafe_index_Tensor_hacked_twin(graph: Graph, res: ResultSpec, self: Result, indices: Results) -> Result:
     """aten::_unsafe_index.Tensor_hacked_twin(Tensor self, Tensor[] indices) -> Tensor"""
     return aten_index_Tensor(graph, res, self=self, indices=indices)
 
 
-def aten__unsafe_index_put_hacked_twin(graph: Graph, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
+def aten__unsafe_index_put_hacked_twin(graph: Graph, res: ResultSpec, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
     """aten::_unsafe_index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     return aten_index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
-def aten_arccos(graph: Graph, res: Res, self: Result) -> Result:
+def aten_arccos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::arccos(Tensor self) -> Tensor"""
     return aten_acos(graph, res, self=self)
 
 
-def aten_arccosh(graph: Graph, res: Res, self: Result) -> Result:
+def aten_arccosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::arccosh(Tensor self) -> Tensor"""
     return aten_acosh(graph, res, self=self)
 
 
-def aten_arcsin(graph: Graph, res: Res, self: Result) -> Result:
+def aten_arcsin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::arcsin(Tensor self) -> Tensor"""
     return aten_asin(graph, res, self=self)
 
 
-def aten_arcsinh(graph: Graph, res: Res, self: Result) -> Result:
+def aten_arcsinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::arcsinh(Tensor self) -> Tensor"""
     return aten_asinh(graph, res, self=self)
 
 
-def aten_arctan(graph: Graph, res: Res, self: Result) -> Result:
+def aten_arctan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::arctan(Tensor self) -> Tensor"""
     return aten_atan(graph, res, self=self)
 
 
-def aten_arctan2(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_arctan2(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::arctan2(Tensor self, Tensor other) -> Tensor"""
     return aten_atan2(graph, res, self=self, other=other)
 
 
-def aten_arctanh(graph: Graph, res: Res, self: Result) -> Result:
+def aten_arctanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::arctanh(Tensor self) -> Tensor"""
     return aten_atanh(graph, res, self=self)
 
 
-def aten_divide_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_divide_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::divide.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def aten_divide_Scalar_mode(graph: Graph, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
+def aten_divide_Scalar_mode(graph: Graph, res: ResultSpec, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
     """aten::divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
     return aten_div_Scalar_mode(graph, res, self=self, other=other, rounding_mode=rounding_mode)
 
 
-def aten_greater_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_greater_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::greater.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_gt_Scalar(graph, res, self=self, other=other)
 
 
-def aten_greater_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_greater_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::greater.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_gt_Tensor(graph, res, self=self, other=other)
 
 
-def aten_greater_equal_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_greater_equal_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::greater_equal.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_ge_Scalar(graph, res, self=self, other=other)
 
 
-def aten_greater_equal_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_greater_equal_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::greater_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_ge_Tensor(graph, res, self=self, other=other)
 
 
-def aten_index_Tensor_hacked_twin(graph: Graph, res: Res, self: Result, indices: Results) -> Result:
+def aten_index_Tensor_hacked_twin(graph: Graph, res: ResultSpec, self: Result, indices: Results) -> Result:
     """aten::index.Tensor_hacked_twin(Tensor self, Tensor[] indices) -> Tensor"""
     return aten_index_Tensor(graph, res, self=self, indices=indices)
 
 
-def aten_index_put_hacked_twin(graph: Graph, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
+def aten_index_put_hacked_twin(graph: Graph, res: ResultSpec, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
     """aten::index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     return aten_index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
-def aten_less_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_less_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::less.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_lt_Scalar(graph, res, self=self, other=other)
 
 
-def aten_less_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_less_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::less.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_lt_Tensor(graph, res, self=self, other=other)
 
 
-def aten_less_equal_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_less_equal_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::less_equal.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_le_Scalar(graph, res, self=self, other=other)
 
 
-def aten_less_equal_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_less_equal_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::less_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_le_Tensor(graph, res, self=self, other=other)
 
 
-def aten_multiply_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_multiply_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::multiply.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def aten_not_equal_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_not_equal_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::not_equal.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_ne_Scalar(graph, res, self=self, other=other)
 
 
-def aten_not_equal_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_not_equal_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::not_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_ne_Tensor(graph, res, self=self, other=other)
 
 
-def aten_split(graph: Graph, res: Res, self: Result, split_sizes: Ints, dim: Int = 0) -> Any:
+def aten_split(graph: Graph, res: ResultSpec, self: Result, split_sizes: Ints, dim: Int = 0) -> Any:
     """aten::split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]"""
     return aten_split_with_sizes(graph, res, self=self, split_sizes=split_sizes, dim=dim)
 
 
-def aten_subtract_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def aten_subtract_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def complex_aten__index_put_impl(graph: Graph, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False, unsafe: Bool = False) -> Result:
+def complex_aten__index_put_impl(graph: Graph, res: ResultSpec, self: Result, indices: Results, values: Result, accumulate: Bool = False, unsafe: Bool = False) -> Result:
     """aten::_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor"""
     return complex_aten_index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
-def complex_aten__is_all_true(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten__is_all_true(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_is_all_true(Tensor self) -> Tensor"""
     return complex_aten_all_dims(graph, res, self=self, dim=None)
 
 
-def complex_aten__is_any_true(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten__is_any_true(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_is_any_true(Tensor self) -> Tensor"""
     return complex_aten_any_dims(graph, res, self=self, dim=None)
 
 
-def complex_aten__stack(graph: Graph, res: Res, tensors: Results, dim: Int = 0) -> Result:
+def complex_aten__stack(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> Result:
     """aten::_stack(Tensor[] tensors, int dim=0) -> Tensor"""
     return complex_aten_stack(graph, res, tensors=tensors, dim=dim)
 
 
-def complex_aten__unsafe_index_Tensor_hacked_twin(graph: Graph, res: Res, self: Result, indices: Results) -> Result:
+def complex_aten__unsafe_index_Tensor_hacked_twin(graph: Graph, res: ResultSpec, self: Result, indices: Results) -> Result:
     """aten::_unsafe_index.Tensor_hacked_twin(Tensor self, Tensor[] indices) -> Tensor"""
     return complex_aten_index_Tensor(graph, res, self=self, indices=indices)
 
 
-def complex_aten__unsafe_index_put_hacked_twin(graph: Graph, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
+def complex_aten__unsafe_index_put_hacked_twin(graph: Graph, res: ResultSpec, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
     """aten::_unsafe_index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     return complex_aten_index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
-def complex_aten_arccos(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_arccos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::arccos(Tensor self) -> Tensor"""
     return complex_aten_acos(graph, res, self=self)
 
 
-def complex_aten_arccosh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_arccosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::arccosh(Tensor self) -> Tensor"""
     return complex_aten_acosh(graph, res, self=self)
 
 
-def complex_aten_arcsin(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_arcsin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::arcsin(Tensor self) -> Tensor"""
     return complex_aten_asin(graph, res, self=self)
 
 
-def complex_aten_arcsinh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_arcsinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::arcsinh(Tensor self) -> Tensor"""
     return complex_aten_asinh(graph, res, self=self)
 
 
-def complex_aten_arctan(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_arctan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::arctan(Tensor self) -> Tensor"""
     return complex_aten_atan(graph, res, self=self)
 
 
-def complex_aten_arctanh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_arctanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::arctanh(Tensor self) -> Tensor"""
     return complex_aten_atanh(graph, res, self=self)
 
 
-def complex_aten_divide_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_divide_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::divide.Scalar(Tensor self, Scalar other) -> Tensor"""
     return complex_aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_divide_Scalar_mode(graph: Graph, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
+def complex_aten_divide_Scalar_mode(graph: Graph, res: ResultSpec, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
     """aten::divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
     return complex_aten_div_Scalar_mode(graph, res, self=self, other=other, rounding_mode=rounding_mode)
 
 
-def complex_aten_index_Tensor_hacked_twin(graph: Graph, res: Res, self: Result, indices: Results) -> Result:
+def complex_aten_index_Tensor_hacked_twin(graph: Graph, res: ResultSpec, self: Result, indices: Results) -> Result:
     """aten::index.Tensor_hacked_twin(Tensor self, Tensor[] indices) -> Tensor"""
     return complex_aten_index_Tensor(graph, res, self=self, indices=indices)
 
 
-def complex_aten_index_put_hacked_twin(graph: Graph, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
+def complex_aten_index_put_hacked_twin(graph: Graph, res: ResultSpec, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
     """aten::index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     return complex_aten_index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
-def complex_aten_multiply_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_multiply_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::multiply.Scalar(Tensor self, Scalar other) -> Tensor"""
     return complex_aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_not_equal_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_not_equal_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::not_equal.Scalar(Tensor self, Scalar other) -> Tensor"""
     return complex_aten_ne_Scalar(graph, res, self=self, other=other)
 
 
-def complex_aten_not_equal_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_not_equal_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::not_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_ne_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_split(graph: Graph, res: Res, self: Result, split_sizes: Ints, dim: Int = 0) -> Any:
+def complex_aten_split(graph: Graph, res: ResultSpec, self: Result, split_sizes: Ints, dim: Int = 0) -> Any:
     """aten::split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]"""
     return complex_aten_split_with_sizes(graph, res, self=self, split_sizes=split_sizes, dim=dim)
 
 
-def complex_aten_subtract_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def complex_aten_subtract_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return complex_aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 

@@ -12,12 +12,12 @@ from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import cast, permuted
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Result
 
 
-def aten__scaled_dot_product_attention_math(graph: Graph, res: Res, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, dropout_mask: Result | None = None, *, scale: Float | None = None, enable_gqa: Bool = False) -> Any:
+def aten__scaled_dot_product_attention_math(graph: Graph, res: ResultSpec, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, dropout_mask: Result | None = None, *, scale: Float | None = None, enable_gqa: Bool = False) -> Any:
     """aten::_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)"""
     compute_dtype = opmath_dtype(dtype_of(graph, query))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
@@ -35,7 +35,7 @@ def aten__scaled_dot_product_attention_math(graph: Graph, res: Res, query: Resul
     return (cast(graph, result, dtype_of(graph, query)), cast(graph, probs, dtype_of(graph, query)))
 
 
-def aten__scaled_dot_product_flash_attention_for_cpu(graph: Graph, res: Res, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
+def aten__scaled_dot_product_flash_attention_for_cpu(graph: Graph, res: ResultSpec, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
     """aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)"""
     compute_dtype = opmath_dtype(dtype_of(graph, query))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
@@ -55,14 +55,14 @@ def aten__scaled_dot_product_flash_attention_for_cpu(graph: Graph, res: Res, que
     return (cast(graph, result, dtype_of(graph, query)), sums)
 
 
-def aten__scaled_dot_product_flash_attention_for_cpu_backward(graph: Graph, res: Res, grad_out: Result, query: Result, key: Result, value: Result, out: Result, logsumexp: Result, dropout_p: Float, is_causal: Bool, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
+def aten__scaled_dot_product_flash_attention_for_cpu_backward(graph: Graph, res: ResultSpec, grad_out: Result, query: Result, key: Result, value: Result, out: Result, logsumexp: Result, dropout_p: Float, is_causal: Bool, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
     """aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)"""
     if dropout_p > 0:
         raise UnsupportedCase('aten::_scaled_dot_product_flash_attention_for_cpu_backward: dropout inside attention draws random numbers that only torch can draw')
     return flash_attention_backward(graph, res, grad_out=grad_out, query=query, key=key, value=value, out=out, logsumexp=logsumexp, is_causal=is_causal, attn_mask=attn_mask, scale=scale)
 
 
-def aten_scaled_dot_product_attention(graph: Graph, res: Res, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, *, scale: Float | None = None, enable_gqa: Bool = False) -> Result:
+def aten_scaled_dot_product_attention(graph: Graph, res: ResultSpec, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, *, scale: Float | None = None, enable_gqa: Bool = False) -> Result:
     """aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor"""
     compute_dtype = opmath_dtype(dtype_of(graph, query))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]

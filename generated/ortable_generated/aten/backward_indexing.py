@@ -20,12 +20,12 @@ from ortable.prelude.values import cast, const, unsqueezed
 from ortable_generated.aten.create import aten_zeros, complex_aten_zeros, rule_aten_zeros
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Float, Int, Result, Scalar, Str, SymInt, SymInts
 
 
-def aten__cdist_backward(graph: Graph, res: Res, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Result:
+def aten__cdist_backward(graph: Graph, res: ResultSpec, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Result:
     """aten::_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor"""
     last = rank_of(graph, cdist)
     if count_of(graph, cdist) == 0:
@@ -37,12 +37,12 @@ def aten__cdist_backward(graph: Graph, res: Res, grad: Result, x1: Result, x2: R
     return summed_over(graph, slope, [last - 1], False)
 
 
-def aten__efficientzerotensor(graph: Graph, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten__efficientzerotensor(graph: Graph, res: ResultSpec, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::_efficientzerotensor(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return aten_zeros(graph, res, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
-def aten__embedding_bag_backward(graph: Graph, res: Res, grad: Result, indices: Result, offsets: Result, offset2bag: Result, bag_size: Result, maximum_indices: Result, num_weights: SymInt, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, padding_idx: Int = -1) -> Result:
+def aten__embedding_bag_backward(graph: Graph, res: ResultSpec, grad: Result, indices: Result, offsets: Result, offset2bag: Result, bag_size: Result, maximum_indices: Result, num_weights: SymInt, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, padding_idx: Int = -1) -> Result:
     """aten::_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor"""
     shape = [num_weights, dim_of(graph, grad, 1)]
     dtype = dtype_of(graph, grad)
@@ -66,7 +66,7 @@ def aten__embedding_bag_backward(graph: Graph, res: Res, grad: Result, indices: 
     return scatter_slices(graph, zeros_of(graph, shape, dtype), 0, result, kept, 'add')
 
 
-def aten__embedding_bag_per_sample_weights_backward(graph: Graph, res: Res, grad: Result, weight: Result, indices: Result, offsets: Result, offset2bag: Result, mode: Int, padding_idx: Int = -1) -> Result:
+def aten__embedding_bag_per_sample_weights_backward(graph: Graph, res: ResultSpec, grad: Result, weight: Result, indices: Result, offsets: Result, offset2bag: Result, mode: Int, padding_idx: Int = -1) -> Result:
     """aten::_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor"""
     rows = graph.make_node('Gather', [grad, bag_indices(graph, offsets, graph.make_node('Shape', [indices]))], axis=0)
     products = graph.make_node('Mul', [opmath(graph, rows), opmath(graph, graph.make_node('Gather', [weight, indices], axis=0))])
@@ -75,7 +75,7 @@ def aten__embedding_bag_per_sample_weights_backward(graph: Graph, res: Res, grad
     return graph.make_node('Where', [padded, const(graph, 0, dtype_of(graph, grad)), total], res.outputs)
 
 
-def aten__pdist_backward(graph: Graph, res: Res, grad: Result, self: Result, p: Float, pdist: Result) -> Result:
+def aten__pdist_backward(graph: Graph, res: ResultSpec, grad: Result, self: Result, p: Float, pdist: Result) -> Result:
     """aten::_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor"""
     count = static(dim_of(graph, self, 0))
     pairs = triangle_indices(graph, count, count, 1, True, int64)
@@ -86,18 +86,18 @@ def aten__pdist_backward(graph: Graph, res: Res, grad: Result, self: Result, p: 
     return scatter_slices(graph, scatter_slices(graph, zeros, 0, one, slope, 'add'), 0, other, graph.make_node('Neg', [slope]), 'add')
 
 
-def aten__segment_reduce_backward(graph: Graph, res: Res, grad: Result, output: Result, data: Result, reduce: Str, *, lengths: Result | None = None, offsets: Result | None = None, axis: Int = 0, initial: Scalar | None = None) -> Result:
+def aten__segment_reduce_backward(graph: Graph, res: ResultSpec, grad: Result, output: Result, data: Result, reduce: Str, *, lengths: Result | None = None, offsets: Result | None = None, axis: Int = 0, initial: Scalar | None = None) -> Result:
     """aten::_segment_reduce_backward(Tensor grad, Tensor output, Tensor data, str reduce, *, Tensor? lengths=None, Tensor? offsets=None, int axis=0, Scalar? initial=None) -> Tensor"""
     return segment_reduce_backward(graph, res, grad=grad, output=output, data=data, reduce=reduce, lengths=lengths, offsets=offsets, axis=axis, initial=initial)
 
 
-def aten_masked_scatter_backward(graph: Graph, res: Res, grad_output: Result, mask: Result, sizes: SymInts) -> Result:
+def aten_masked_scatter_backward(graph: Graph, res: ResultSpec, grad_output: Result, mask: Result, sizes: SymInts) -> Result:
     """aten::masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor"""
     marks = as_flat(graph, expanded(graph, mask, list(shape_of(graph, grad_output))))
     return first_elements(graph, graph.make_node('Compress', [as_flat(graph, grad_output), marks], axis=0), sizes)
 
 
-def aten_rrelu_with_noise_backward(graph: Graph, res: Res, grad_output: Result, self: Result, noise: Result, lower: Scalar, upper: Scalar, training: Bool, self_is_result: Bool) -> Result:
+def aten_rrelu_with_noise_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, noise: Result, lower: Scalar, upper: Scalar, training: Bool, self_is_result: Bool) -> Result:
     """aten::rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor"""
     if training:
         return graph.make_node('Mul', [grad_output, noise], res.outputs)
@@ -105,7 +105,7 @@ def aten_rrelu_with_noise_backward(graph: Graph, res: Res, grad_output: Result, 
     return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), grad_output, steep], res.outputs)
 
 
-def complex_aten__efficientzerotensor(graph: Graph, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def complex_aten__efficientzerotensor(graph: Graph, res: ResultSpec, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::_efficientzerotensor(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return complex_aten_zeros(graph, res, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 

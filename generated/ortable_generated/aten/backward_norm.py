@@ -13,12 +13,12 @@ from ortable.prelude.values import cast
 from ortable_generated.aten.norm import aten_native_batch_norm_backward, rule_aten_native_batch_norm_backward
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Bools, Float, Int, Result
 
 
-def aten__weight_norm_interface(graph: Graph, res: Res, v: Result, g: Result, dim: Int = 0) -> Any:
+def aten__weight_norm_interface(graph: Graph, res: ResultSpec, v: Result, g: Result, dim: Int = 0) -> Any:
     """aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)"""
     axes = without([axis_of(graph, v, dim)], rank_of(graph, v))
     compute_dtype = opmath_dtype(dtype_of(graph, v))
@@ -28,7 +28,7 @@ def aten__weight_norm_interface(graph: Graph, res: Res, v: Result, g: Result, di
     return (cast(graph, graph.make_node('Mul', [direction, factor]), dtype_of(graph, v)), cast(graph, norms, dtype_of(graph, res[1])))
 
 
-def aten__weight_norm_interface_backward(graph: Graph, res: Res, grad_w: Result, saved_v: Result, saved_g: Result, saved_norms: Result, dim: Int) -> Any:
+def aten__weight_norm_interface_backward(graph: Graph, res: ResultSpec, grad_w: Result, saved_v: Result, saved_g: Result, saved_norms: Result, dim: Int) -> Any:
     """aten::_weight_norm_interface_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, int dim) -> (Tensor, Tensor)"""
     axes = without([axis_of(graph, saved_v, dim)], rank_of(graph, saved_v))
     compute_dtype = opmath_dtype(dtype_of(graph, saved_v))
@@ -40,7 +40,7 @@ def aten__weight_norm_interface_backward(graph: Graph, res: Res, grad_w: Result,
     return (cast(graph, grad_v, dtype_of(graph, saved_v)), cast(graph, graph.make_node('Div', [along, norms]), dtype_of(graph, saved_g)))
 
 
-def aten_batch_norm_backward(graph: Graph, res: Res, grad_out: Result, input: Result, weight: Result, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_var: Result | None, update: Bool, eps: Float, output_mask: Bools, reserve: Result) -> Any:
+def aten_batch_norm_backward(graph: Graph, res: ResultSpec, grad_out: Result, input: Result, weight: Result, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_var: Result | None, update: Bool, eps: Float, output_mask: Bools, reserve: Result) -> Any:
     """aten::batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)"""
     return aten_native_batch_norm_backward(graph, res, grad_out=grad_out, input=input, weight=weight, running_mean=running_mean, running_var=running_var, save_mean=save_mean, save_invstd=save_var, train=update, eps=eps, output_mask=output_mask)
 

@@ -12,12 +12,12 @@ from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import as_vec, const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Ints, Result
 
 
-def aten__adaptive_avg_pool2d_backward(graph: Graph, res: Res, grad_output: Result, self: Result) -> Result:
+def aten__adaptive_avg_pool2d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result) -> Result:
     """aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor"""
     have = shape_of(graph, self)[-2:]
     want = shape_of(graph, grad_output)[-2:]
@@ -27,7 +27,7 @@ def aten__adaptive_avg_pool2d_backward(graph: Graph, res: Res, grad_output: Resu
     return summed_back(graph, grad_output, adaptive_weights(graph, have, want, dtype_of(graph, self)))
 
 
-def aten__adaptive_avg_pool3d_backward(graph: Graph, res: Res, grad_output: Result, self: Result) -> Result:
+def aten__adaptive_avg_pool3d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result) -> Result:
     """aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor"""
     have = shape_of(graph, self)[-3:]
     want = shape_of(graph, grad_output)[-3:]
@@ -37,17 +37,17 @@ def aten__adaptive_avg_pool3d_backward(graph: Graph, res: Res, grad_output: Resu
     return summed_back(graph, grad_output, adaptive_weights(graph, have, want, dtype_of(graph, self)))
 
 
-def aten_adaptive_max_pool2d_backward(graph: Graph, res: Res, grad_output: Result, self: Result, indices: Result) -> Result:
+def aten_adaptive_max_pool2d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, indices: Result) -> Result:
     """aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor"""
     return aten_max_pool2d_with_indices_backward(graph, res, grad_output=grad_output, self=self, kernel_size=[1, 1], stride=[], padding=[0, 0], dilation=[1, 1], ceil_mode=False, indices=indices)
 
 
-def aten_adaptive_max_pool3d_backward(graph: Graph, res: Res, grad_output: Result, self: Result, indices: Result) -> Result:
+def aten_adaptive_max_pool3d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, indices: Result) -> Result:
     """aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor"""
     return aten_max_pool3d_with_indices_backward(graph, res, grad_output=grad_output, self=self, kernel_size=[1, 1, 1], stride=[], padding=[0, 0, 0], dilation=[1, 1, 1], ceil_mode=False, indices=indices)
 
 
-def aten_avg_pool2d_backward(graph: Graph, res: Res, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: Bool, count_include_pad: Bool, divisor_override: Int | None) -> Result:
+def aten_avg_pool2d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: Bool, count_include_pad: Bool, divisor_override: Int | None) -> Result:
     """aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
     if dtype_of(graph, self) == float64:
         # onnxruntime has no convolution of float64
@@ -58,7 +58,7 @@ def aten_avg_pool2d_backward(graph: Graph, res: Res, grad_output: Result, self: 
     return avg_pool2d_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override)
 
 
-def aten_avg_pool3d_backward(graph: Graph, res: Res, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: Bool, count_include_pad: Bool, divisor_override: Int | None) -> Result:
+def aten_avg_pool3d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: Bool, count_include_pad: Bool, divisor_override: Int | None) -> Result:
     """aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
     if dtype_of(graph, self) == float64:
         # onnxruntime has no convolution of float64
@@ -69,22 +69,22 @@ def aten_avg_pool3d_backward(graph: Graph, res: Res, grad_output: Result, self: 
     return avg_pool3d_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override)
 
 
-def aten_fractional_max_pool2d_backward(graph: Graph, res: Res, grad_output: Result, self: Result, kernel_size: Ints, output_size: Ints, indices: Result) -> Result:
+def aten_fractional_max_pool2d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, kernel_size: Ints, output_size: Ints, indices: Result) -> Result:
     """aten::fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices) -> Tensor"""
     return aten_max_pool2d_with_indices_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=[], padding=[0, 0], dilation=[1, 1], ceil_mode=False, indices=indices)
 
 
-def aten_fractional_max_pool3d_backward(graph: Graph, res: Res, grad_output: Result, self: Result, kernel_size: Ints, output_size: Ints, indices: Result) -> Result:
+def aten_fractional_max_pool3d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, kernel_size: Ints, output_size: Ints, indices: Result) -> Result:
     """aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor indices) -> Tensor"""
     return aten_max_pool3d_with_indices_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=[], padding=[0, 0, 0], dilation=[1, 1, 1], ceil_mode=False, indices=indices)
 
 
-def aten_max_pool2d_with_indices_backward(graph: Graph, res: Res, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: Bool, indices: Result) -> Result:
+def aten_max_pool2d_with_indices_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: Bool, indices: Result) -> Result:
     """aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor"""
     return put_in_planes(graph, shape_of(graph, self), 2, indices, grad_output)
 
 
-def aten_max_pool3d_with_indices_backward(graph: Graph, res: Res, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: Bool, indices: Result) -> Result:
+def aten_max_pool3d_with_indices_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: Bool, indices: Result) -> Result:
     """aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor"""
     return put_in_planes(graph, shape_of(graph, self), 3, indices, grad_output)
 

@@ -17,17 +17,17 @@ from ortable.prelude.promotion import in_dtype, opmath, promote_values, promoted
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result, Scalar
 
 
-def aten_add_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def aten_add_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return aten_add_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def aten_add_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def aten_add_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if dtype_of(graph, res) == boolean:
@@ -40,7 +40,7 @@ def aten_add_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alph
     return cast(graph, result, dtype_of(graph, res))
 
 
-def aten_addcdiv(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
+def aten_addcdiv(graph: Graph, res: ResultSpec, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_values(graph, 'default', [self, tensor1, tensor2])
     top = opmath(graph, tensor1)
@@ -48,7 +48,7 @@ def aten_addcdiv(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2:
     return cast(graph, graph.make_node('Add', [opmath(graph, self), graph.make_node('Div', [amount, opmath(graph, tensor2)])]), dtype_of(graph, res))
 
 
-def aten_addcmul(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
+def aten_addcmul(graph: Graph, res: ResultSpec, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_values(graph, 'default', [self, tensor1, tensor2])
     both = graph.make_node('Mul', [opmath(graph, tensor1), opmath(graph, tensor2)])
@@ -56,25 +56,25 @@ def aten_addcmul(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2:
     return cast(graph, graph.make_node('Add', [opmath(graph, self), amount]), dtype_of(graph, res))
 
 
-def aten_atan2(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_atan2(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::atan2(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'int_to_float', [self, other])
     return cast(graph, atan2_of(graph, opmath(graph, self), opmath(graph, other)), dtype_of(graph, res))
 
 
-def aten_copysign_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_copysign_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_copysign_Tensor(graph, res, self=self, other=other)
 
 
-def aten_copysign_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_copysign_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'int_to_float', [self, other])
     size = graph.make_node('Abs', [self])
     return graph.make_node('Where', [is_sign_set(graph, other), graph.make_node('Neg', [size]), size], res.outputs)
 
 
-def aten_heaviside(graph: Graph, res: Res, self: Result, values: Result) -> Result:
+def aten_heaviside(graph: Graph, res: ResultSpec, self: Result, values: Result) -> Result:
     """aten::heaviside(Tensor self, Tensor values) -> Tensor"""
     if is_bool(graph, self):
         return graph.make_node('Or', [self, values], res.outputs)
@@ -83,13 +83,13 @@ def aten_heaviside(graph: Graph, res: Res, self: Result, values: Result) -> Resu
     return graph.make_node('Where', [graph.make_node('Equal', [self, zero]), values, step], res.outputs)
 
 
-def aten_hypot(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_hypot(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::hypot(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return cast(graph, hypot_of(graph, opmath(graph, self), opmath(graph, other)), dtype_of(graph, res))
 
 
-def aten_lerp_Scalar(graph: Graph, res: Res, self: Result, end: Result, weight: Scalar) -> Result:
+def aten_lerp_Scalar(graph: Graph, res: ResultSpec, self: Result, end: Result, weight: Scalar) -> Result:
     """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
     self, end = promote_values(graph, 'default', [self, end])
     if weight < 0.5 and weight > -0.5:
@@ -102,7 +102,7 @@ def aten_lerp_Scalar(graph: Graph, res: Res, self: Result, end: Result, weight: 
     return cast(graph, graph.make_node('Sub', [y, graph.make_node('Mul', [way, const_like(graph, 1 - weight, y)])]), dtype_of(graph, res))
 
 
-def aten_lerp_Tensor(graph: Graph, res: Res, self: Result, end: Result, weight: Result) -> Result:
+def aten_lerp_Tensor(graph: Graph, res: ResultSpec, self: Result, end: Result, weight: Result) -> Result:
     """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
     self, end, weight = promote_values(graph, 'default', [self, end, weight])
     x = opmath(graph, self)
@@ -114,7 +114,7 @@ def aten_lerp_Tensor(graph: Graph, res: Res, self: Result, end: Result, weight: 
     return cast(graph, result, dtype_of(graph, res))
 
 
-def aten_logaddexp(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_logaddexp(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::logaddexp(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     x = opmath(graph, self)
@@ -125,12 +125,12 @@ def aten_logaddexp(graph: Graph, res: Res, self: Result, other: Result) -> Resul
     return cast(graph, result, dtype_of(graph, res))
 
 
-def aten_mul_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_mul_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::mul.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def aten_mul_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_mul_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if dtype_of(graph, res) == boolean:
@@ -138,12 +138,12 @@ def aten_mul_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Resu
     return graph.make_node('Mul', [self, other], res.outputs)
 
 
-def aten_multiply_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_multiply_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def aten_pow_Scalar(graph: Graph, res: Res, self: Scalar, exponent: Result) -> Result:
+def aten_pow_Scalar(graph: Graph, res: ResultSpec, self: Scalar, exponent: Result) -> Result:
     """aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
     self, exponent = promote_values(graph, 'pow', [self, exponent])
     if is_float(graph, res):
@@ -151,7 +151,7 @@ def aten_pow_Scalar(graph: Graph, res: Res, self: Scalar, exponent: Result) -> R
     return int_pow(graph, self, exponent)
 
 
-def aten_pow_Tensor_Scalar(graph: Graph, res: Res, self: Result, exponent: Scalar) -> Result:
+def aten_pow_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, exponent: Scalar) -> Result:
     """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     dtype = dtype_of(graph, res)
     if is_float(graph, res) and exponent == 2:
@@ -172,7 +172,7 @@ def aten_pow_Tensor_Scalar(graph: Graph, res: Res, self: Result, exponent: Scala
     return int_power(graph, in_dtype(graph, self, dtype), int(exponent))
 
 
-def aten_pow_Tensor_Tensor(graph: Graph, res: Res, self: Result, exponent: Result) -> Result:
+def aten_pow_Tensor_Tensor(graph: Graph, res: ResultSpec, self: Result, exponent: Result) -> Result:
     """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
     self, exponent = promote_values(graph, 'pow', [self, exponent])
     if is_float(graph, res):
@@ -180,12 +180,12 @@ def aten_pow_Tensor_Tensor(graph: Graph, res: Res, self: Result, exponent: Resul
     return int_pow(graph, self, exponent)
 
 
-def aten_rsub_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def aten_rsub_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return aten_rsub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def aten_rsub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def aten_rsub_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if alpha == 1:
@@ -195,12 +195,12 @@ def aten_rsub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alp
     return cast(graph, result, dtype_of(graph, res))
 
 
-def aten_sub_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def aten_sub_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def aten_sub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def aten_sub_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if alpha == 1:
@@ -210,22 +210,22 @@ def aten_sub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alph
     return cast(graph, result, dtype_of(graph, res))
 
 
-def aten_subtract_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def aten_subtract_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     return aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def aten_xlogy_Scalar_Other(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_xlogy_Scalar_Other(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"""
     return aten_xlogy_Tensor(graph, res, self=self, other=other)
 
 
-def aten_xlogy_Scalar_Self(graph: Graph, res: Res, self: Scalar, other: Result) -> Result:
+def aten_xlogy_Scalar_Self(graph: Graph, res: ResultSpec, self: Scalar, other: Result) -> Result:
     """aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor"""
     return aten_xlogy_Tensor(graph, res, self=self, other=other)
 
 
-def aten_xlogy_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_xlogy_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'int_to_float', [self, other])
     x = opmath(graph, self)
@@ -235,64 +235,64 @@ def aten_xlogy_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Re
     return cast(graph, graph.make_node('Where', [graph.make_node('IsNaN', [y]), y, result]), dtype_of(graph, res))
 
 
-def complex_aten_add_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def complex_aten_add_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return complex_aten_add_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def complex_aten_add_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def complex_aten_add_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
     return c_add(graph, self, c_scaled(graph, other, alpha))
 
 
-def complex_aten_addcdiv(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
+def complex_aten_addcdiv(graph: Graph, res: ResultSpec, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_complex(graph, 'default', [self, tensor1, tensor2])
     return c_add(graph, self, c_scaled(graph, c_div(graph, tensor1, tensor2), value))
 
 
-def complex_aten_addcmul(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
+def complex_aten_addcmul(graph: Graph, res: ResultSpec, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_complex(graph, 'default', [self, tensor1, tensor2])
     return c_add(graph, self, c_scaled(graph, c_mul(graph, tensor1, tensor2), value))
 
 
-def complex_aten_lerp_Scalar(graph: Graph, res: Res, self: Result, end: Result, weight: Scalar) -> Result:
+def complex_aten_lerp_Scalar(graph: Graph, res: ResultSpec, self: Result, end: Result, weight: Scalar) -> Result:
     """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
     self, end = promote_complex(graph, 'default', [self, end])
     return c_add(graph, self, c_scaled(graph, c_add(graph, end, self, -1), weight))
 
 
-def complex_aten_lerp_Tensor(graph: Graph, res: Res, self: Result, end: Result, weight: Result) -> Result:
+def complex_aten_lerp_Tensor(graph: Graph, res: ResultSpec, self: Result, end: Result, weight: Result) -> Result:
     """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
     self, end, weight = promote_complex(graph, 'default', [self, end, weight])
     return c_add(graph, self, c_mul(graph, c_add(graph, end, self, -1), weight))
 
 
-def complex_aten_mul_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_mul_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::mul.Scalar(Tensor self, Scalar other) -> Tensor"""
     return complex_aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_mul_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_mul_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
     return c_mul(graph, self, other)
 
 
-def complex_aten_multiply_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_multiply_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_pow_Scalar(graph: Graph, res: Res, self: Scalar, exponent: Result) -> Result:
+def complex_aten_pow_Scalar(graph: Graph, res: ResultSpec, self: Scalar, exponent: Result) -> Result:
     """aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
     self, exponent = promote_complex(graph, 'pow', [self, exponent])
     return c_power(graph, self, exponent)
 
 
-def complex_aten_pow_Tensor_Scalar(graph: Graph, res: Res, self: Result, exponent: Scalar) -> Result:
+def complex_aten_pow_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, exponent: Scalar) -> Result:
     """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     if exponent == 2:
         base = as_complex(graph, self, dtype_of(graph, res))
@@ -301,35 +301,35 @@ def complex_aten_pow_Tensor_Scalar(graph: Graph, res: Res, self: Result, exponen
     return c_power(graph, as_complex(graph, self, dtype), as_complex(graph, exponent, dtype))
 
 
-def complex_aten_pow_Tensor_Tensor(graph: Graph, res: Res, self: Result, exponent: Result) -> Result:
+def complex_aten_pow_Tensor_Tensor(graph: Graph, res: ResultSpec, self: Result, exponent: Result) -> Result:
     """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
     self, exponent = promote_complex(graph, 'pow', [self, exponent])
     return c_power(graph, self, exponent)
 
 
-def complex_aten_rsub_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def complex_aten_rsub_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return complex_aten_rsub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def complex_aten_rsub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def complex_aten_rsub_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
     return c_add(graph, other, c_scaled(graph, self, alpha), -1)
 
 
-def complex_aten_sub_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def complex_aten_sub_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return complex_aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def complex_aten_sub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def complex_aten_sub_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
     return c_add(graph, self, c_scaled(graph, other, alpha), -1)
 
 
-def complex_aten_subtract_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def complex_aten_subtract_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     return complex_aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 

@@ -9,12 +9,12 @@ from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import permuted, reshape_to
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Int, Result, SymInt
 
 
-def aten_channel_shuffle(graph: Graph, res: Res, self: Result, groups: SymInt) -> Result:
+def aten_channel_shuffle(graph: Graph, res: ResultSpec, self: Result, groups: SymInt) -> Result:
     """aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
     shape = list(shape_of(graph, self))
     count = static(groups)
@@ -23,14 +23,14 @@ def aten_channel_shuffle(graph: Graph, res: Res, self: Result, groups: SymInt) -
     return reshape_to(graph, transposed, shape)
 
 
-def aten_conv_tbc(graph: Graph, res: Res, self: Result, weight: Result, bias: Result, pad: Int = 0) -> Result:
+def aten_conv_tbc(graph: Graph, res: ResultSpec, self: Result, weight: Result, bias: Result, pad: Int = 0) -> Result:
     """aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor"""
     x = permuted(graph, self, [1, 2, 0])
     kernel = permuted(graph, weight, [2, 1, 0])
     return permuted(graph, graph.make_node('Conv', [x, kernel, bias], pads=[pad, pad]), [2, 0, 1])
 
 
-def complex_aten_channel_shuffle(graph: Graph, res: Res, self: Result, groups: SymInt) -> Result:
+def complex_aten_channel_shuffle(graph: Graph, res: ResultSpec, self: Result, groups: SymInt) -> Result:
     """aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
     return each_part(graph, res, aten_channel_shuffle, {'self': self}, groups=groups)
 

@@ -16,12 +16,12 @@ from ortable.prelude.promotion import in_dtype, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result, Scalar
 
 
-def aten_clamp(graph: Graph, res: Res, self: Result, min: Scalar | None = None, max: Scalar | None = None) -> Result:
+def aten_clamp(graph: Graph, res: ResultSpec, self: Result, min: Scalar | None = None, max: Scalar | None = None) -> Result:
     """aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
     self, min, max = promote_values(graph, 'default', [self, min, max])
     if is_nan(graph, min) or is_nan(graph, max):
@@ -36,56 +36,56 @@ def aten_clamp(graph: Graph, res: Res, self: Result, min: Scalar | None = None, 
     return graph.make_node('Clip', [self, min, max], res.outputs)
 
 
-def aten_clamp_Tensor(graph: Graph, res: Res, self: Result, min: Result | None = None, max: Result | None = None) -> Result:
+def aten_clamp_Tensor(graph: Graph, res: ResultSpec, self: Result, min: Result | None = None, max: Result | None = None) -> Result:
     """aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
     self, min, max = promote_values(graph, 'default', [self, min, max])
     raised = graph.make_node('Max', [self, min]) if min is not None else self
     return graph.make_node('Min', [raised, max], res.outputs) if max is not None else raised
 
 
-def aten_clamp_max(graph: Graph, res: Res, self: Result, max: Scalar) -> Result:
+def aten_clamp_max(graph: Graph, res: ResultSpec, self: Result, max: Scalar) -> Result:
     """aten::clamp_max(Tensor self, Scalar max) -> Tensor"""
     return aten_clamp(graph, res, self=self, max=max)
 
 
-def aten_clamp_max_Tensor(graph: Graph, res: Res, self: Result, max: Result) -> Result:
+def aten_clamp_max_Tensor(graph: Graph, res: ResultSpec, self: Result, max: Result) -> Result:
     """aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"""
     return aten_minimum(graph, res, self=self, other=max)
 
 
-def aten_clamp_min(graph: Graph, res: Res, self: Result, min: Scalar) -> Result:
+def aten_clamp_min(graph: Graph, res: ResultSpec, self: Result, min: Scalar) -> Result:
     """aten::clamp_min(Tensor self, Scalar min) -> Tensor"""
     return aten_clamp(graph, res, self=self, min=min)
 
 
-def aten_clamp_min_Tensor(graph: Graph, res: Res, self: Result, min: Result) -> Result:
+def aten_clamp_min_Tensor(graph: Graph, res: ResultSpec, self: Result, min: Result) -> Result:
     """aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"""
     return aten_maximum(graph, res, self=self, other=min)
 
 
-def aten_clip(graph: Graph, res: Res, self: Result, min: Scalar | None = None, max: Scalar | None = None) -> Result:
+def aten_clip(graph: Graph, res: ResultSpec, self: Result, min: Scalar | None = None, max: Scalar | None = None) -> Result:
     """aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
     return aten_clamp(graph, res, self=self, min=min, max=max)
 
 
-def aten_clip_Tensor(graph: Graph, res: Res, self: Result, min: Result | None = None, max: Result | None = None) -> Result:
+def aten_clip_Tensor(graph: Graph, res: ResultSpec, self: Result, min: Result | None = None, max: Result | None = None) -> Result:
     """aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
     return aten_clamp_Tensor(graph, res, self=self, min=min, max=max)
 
 
-def aten_eq_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_eq_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::eq.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
     return graph.make_node('Equal', [self, other], res.outputs)
 
 
-def aten_eq_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_eq_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::eq.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
     return graph.make_node('Equal', [self, other], res.outputs)
 
 
-def aten_fmax(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_fmax(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::fmax(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if is_float(graph, res):
@@ -96,7 +96,7 @@ def aten_fmax(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     return graph.make_node('Max', [self, other], res.outputs)
 
 
-def aten_fmin(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_fmin(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::fmin(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if is_float(graph, res):
@@ -107,65 +107,65 @@ def aten_fmin(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     return graph.make_node('Min', [self, other], res.outputs)
 
 
-def aten_ge_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_ge_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::ge.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
     return graph.make_node('Or', [self, graph.make_node('Not', [other])], res.outputs) if is_bool(graph, self) else graph.make_node('GreaterOrEqual', [self, other], res.outputs)
 
 
-def aten_ge_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_ge_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::ge.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
     return graph.make_node('Or', [self, graph.make_node('Not', [other])], res.outputs) if is_bool(graph, self) else graph.make_node('GreaterOrEqual', [self, other], res.outputs)
 
 
-def aten_gt_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_gt_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::gt.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
     return graph.make_node('And', [self, graph.make_node('Not', [other])], res.outputs) if is_bool(graph, self) else graph.make_node('Greater', [self, other], res.outputs)
 
 
-def aten_gt_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_gt_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::gt.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
     return graph.make_node('And', [self, graph.make_node('Not', [other])], res.outputs) if is_bool(graph, self) else graph.make_node('Greater', [self, other], res.outputs)
 
 
-def aten_le_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_le_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::le.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
     return graph.make_node('Or', [graph.make_node('Not', [self]), other], res.outputs) if is_bool(graph, self) else graph.make_node('LessOrEqual', [self, other], res.outputs)
 
 
-def aten_le_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_le_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::le.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
     return graph.make_node('Or', [graph.make_node('Not', [self]), other], res.outputs) if is_bool(graph, self) else graph.make_node('LessOrEqual', [self, other], res.outputs)
 
 
-def aten_lt_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_lt_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::lt.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
     return graph.make_node('And', [graph.make_node('Not', [self]), other], res.outputs) if is_bool(graph, self) else graph.make_node('Less', [self, other], res.outputs)
 
 
-def aten_lt_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_lt_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::lt.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
     return graph.make_node('And', [graph.make_node('Not', [self]), other], res.outputs) if is_bool(graph, self) else graph.make_node('Less', [self, other], res.outputs)
 
 
-def aten_masked_fill_Scalar(graph: Graph, res: Res, self: Result, mask: Result, value: Scalar) -> Result:
+def aten_masked_fill_Scalar(graph: Graph, res: ResultSpec, self: Result, mask: Result, value: Scalar) -> Result:
     """aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
     return graph.make_node('Where', [mask, const_like(graph, value, self), self], res.outputs)
 
 
-def aten_masked_fill_Tensor(graph: Graph, res: Res, self: Result, mask: Result, value: Result) -> Result:
+def aten_masked_fill_Tensor(graph: Graph, res: ResultSpec, self: Result, mask: Result, value: Result) -> Result:
     """aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"""
     return graph.make_node('Where', [mask, in_dtype(graph, value, dtype_of(graph, self)), self], res.outputs)
 
 
-def aten_maximum(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_maximum(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::maximum(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if dtype_of(graph, res) == boolean:
@@ -173,7 +173,7 @@ def aten_maximum(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     return graph.make_node('Max', [self, other], res.outputs)
 
 
-def aten_minimum(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_minimum(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::minimum(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if dtype_of(graph, res) == boolean:
@@ -181,89 +181,89 @@ def aten_minimum(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     return graph.make_node('Min', [self, other], res.outputs)
 
 
-def aten_ne_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_ne_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::ne.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
     return graph.make_node('Not', [graph.make_node('Equal', [self, other])], res.outputs)
 
 
-def aten_ne_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_ne_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::ne.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
     return graph.make_node('Not', [graph.make_node('Equal', [self, other])], res.outputs)
 
 
-def aten_where_Scalar(graph: Graph, res: Res, condition: Result, self: Scalar, other: Scalar) -> Result:
+def aten_where_Scalar(graph: Graph, res: ResultSpec, condition: Result, self: Scalar, other: Scalar) -> Result:
     """aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor"""
     return aten_where_self(graph, res, condition=condition, self=self, other=other)
 
 
-def aten_where_ScalarOther(graph: Graph, res: Res, condition: Result, self: Result, other: Scalar) -> Result:
+def aten_where_ScalarOther(graph: Graph, res: ResultSpec, condition: Result, self: Result, other: Scalar) -> Result:
     """aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor"""
     return aten_where_self(graph, res, condition=condition, self=self, other=other)
 
 
-def aten_where_ScalarSelf(graph: Graph, res: Res, condition: Result, self: Scalar, other: Result) -> Result:
+def aten_where_ScalarSelf(graph: Graph, res: ResultSpec, condition: Result, self: Scalar, other: Result) -> Result:
     """aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor"""
     return aten_where_self(graph, res, condition=condition, self=self, other=other)
 
 
-def aten_where_self(graph: Graph, res: Res, condition: Result, self: Result, other: Result) -> Result:
+def aten_where_self(graph: Graph, res: ResultSpec, condition: Result, self: Result, other: Result) -> Result:
     """aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'no_opmath', [self, other])
     return graph.make_node('Where', [cast(graph, condition, boolean), self, other], res.outputs)
 
 
-def complex_aten_eq_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_eq_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::eq.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_complex(graph, 'always_bool', [self, other])
     return graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])], res.outputs)
 
 
-def complex_aten_eq_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_eq_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::eq.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'always_bool', [self, other])
     return graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])], res.outputs)
 
 
-def complex_aten_masked_fill_Scalar(graph: Graph, res: Res, self: Result, mask: Result, value: Scalar) -> Result:
+def complex_aten_masked_fill_Scalar(graph: Graph, res: ResultSpec, self: Result, mask: Result, value: Scalar) -> Result:
     """aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
     return each_part(graph, res, aten_masked_fill_Scalar, {'self': self, 'value': value}, mask=mask)
 
 
-def complex_aten_masked_fill_Tensor(graph: Graph, res: Res, self: Result, mask: Result, value: Result) -> Result:
+def complex_aten_masked_fill_Tensor(graph: Graph, res: ResultSpec, self: Result, mask: Result, value: Result) -> Result:
     """aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"""
     return each_part(graph, res, aten_masked_fill_Tensor, {'self': self, 'value': value}, mask=mask)
 
 
-def complex_aten_ne_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_ne_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::ne.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_complex(graph, 'always_bool', [self, other])
     return graph.make_node('Not', [graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])])], res.outputs)
 
 
-def complex_aten_ne_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_ne_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::ne.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'always_bool', [self, other])
     return graph.make_node('Not', [graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])])], res.outputs)
 
 
-def complex_aten_where_Scalar(graph: Graph, res: Res, condition: Result, self: Scalar, other: Scalar) -> Result:
+def complex_aten_where_Scalar(graph: Graph, res: ResultSpec, condition: Result, self: Scalar, other: Scalar) -> Result:
     """aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor"""
     return complex_aten_where_self(graph, res, condition=condition, self=self, other=other)
 
 
-def complex_aten_where_ScalarOther(graph: Graph, res: Res, condition: Result, self: Result, other: Scalar) -> Result:
+def complex_aten_where_ScalarOther(graph: Graph, res: ResultSpec, condition: Result, self: Result, other: Scalar) -> Result:
     """aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor"""
     return complex_aten_where_self(graph, res, condition=condition, self=self, other=other)
 
 
-def complex_aten_where_ScalarSelf(graph: Graph, res: Res, condition: Result, self: Scalar, other: Result) -> Result:
+def complex_aten_where_ScalarSelf(graph: Graph, res: ResultSpec, condition: Result, self: Scalar, other: Result) -> Result:
     """aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor"""
     return complex_aten_where_self(graph, res, condition=condition, self=self, other=other)
 
 
-def complex_aten_where_self(graph: Graph, res: Res, condition: Result, self: Result, other: Result) -> Result:
+def complex_aten_where_self(graph: Graph, res: ResultSpec, condition: Result, self: Result, other: Result) -> Result:
     """aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
     return each_part(graph, res, aten_where_self, {'self': self, 'other': other}, condition=condition)
 

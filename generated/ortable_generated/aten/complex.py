@@ -15,27 +15,27 @@ from ortable.prelude.pointwise import const_like, filled_like
 from ortable.prelude.promotion import promote_values, promoted_dtype
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result
 
 
-def aten__conj_physical(graph: Graph, res: Res, self: Result) -> Result:
+def aten__conj_physical(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_conj_physical(Tensor self) -> Tensor"""
     return self
 
 
-def aten__neg_view(graph: Graph, res: Res, self: Result) -> Result:
+def aten__neg_view(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_neg_view(Tensor(a) self) -> Tensor(a)"""
     return graph.make_node('Neg', [self], res.outputs)
 
 
-def aten__neg_view_copy(graph: Graph, res: Res, self: Result) -> Result:
+def aten__neg_view_copy(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_neg_view_copy(Tensor self) -> Tensor"""
     return aten__neg_view(graph, res, self=self)
 
 
-def aten_angle(graph: Graph, res: Res, self: Result) -> Result:
+def aten_angle(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::angle(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     zero = const_like(graph, 0, self)
@@ -43,128 +43,128 @@ def aten_angle(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Where', [graph.make_node('IsNaN', [self]), self, side], res.outputs)
 
 
-def aten_conj(graph: Graph, res: Res, self: Result) -> Result:
+def aten_conj(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::conj(Tensor(a) self) -> Tensor(a)"""
     return self
 
 
-def aten_conj_physical(graph: Graph, res: Res, self: Result) -> Result:
+def aten_conj_physical(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::conj_physical(Tensor self) -> Tensor"""
     return aten_conj(graph, res, self=self)
 
 
-def aten_isreal(graph: Graph, res: Res, self: Result) -> Result:
+def aten_isreal(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isreal(Tensor self) -> Tensor"""
     return filled_like(graph, self, True, boolean)
 
 
-def aten_real(graph: Graph, res: Res, self: Result) -> Result:
+def aten_real(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::real(Tensor(a) self) -> Tensor(a)"""
     return self
 
 
-def aten_resolve_conj(graph: Graph, res: Res, self: Result) -> Result:
+def aten_resolve_conj(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::resolve_conj(Tensor(a) self) -> Tensor(a)"""
     return self
 
 
-def aten_resolve_neg(graph: Graph, res: Res, self: Result) -> Result:
+def aten_resolve_neg(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::resolve_neg(Tensor(a) self) -> Tensor(a)"""
     return aten_resolve_conj(graph, res, self=self)
 
 
-def complex_aten__conj(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten__conj(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_conj(Tensor(a) self) -> Tensor(a)"""
     return c_conj(graph, self)
 
 
-def complex_aten__conj_copy(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten__conj_copy(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_conj_copy(Tensor self) -> Tensor"""
     return complex_aten__conj(graph, res, self=self)
 
 
-def complex_aten__conj_physical(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten__conj_physical(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_conj_physical(Tensor self) -> Tensor"""
     return c_conj(graph, self)
 
 
-def complex_aten__neg_view(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten__neg_view(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_neg_view(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten__neg_view, {'self': self})
 
 
-def complex_aten__neg_view_copy(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten__neg_view_copy(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_neg_view_copy(Tensor self) -> Tensor"""
     return complex_aten__neg_view(graph, res, self=self)
 
 
-def complex_aten_angle(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_angle(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::angle(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_angle(graph, self)
 
 
-def complex_aten_complex(graph: Graph, res: Res, real: Result, imag: Result) -> Result:
+def complex_aten_complex(graph: Graph, res: ResultSpec, real: Result, imag: Result) -> Result:
     """aten::complex(Tensor real, Tensor imag) -> Tensor"""
     return complex_of(graph, re(graph, real), re(graph, imag))
 
 
-def complex_aten_conj(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_conj(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::conj(Tensor(a) self) -> Tensor(a)"""
     return c_conj(graph, self)
 
 
-def complex_aten_conj_physical(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_conj_physical(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::conj_physical(Tensor self) -> Tensor"""
     return complex_aten_conj(graph, res, self=self)
 
 
-def complex_aten_imag(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_imag(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::imag(Tensor(a) self) -> Tensor(a)"""
     return im(graph, self)
 
 
-def complex_aten_isreal(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_isreal(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isreal(Tensor self) -> Tensor"""
     return graph.make_node('Equal', [im(graph, self), const_like(graph, 0, im(graph, self))], res.outputs)
 
 
-def complex_aten_polar(graph: Graph, res: Res, abs: Result, angle: Result) -> Result:
+def complex_aten_polar(graph: Graph, res: ResultSpec, abs: Result, angle: Result) -> Result:
     """aten::polar(Tensor abs, Tensor angle) -> Tensor"""
     return c_polar(graph, re(graph, abs), re(graph, angle))
 
 
-def complex_aten_real(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_real(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::real(Tensor(a) self) -> Tensor(a)"""
     return re(graph, self)
 
 
-def complex_aten_resolve_conj(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_resolve_conj(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::resolve_conj(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_resolve_conj, {'self': self})
 
 
-def complex_aten_resolve_neg(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_resolve_neg(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::resolve_neg(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_resolve_conj(graph, res, self=self)
 
 
-def complex_aten_view_as_complex(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_view_as_complex(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::view_as_complex(Tensor(a) self) -> Tensor(a)"""
     return c_unjoined(graph, re(graph, self))
 
 
-def complex_aten_view_as_complex_copy(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_view_as_complex_copy(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::view_as_complex_copy(Tensor self) -> Tensor"""
     return complex_aten_view_as_complex(graph, res, self=self)
 
 
-def complex_aten_view_as_real(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_view_as_real(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::view_as_real(Tensor(a) self) -> Tensor(a)"""
     return c_joined(graph, self)
 
 
-def complex_aten_view_as_real_copy(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_view_as_real_copy(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::view_as_real_copy(Tensor self) -> Tensor"""
     return complex_aten_view_as_real(graph, res, self=self)
 

@@ -11,27 +11,27 @@ from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import cast, squeezed, unsqueezed
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Bools, Result, Str, SymInt, SymInts
 
 
-def aten_conv1d(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), dilation: SymInts = (1,), groups: SymInt = 1) -> Result:
+def aten_conv1d(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), dilation: SymInts = (1,), groups: SymInt = 1) -> Result:
     """aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor"""
     return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=False, output_padding=[0], groups=groups)
 
 
-def aten_conv1d_padding(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: Str = 'valid', dilation: SymInts = (1,), groups: SymInt = 1) -> Result:
+def aten_conv1d_padding(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: Str = 'valid', dilation: SymInts = (1,), groups: SymInt = 1) -> Result:
     '''aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding="valid", SymInt[1] dilation=[1], SymInt groups=1) -> Tensor'''
     return aten_conv2d_padding(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
-def aten_conv2d(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: SymInts = (0, 0), dilation: SymInts = (1, 1), groups: SymInt = 1) -> Result:
+def aten_conv2d(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: SymInts = (0, 0), dilation: SymInts = (1, 1), groups: SymInt = 1) -> Result:
     """aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor"""
     return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=False, output_padding=[0, 0], groups=groups)
 
 
-def aten_conv2d_padding(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: Str = 'valid', dilation: SymInts = (1, 1), groups: SymInt = 1) -> Result:
+def aten_conv2d_padding(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: Str = 'valid', dilation: SymInts = (1, 1), groups: SymInt = 1) -> Result:
     '''aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding="valid", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor'''
     n = rank_of(graph, weight) - 2
     spacing = broadcast_ints(static(dilation), n)
@@ -47,32 +47,32 @@ def aten_conv2d_padding(graph: Graph, res: Res, input: Result, weight: Result, b
     return cast(graph, squeezed(graph, result, extra), dtype_of(graph, input))
 
 
-def aten_conv3d(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: SymInts = (0, 0, 0), dilation: SymInts = (1, 1, 1), groups: SymInt = 1) -> Result:
+def aten_conv3d(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: SymInts = (0, 0, 0), dilation: SymInts = (1, 1, 1), groups: SymInt = 1) -> Result:
     """aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor"""
     return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=False, output_padding=[0, 0, 0], groups=groups)
 
 
-def aten_conv3d_padding(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: Str = 'valid', dilation: SymInts = (1, 1, 1), groups: SymInt = 1) -> Result:
+def aten_conv3d_padding(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: Str = 'valid', dilation: SymInts = (1, 1, 1), groups: SymInt = 1) -> Result:
     '''aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding="valid", SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor'''
     return aten_conv2d_padding(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
-def aten_conv_transpose1d(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), output_padding: SymInts = (0,), groups: SymInt = 1, dilation: SymInts = (1,)) -> Result:
+def aten_conv_transpose1d(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), output_padding: SymInts = (0,), groups: SymInt = 1, dilation: SymInts = (1,)) -> Result:
     """aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor"""
     return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=True, output_padding=output_padding, groups=groups)
 
 
-def aten_conv_transpose2d_input(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: SymInts = (0, 0), output_padding: SymInts = (0, 0), groups: SymInt = 1, dilation: SymInts = (1, 1)) -> Result:
+def aten_conv_transpose2d_input(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: SymInts = (0, 0), output_padding: SymInts = (0, 0), groups: SymInt = 1, dilation: SymInts = (1, 1)) -> Result:
     """aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor"""
     return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=True, output_padding=output_padding, groups=groups)
 
 
-def aten_conv_transpose3d_input(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: SymInts = (0, 0, 0), output_padding: SymInts = (0, 0, 0), groups: SymInt = 1, dilation: SymInts = (1, 1, 1)) -> Result:
+def aten_conv_transpose3d_input(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: SymInts = (0, 0, 0), output_padding: SymInts = (0, 0, 0), groups: SymInt = 1, dilation: SymInts = (1, 1, 1)) -> Result:
     """aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor"""
     return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=True, output_padding=output_padding, groups=groups)
 
 
-def aten_convolution(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt) -> Result:
+def aten_convolution(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt) -> Result:
     """aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor"""
     n = rank_of(graph, weight) - 2
     strides = broadcast_ints(static(stride), n)
@@ -95,7 +95,7 @@ def aten_convolution(graph: Graph, res: Res, input: Result, weight: Result, bias
     return cast(graph, squeezed(graph, result, extra), dtype_of(graph, input))
 
 
-def aten_convolution_backward(graph: Graph, res: Res, grad_output: Result, input: Result, weight: Result, bias_sizes: SymInts | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, output_mask: Bools) -> Any:
+def aten_convolution_backward(graph: Graph, res: ResultSpec, grad_output: Result, input: Result, weight: Result, bias_sizes: SymInts | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, output_mask: Bools) -> Any:
     """aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
     if dtype_of(graph, input) == float64:
         return direct_convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)

@@ -15,29 +15,29 @@ from ortable.prelude.promotion import promoted_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Dtype, Int, Result
 
 
-def aten_cummax(graph: Graph, res: Res, self: Result, dim: Int) -> Any:
+def aten_cummax(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Any:
     """aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
     return cummax(graph, res, self=self, dim=dim)
 
 
-def aten_cummin(graph: Graph, res: Res, self: Result, dim: Int) -> Any:
+def aten_cummin(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Any:
     """aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
     return cummin(graph, res, self=self, dim=dim)
 
 
-def aten_cumprod(graph: Graph, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+def aten_cumprod(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     if rank_of(graph, self) == 0:
         return cast(graph, self, dtype_of(graph, res))
     return cumprod(graph, res, self=self, dim=dim)
 
 
-def aten_cumsum(graph: Graph, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+def aten_cumsum(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     if rank_of(graph, self) == 0:
         return cast(graph, self, dtype_of(graph, res))
@@ -49,24 +49,24 @@ def aten_cumsum(graph: Graph, res: Res, self: Result, dim: Int, *, dtype: Dtype 
     return cast(graph, graph.make_node('CumSum', [wide, const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
 
 
-def aten_diff(graph: Graph, res: Res, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Result:
+def aten_diff(graph: Graph, res: ResultSpec, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Result:
     """aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"""
     return differences(graph, res, self=self, n=n, dim=dim, prepend=prepend, append=append)
 
 
-def aten_logcumsumexp(graph: Graph, res: Res, self: Result, dim: Int) -> Result:
+def aten_logcumsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Result:
     """aten::logcumsumexp(Tensor self, int dim) -> Tensor"""
     if rank_of(graph, self) == 0:
         return self
     return logcumsumexp(graph, res, self=self, dim=dim)
 
 
-def complex_aten_cumprod(graph: Graph, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_cumprod(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     return c_cumprod(graph, c_cast(graph, self, dtype_of(graph, res)), axis_of(graph, self, dim))
 
 
-def complex_aten_cumsum(graph: Graph, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_cumsum(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     return each_part(graph, res, aten_cumsum, {'self': self}, dim=dim, dtype=dtype)
 

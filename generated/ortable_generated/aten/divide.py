@@ -14,17 +14,17 @@ from ortable.prelude.promotion import in_dtype, promote_values, promoted_dtype
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result, Scalar, Str
 
 
-def aten_div_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_div_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::div.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def aten_div_Scalar_mode(graph: Graph, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
+def aten_div_Scalar_mode(graph: Graph, res: ResultSpec, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
     """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
     dtype = dtype_of(graph, res)
     if rounding_mode is None:
@@ -34,13 +34,13 @@ def aten_div_Scalar_mode(graph: Graph, res: Res, self: Result, other: Scalar, *,
     return trunc_quotient(graph, in_dtype(graph, self, dtype), const(graph, other, dtype))
 
 
-def aten_div_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_div_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'int_to_float', [self, other])
     return graph.make_node('Div', [self, other], res.outputs)
 
 
-def aten_div_Tensor_mode(graph: Graph, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
+def aten_div_Tensor_mode(graph: Graph, res: ResultSpec, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     dtype = dtype_of(graph, res)
     if rounding_mode is None:
@@ -50,70 +50,70 @@ def aten_div_Tensor_mode(graph: Graph, res: Res, self: Result, other: Result, *,
     return trunc_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype))
 
 
-def aten_divide_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_divide_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::divide.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def aten_divide_Tensor_mode(graph: Graph, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
+def aten_divide_Tensor_mode(graph: Graph, res: ResultSpec, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     return aten_div_Tensor_mode(graph, res, self=self, other=other, rounding_mode=rounding_mode)
 
 
-def aten_floor_divide(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_floor_divide(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::floor_divide(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return floor_quotient(graph, self, other)
 
 
-def aten_floor_divide_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_floor_divide_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_floor_divide(graph, res, self=self, other=other)
 
 
-def aten_fmod_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_fmod_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_fmod_Tensor(graph, res, self=self, other=other)
 
 
-def aten_fmod_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_fmod_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return fmod_of(graph, self, other)
 
 
-def aten_remainder_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_remainder_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_remainder_Tensor(graph, res, self=self, other=other)
 
 
-def aten_remainder_Scalar_Tensor(graph: Graph, res: Res, self: Scalar, other: Result) -> Result:
+def aten_remainder_Scalar_Tensor(graph: Graph, res: ResultSpec, self: Scalar, other: Result) -> Result:
     """aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
     return aten_remainder_Tensor(graph, res, self=self, other=other)
 
 
-def aten_remainder_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_remainder_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return remainder_of(graph, self, other)
 
 
-def aten_true_divide_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_true_divide_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def aten_true_divide_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_true_divide_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_div_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_div_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::div.Scalar(Tensor self, Scalar other) -> Tensor"""
     return complex_aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_div_Scalar_mode(graph: Graph, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
+def complex_aten_div_Scalar_mode(graph: Graph, res: ResultSpec, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
     """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
     if rounding_mode is None:
         dtype = dtype_of(graph, res)
@@ -121,13 +121,13 @@ def complex_aten_div_Scalar_mode(graph: Graph, res: Res, self: Result, other: Sc
     raise UnsupportedCase('aten::div.Scalar_mode: torch rounds no complex quotient')
 
 
-def complex_aten_div_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_div_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'int_to_float', [self, other])
     return c_div(graph, self, other)
 
 
-def complex_aten_div_Tensor_mode(graph: Graph, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
+def complex_aten_div_Tensor_mode(graph: Graph, res: ResultSpec, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     if rounding_mode is None:
         dtype = dtype_of(graph, res)
@@ -135,22 +135,22 @@ def complex_aten_div_Tensor_mode(graph: Graph, res: Res, self: Result, other: Re
     raise UnsupportedCase('aten::div.Tensor_mode: torch rounds no complex quotient')
 
 
-def complex_aten_divide_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_divide_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::divide.Tensor(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_divide_Tensor_mode(graph: Graph, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
+def complex_aten_divide_Tensor_mode(graph: Graph, res: ResultSpec, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     return complex_aten_div_Tensor_mode(graph, res, self=self, other=other, rounding_mode=rounding_mode)
 
 
-def complex_aten_true_divide_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_true_divide_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor"""
     return complex_aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_true_divide_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_true_divide_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_div_Tensor(graph, res, self=self, other=other)
 

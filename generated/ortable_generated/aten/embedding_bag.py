@@ -14,32 +14,32 @@ from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Int, Result
 
 
-def aten__embedding_bag(graph: Graph, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:
+def aten__embedding_bag(graph: Graph, res: ResultSpec, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:
     """aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
     return embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, mode=mode, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
 
 
-def aten__embedding_bag_forward_only(graph: Graph, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:
+def aten__embedding_bag_forward_only(graph: Graph, res: ResultSpec, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:
     """aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
     return embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, mode=mode, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
 
 
-def aten_embedding_bag(graph: Graph, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False) -> Any:
+def aten_embedding_bag(graph: Graph, res: ResultSpec, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False) -> Any:
     """aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)"""
     return aten__embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=-1)
 
 
-def aten_embedding_bag_padding_idx(graph: Graph, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, include_last_offset: Bool, padding_idx: Int | None) -> Any:
+def aten_embedding_bag_padding_idx(graph: Graph, res: ResultSpec, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, include_last_offset: Bool, padding_idx: Int | None) -> Any:
     """aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)"""
     return aten__embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=-1 if padding_idx is None else padding_idx % static(dim_of(graph, weight, 0)))
 
 
-def aten_embedding_renorm(graph: Graph, res: Res, self: Result, indices: Result, max_norm: Float, norm_type: Float) -> Result:
+def aten_embedding_renorm(graph: Graph, res: ResultSpec, self: Result, indices: Result, max_norm: Float, norm_type: Float) -> Result:
     """aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor"""
     compute_dtype = opmath_dtype(dtype_of(graph, self))
     rows = cast(graph, self, compute_dtype)

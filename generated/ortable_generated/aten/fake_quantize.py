@@ -12,12 +12,12 @@ from ortable.prelude.shapes import along_axis
 from ortable.prelude.values import cast, const, reshape_to
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Float, Int, Result
 
 
-def aten__fake_quantize_learnable_per_channel_affine(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Result:
+def aten__fake_quantize_learnable_per_channel_affine(graph: Graph, res: ResultSpec, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Result:
     """aten::_fake_quantize_learnable_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max, float grad_factor=1.) -> Tensor"""
     place, rank, dtype = (axis_of(graph, self, axis), rank_of(graph, self), dtype_of(graph, zero_point))
     zero = graph.make_node('Clip', [graph.make_node('Round', [zero_point]), const(graph, quant_min, dtype), const(graph, quant_max, dtype)])
@@ -25,14 +25,14 @@ def aten__fake_quantize_learnable_per_channel_affine(graph: Graph, res: Res, sel
     return fake_quantized(graph, self, factor, shift, quant_min, quant_max)[0]
 
 
-def aten__fake_quantize_learnable_per_tensor_affine(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Result:
+def aten__fake_quantize_learnable_per_tensor_affine(graph: Graph, res: ResultSpec, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Result:
     """aten::_fake_quantize_learnable_per_tensor_affine(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max, float grad_factor=1.) -> Tensor"""
     dtype, shift = (dtype_of(graph, zero_point), reshape_to(graph, zero_point, []))
     zero = graph.make_node('Clip', [graph.make_node('Round', [shift]), const(graph, quant_min, dtype), const(graph, quant_max, dtype)])
     return fake_quantized(graph, self, reshape_to(graph, scale, []), zero, quant_min, quant_max)[0]
 
 
-def aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, fake_quant_enabled: Result, quant_min: Int, quant_max: Int) -> Any:
+def aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams(graph: Graph, res: ResultSpec, self: Result, scale: Result, zero_point: Result, fake_quant_enabled: Result, quant_min: Int, quant_max: Int) -> Any:
     """aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, Tensor fake_quant_enabled, int quant_min, int quant_max) -> (Tensor output, Tensor mask)"""
     factor, zero = (reshape_to(graph, scale, []), reshape_to(graph, zero_point, []))
     result = fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)
@@ -40,7 +40,7 @@ def aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams(graph: Graph,
     return (graph.make_node('Where', [enabled, result[0], self]), graph.make_node('Or', [result[1], graph.make_node('Not', [enabled])]))
 
 
-def aten_fake_quantize_per_channel_affine(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Result:
+def aten_fake_quantize_per_channel_affine(graph: Graph, res: ResultSpec, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Result:
     """aten::fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> Tensor"""
     place = axis_of(graph, self, axis)
     rank = rank_of(graph, self)
@@ -48,7 +48,7 @@ def aten_fake_quantize_per_channel_affine(graph: Graph, res: Res, self: Result, 
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max)[0]
 
 
-def aten_fake_quantize_per_channel_affine_cachemask(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Any:
+def aten_fake_quantize_per_channel_affine_cachemask(graph: Graph, res: ResultSpec, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Any:
     """aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> (Tensor output, Tensor mask)"""
     place = axis_of(graph, self, axis)
     rank = rank_of(graph, self)
@@ -56,31 +56,31 @@ def aten_fake_quantize_per_channel_affine_cachemask(graph: Graph, res: Res, self
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max)
 
 
-def aten_fake_quantize_per_channel_affine_cachemask_backward(graph: Graph, res: Res, grad: Result, mask: Result) -> Result:
+def aten_fake_quantize_per_channel_affine_cachemask_backward(graph: Graph, res: ResultSpec, grad: Result, mask: Result) -> Result:
     """aten::fake_quantize_per_channel_affine_cachemask_backward(Tensor grad, Tensor mask) -> Tensor"""
     return graph.make_node('Mul', [grad, cast(graph, mask, dtype_of(graph, grad))], res.outputs)
 
 
-def aten_fake_quantize_per_tensor_affine(graph: Graph, res: Res, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Result:
+def aten_fake_quantize_per_tensor_affine(graph: Graph, res: ResultSpec, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Result:
     """aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor"""
     compute_dtype = opmath_dtype(dtype_of(graph, self))
     factor, zero = (const(graph, scale, float32), const(graph, zero_point, compute_dtype))
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)[0]
 
 
-def aten_fake_quantize_per_tensor_affine_cachemask(graph: Graph, res: Res, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Any:
+def aten_fake_quantize_per_tensor_affine_cachemask(graph: Graph, res: ResultSpec, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Any:
     """aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> (Tensor output, Tensor mask)"""
     compute_dtype = opmath_dtype(dtype_of(graph, self))
     factor, zero = (const(graph, scale, float32), const(graph, zero_point, compute_dtype))
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)
 
 
-def aten_fake_quantize_per_tensor_affine_cachemask_backward(graph: Graph, res: Res, grad: Result, mask: Result) -> Result:
+def aten_fake_quantize_per_tensor_affine_cachemask_backward(graph: Graph, res: ResultSpec, grad: Result, mask: Result) -> Result:
     """aten::fake_quantize_per_tensor_affine_cachemask_backward(Tensor grad, Tensor mask) -> Tensor"""
     return graph.make_node('Mul', [grad, cast(graph, mask, dtype_of(graph, grad))], res.outputs)
 
 
-def aten_fake_quantize_per_tensor_affine_tensor_qparams(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int) -> Result:
+def aten_fake_quantize_per_tensor_affine_tensor_qparams(graph: Graph, res: ResultSpec, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int) -> Result:
     """aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor"""
     factor, zero = (reshape_to(graph, scale, []), reshape_to(graph, zero_point, []))
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)[0]

@@ -14,30 +14,30 @@ from ortable.prelude.promotion import scalar_dtype
 from ortable.prelude.values import consts
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Result, Str, SymInt, SymInts
 
 
-def aten_fft_fftfreq(graph: Graph, res: Res, n: Int, d: Float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_fft_fftfreq(graph: Graph, res: ResultSpec, n: Int, d: Float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::fft_fftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     steps = [i if i < (n + 1) // 2 else i - n for i in range(n)]
     return consts(graph, [i / (n * d) for i in steps], dtype_of(graph, res))
 
 
-def aten_fft_rfftfreq(graph: Graph, res: Res, n: Int, d: Float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_fft_rfftfreq(graph: Graph, res: ResultSpec, n: Int, d: Float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::fft_rfftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return consts(graph, [i / (n * d) for i in range(n // 2 + 1)], dtype_of(graph, res))
 
 
-def complex_aten__fft_c2c(graph: Graph, res: Res, self: Result, dim: SymInts, normalization: Int, forward: Bool) -> Result:
+def complex_aten__fft_c2c(graph: Graph, res: ResultSpec, self: Result, dim: SymInts, normalization: Int, forward: Bool) -> Result:
     """aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"""
     axes = [axis_of(graph, self, each) for each in static(dim)]
     result = fourier(graph, self, axes, forward)
     return fourier_scaled(graph, result, [dim_of(graph, self, axis) for axis in axes], normalization)
 
 
-def complex_aten__fft_c2r(graph: Graph, res: Res, self: Result, dim: Ints, normalization: Int, last_dim_size: SymInt) -> Result:
+def complex_aten__fft_c2r(graph: Graph, res: ResultSpec, self: Result, dim: Ints, normalization: Int, last_dim_size: SymInt) -> Result:
     """aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor"""
     axes = [axis_of(graph, self, each) for each in dim]
     rows = fourier(graph, self, axes[:-1], False)
@@ -46,7 +46,7 @@ def complex_aten__fft_c2r(graph: Graph, res: Res, self: Result, dim: Ints, norma
     return fourier_scaled(graph, result, [dim_of(graph, res, axis) for axis in axes], normalization)
 
 
-def complex_aten__fft_r2c(graph: Graph, res: Res, self: Result, dim: Ints, normalization: Int, onesided: Bool) -> Result:
+def complex_aten__fft_r2c(graph: Graph, res: ResultSpec, self: Result, dim: Ints, normalization: Int, onesided: Bool) -> Result:
     """aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"""
     axes = [axis_of(graph, self, each) for each in dim]
     last = half_spectrum(graph, re(graph, self), axes[-1]) if onesided else fourier(graph, self, axes[-1:], True)
@@ -54,119 +54,119 @@ def complex_aten__fft_r2c(graph: Graph, res: Res, self: Result, dim: Ints, norma
     return fourier_scaled(graph, result, [dim_of(graph, self, axis) for axis in axes], normalization)
 
 
-def complex_aten_fft_fft(graph: Graph, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
+def complex_aten_fft_fft(graph: Graph, res: ResultSpec, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
     """aten::fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"""
     return c2c_along(graph, self, fourier_axes(graph, self, dim, n), n, norm, True)
 
 
-def complex_aten_fft_fft2(graph: Graph, res: Res, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
+def complex_aten_fft_fft2(graph: Graph, res: ResultSpec, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
     """aten::fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"""
     return c2c_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, True)
 
 
-def complex_aten_fft_fftn(graph: Graph, res: Res, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
+def complex_aten_fft_fftn(graph: Graph, res: ResultSpec, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
     """aten::fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
     return c2c_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, True)
 
 
-def complex_aten_fft_hfft(graph: Graph, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
+def complex_aten_fft_hfft(graph: Graph, res: ResultSpec, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
     """aten::fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"""
     return c2r_along(graph, self, fourier_axes(graph, self, dim, n), n, norm, True)
 
 
-def complex_aten_fft_hfft2(graph: Graph, res: Res, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
+def complex_aten_fft_hfft2(graph: Graph, res: ResultSpec, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
     """aten::fft_hfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"""
     return c2r_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, True)
 
 
-def complex_aten_fft_hfftn(graph: Graph, res: Res, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
+def complex_aten_fft_hfftn(graph: Graph, res: ResultSpec, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
     """aten::fft_hfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
     return c2r_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, True)
 
 
-def complex_aten_fft_ifft(graph: Graph, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
+def complex_aten_fft_ifft(graph: Graph, res: ResultSpec, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
     """aten::fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"""
     return c2c_along(graph, self, fourier_axes(graph, self, dim, n), n, norm, False)
 
 
-def complex_aten_fft_ifft2(graph: Graph, res: Res, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
+def complex_aten_fft_ifft2(graph: Graph, res: ResultSpec, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
     """aten::fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"""
     return c2c_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, False)
 
 
-def complex_aten_fft_ifftn(graph: Graph, res: Res, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
+def complex_aten_fft_ifftn(graph: Graph, res: ResultSpec, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
     """aten::fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
     return c2c_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, False)
 
 
-def complex_aten_fft_ihfft(graph: Graph, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
+def complex_aten_fft_ihfft(graph: Graph, res: ResultSpec, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
     """aten::fft_ihfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"""
     return r2c_along(graph, re(graph, self), fourier_axes(graph, self, dim, n), n, norm, False)
 
 
-def complex_aten_fft_ihfft2(graph: Graph, res: Res, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
+def complex_aten_fft_ihfft2(graph: Graph, res: ResultSpec, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
     """aten::fft_ihfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"""
     return r2c_along(graph, re(graph, self), fourier_axes(graph, self, dim, s), s, norm, False)
 
 
-def complex_aten_fft_ihfftn(graph: Graph, res: Res, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
+def complex_aten_fft_ihfftn(graph: Graph, res: ResultSpec, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
     """aten::fft_ihfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
     return r2c_along(graph, re(graph, self), fourier_axes(graph, self, dim, s), s, norm, False)
 
 
-def complex_aten_fft_irfft(graph: Graph, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
+def complex_aten_fft_irfft(graph: Graph, res: ResultSpec, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
     """aten::fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"""
     return c2r_along(graph, self, fourier_axes(graph, self, dim, n), n, norm, False)
 
 
-def complex_aten_fft_irfft2(graph: Graph, res: Res, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
+def complex_aten_fft_irfft2(graph: Graph, res: ResultSpec, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
     """aten::fft_irfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"""
     return c2r_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, False)
 
 
-def complex_aten_fft_irfftn(graph: Graph, res: Res, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
+def complex_aten_fft_irfftn(graph: Graph, res: ResultSpec, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
     """aten::fft_irfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
     return c2r_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, False)
 
 
-def complex_aten_fft_rfft(graph: Graph, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
+def complex_aten_fft_rfft(graph: Graph, res: ResultSpec, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
     """aten::fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"""
     return r2c_along(graph, re(graph, self), fourier_axes(graph, self, dim, n), n, norm, True)
 
 
-def complex_aten_fft_rfft2(graph: Graph, res: Res, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
+def complex_aten_fft_rfft2(graph: Graph, res: ResultSpec, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
     """aten::fft_rfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"""
     return r2c_along(graph, re(graph, self), fourier_axes(graph, self, dim, s), s, norm, True)
 
 
-def complex_aten_fft_rfftn(graph: Graph, res: Res, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
+def complex_aten_fft_rfftn(graph: Graph, res: ResultSpec, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
     """aten::fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
     return r2c_along(graph, re(graph, self), fourier_axes(graph, self, dim, s), s, norm, True)
 
 
-def complex_aten_istft(graph: Graph, res: Res, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, center: Bool = True, normalized: Bool = False, onesided: Bool | None = None, length: Int | None = None, return_complex: Bool = False) -> Result:
+def complex_aten_istft(graph: Graph, res: ResultSpec, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, center: Bool = True, normalized: Bool = False, onesided: Bool | None = None, length: Int | None = None, return_complex: Bool = False) -> Result:
     """aten::istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor"""
     return istft(graph, res, self=self, n_fft=n_fft, hop_length=hop_length, win_length=win_length, window=window, center=center, normalized=normalized, onesided=onesided, length=length, return_complex=return_complex)
 
 
-def complex_aten_stft(graph: Graph, res: Res, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, normalized: Bool = False, onesided: Bool | None = None, return_complex: Bool | None = None, align_to_window: Bool | None = None) -> Result:
+def complex_aten_stft(graph: Graph, res: ResultSpec, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, normalized: Bool = False, onesided: Bool | None = None, return_complex: Bool | None = None, align_to_window: Bool | None = None) -> Result:
     """aten::stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor"""
     if align_to_window is not None and align_to_window:
         raise UnsupportedCase('aten::stft: frames aligned to the window')
     return stft(graph, res, self=self, n_fft=n_fft, hop_length=hop_length, win_length=win_length, window=window, normalized=normalized, onesided=onesided, return_complex=return_complex)
 
 
-def complex_prims_fft_c2c(graph: Graph, res: Res, self: Result, *, dim: Ints, forward: Bool) -> Result:
+def complex_prims_fft_c2c(graph: Graph, res: ResultSpec, self: Result, *, dim: Ints, forward: Bool) -> Result:
     """prims::fft_c2c(Tensor self, *, int[] dim, bool forward) -> Tensor"""
     return complex_aten__fft_c2c(graph, res, self=self, dim=dim, normalization=0, forward=forward)
 
 
-def complex_prims_fft_c2r(graph: Graph, res: Res, self: Result, *, dim: Ints, last_dim_size: SymInt) -> Result:
+def complex_prims_fft_c2r(graph: Graph, res: ResultSpec, self: Result, *, dim: Ints, last_dim_size: SymInt) -> Result:
     """prims::fft_c2r(Tensor self, *, int[] dim, SymInt last_dim_size) -> Tensor"""
     return complex_aten__fft_c2r(graph, res, self=self, dim=dim, normalization=0, last_dim_size=last_dim_size)
 
 
-def complex_prims_fft_r2c(graph: Graph, res: Res, self: Result, *, dim: Ints, onesided: Bool) -> Result:
+def complex_prims_fft_r2c(graph: Graph, res: ResultSpec, self: Result, *, dim: Ints, onesided: Bool) -> Result:
     """prims::fft_r2c(Tensor self, *, int[] dim, bool onesided) -> Tensor"""
     return complex_aten__fft_r2c(graph, res, self=self, dim=dim, normalization=0, onesided=onesided)
 

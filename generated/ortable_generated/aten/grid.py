@@ -11,12 +11,12 @@ from ortable.prelude.shapes import expanded
 from ortable.prelude.values import const, permuted, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Result, SymInts
 
 
-def aten_affine_grid_generator(graph: Graph, res: Res, theta: Result, size: SymInts, align_corners: Bool) -> Result:
+def aten_affine_grid_generator(graph: Graph, res: ResultSpec, theta: Result, size: SymInts, align_corners: Bool) -> Result:
     """aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor"""
     n = len(size) - 2
     dtype = dtype_of(graph, theta)
@@ -29,17 +29,17 @@ def aten_affine_grid_generator(graph: Graph, res: Res, theta: Result, size: SymI
     return reshape_to(graph, result, [size[0]] + space + [n])
 
 
-def aten_grid_sampler(graph: Graph, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
+def aten_grid_sampler(graph: Graph, res: ResultSpec, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
     """aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
     return grid_sampler(graph, res, input=input, grid=grid, interpolation_mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners)
 
 
-def aten_grid_sampler_2d(graph: Graph, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
+def aten_grid_sampler_2d(graph: Graph, res: ResultSpec, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
     """aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
     return grid_sampler(graph, res, input=input, grid=grid, interpolation_mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners)
 
 
-def aten_grid_sampler_3d(graph: Graph, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
+def aten_grid_sampler_3d(graph: Graph, res: ResultSpec, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
     """aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
     return grid_sampler(graph, res, input=input, grid=grid, interpolation_mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners)
 

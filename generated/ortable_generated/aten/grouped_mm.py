@@ -8,7 +8,7 @@ from ortable.lowerings.grouped_mm import grouped_rows
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result
 
@@ -17,6 +17,6 @@ def rule_transformers_grouped_mm_fallback(graph: Graph, input: Result, weight: R
     return ((dtype_or_none(graph, input), unify((('s', 'k'), ('e', 'k', 'n'), ('e',)), (('s', 'n'),), [shape_or_none(graph, input), shape_or_none(graph, weight), shape_or_none(graph, offs)])[0]),)
 
 
-def transformers_grouped_mm_fallback(graph: Graph, res: Res, input: Result, weight: Result, offs: Result) -> Result:
+def transformers_grouped_mm_fallback(graph: Graph, res: ResultSpec, input: Result, weight: Result, offs: Result) -> Result:
     """transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor"""
     return grouped_rows(graph, res, input=input, weight=weight, offs=offs)

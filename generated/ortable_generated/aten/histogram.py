@@ -11,27 +11,27 @@ from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import as_vec, cast, const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Floats, Int, Ints, Result, Results, Scalar, SymInt
 
 
-def aten__histogramdd_bin_edges(graph: Graph, res: Res, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Any:
+def aten__histogramdd_bin_edges(graph: Graph, res: ResultSpec, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Any:
     """aten::_histogramdd_bin_edges(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor[]"""
     return grid_edges(graph, res, self=self, bins=bins, range=range)
 
 
-def aten__histogramdd_from_bin_cts(graph: Graph, res: Res, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Result:
+def aten__histogramdd_from_bin_cts(graph: Graph, res: ResultSpec, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Result:
     """aten::_histogramdd_from_bin_cts(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor"""
     return grid_counts(graph, res, self=self, bins=bins, range=range, weight=weight, density=density)
 
 
-def aten__histogramdd_from_bin_tensors(graph: Graph, res: Res, self: Result, bins: Results, *, weight: Result | None = None, density: Bool = False) -> Result:
+def aten__histogramdd_from_bin_tensors(graph: Graph, res: ResultSpec, self: Result, bins: Results, *, weight: Result | None = None, density: Bool = False) -> Result:
     """aten::_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor"""
     return grid_counts_between(graph, res, self=self, bins=bins, weight=weight, density=density)
 
 
-def aten_bincount(graph: Graph, res: Res, self: Result, weights: Result | None = None, minlength: SymInt = 0) -> Result:
+def aten_bincount(graph: Graph, res: ResultSpec, self: Result, weights: Result | None = None, minlength: SymInt = 0) -> Result:
     """aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
     if count_of(graph, self) == 0:
         return zeros_of(graph, [minlength], int64)
@@ -40,17 +40,17 @@ def aten_bincount(graph: Graph, res: Res, self: Result, weights: Result | None =
     return bincount(graph, numbers, weights, graph.make_node('Max', [longest, as_vec(graph, minlength)]), dtype_of(graph, res))
 
 
-def aten_histc(graph: Graph, res: Res, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> Result:
+def aten_histc(graph: Graph, res: ResultSpec, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> Result:
     """aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor"""
     return histc(graph, res, self=self, bins=bins, min=min, max=max)
 
 
-def aten_histogram_bin_ct(graph: Graph, res: Res, self: Result, bins: Int = 100, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Any:
+def aten_histogram_bin_ct(graph: Graph, res: ResultSpec, self: Result, bins: Int = 100, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Any:
     """aten::histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)"""
     return histogram(graph, res, self=self, bins=bins, range=range, weight=weight, density=density)
 
 
-def aten_histogram_bins_tensor(graph: Graph, res: Res, self: Result, bins: Result, *, weight: Result | None = None, density: Bool = False) -> Any:
+def aten_histogram_bins_tensor(graph: Graph, res: ResultSpec, self: Result, bins: Result, *, weight: Result | None = None, density: Bool = False) -> Any:
     """aten::histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)"""
     return histogram_between(graph, res, self=self, bins=bins, weight=weight, density=density)
 

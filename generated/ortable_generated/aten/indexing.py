@@ -15,32 +15,32 @@ from ortable.prelude.shapes import as_flat, expanded, iota, zeros_of
 from ortable.prelude.values import as_vec, at_least_1d, cast, const, reshape_to, with_rank_of
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Result, Results, SymInt
 
 
-def aten__unsafe_index_Tensor(graph: Graph, res: Res, self: Result, indices: Results) -> Result:
+def aten__unsafe_index_Tensor(graph: Graph, res: ResultSpec, self: Result, indices: Results) -> Result:
     """aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
     return aten_index_Tensor(graph, res, self=self, indices=indices)
 
 
-def aten__unsafe_index_put(graph: Graph, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
+def aten__unsafe_index_put(graph: Graph, res: ResultSpec, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
     """aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     return aten_index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
-def aten_argwhere(graph: Graph, res: Res, self: Result) -> Result:
+def aten_argwhere(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::argwhere(Tensor self) -> Tensor"""
     return nonzero_rows(graph, self)
 
 
-def aten_embedding(graph: Graph, res: Res, weight: Result, indices: Result, padding_idx: SymInt = -1, scale_grad_by_freq: Bool = False, sparse: Bool = False) -> Result:
+def aten_embedding(graph: Graph, res: ResultSpec, weight: Result, indices: Result, padding_idx: SymInt = -1, scale_grad_by_freq: Bool = False, sparse: Bool = False) -> Result:
     """aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"""
     return graph.make_node('Gather', [weight, indices], res.outputs, axis=0)
 
 
-def aten_gather(graph: Graph, res: Res, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> Result:
+def aten_gather(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> Result:
     """aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
     if count_of(graph, index) == 0:
         # torch takes an empty index of any rank
@@ -50,7 +50,7 @@ def aten_gather(graph: Graph, res: Res, self: Result, dim: Int, index: Result, *
     return with_rank_of(graph, result, index)
 
 
-def aten_index_Tensor(graph: Graph, res: Res, self: Result, indices: Results) -> Result:
+def aten_index_Tensor(graph: Graph, res: ResultSpec, self: Result, indices: Results) -> Result:
     """aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
     axis = one_hot_index(indices)
     if axis >= 0 and is_int(graph, indices[axis]) and (dtype_of(graph, indices[axis]) != uint8):
@@ -58,36 +58,36 @@ def aten_index_Tensor(graph: Graph, res: Res, self: Result, indices: Results) ->
     return index_tensor(graph, res, self=self, indices=indices)
 
 
-def aten_index_put(graph: Graph, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
+def aten_index_put(graph: Graph, res: ResultSpec, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
     """aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     return index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
-def aten_index_select(graph: Graph, res: Res, self: Result, dim: Int, index: Result) -> Result:
+def aten_index_select(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result) -> Result:
     """aten::index_select(Tensor self, int dim, Tensor index) -> Tensor"""
     if rank_of(graph, self) == 0:
         return self
     return graph.make_node('Gather', [self, at_least_1d(graph, index)], res.outputs, axis=axis_of(graph, self, dim))
 
 
-def aten_masked_select(graph: Graph, res: Res, self: Result, mask: Result) -> Result:
+def aten_masked_select(graph: Graph, res: ResultSpec, self: Result, mask: Result) -> Result:
     """aten::masked_select(Tensor self, Tensor mask) -> Tensor"""
     dtype = float32 if dtype_of(graph, self) == bfloat16 else dtype_of(graph, self)
     values = at_least_1d(graph, broadcast_to_common(graph, cast(graph, self, dtype), mask))
     return cast(graph, graph.make_node('Compress', [values, reshape_to(graph, broadcast_to_common(graph, mask, self), [-1])]), dtype_of(graph, self))
 
 
-def aten_nonzero(graph: Graph, res: Res, self: Result) -> Result:
+def aten_nonzero(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::nonzero(Tensor self) -> Tensor"""
     return nonzero_rows(graph, self)
 
 
-def aten_nonzero_numpy(graph: Graph, res: Res, self: Result) -> Any:
+def aten_nonzero_numpy(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::nonzero_numpy(Tensor self) -> Tensor[]"""
     return as_list(nonzero_columns(graph, self))
 
 
-def aten_one_hot(graph: Graph, res: Res, self: Result, num_classes: Int = -1) -> Result:
+def aten_one_hot(graph: Graph, res: ResultSpec, self: Result, num_classes: Int = -1) -> Result:
     """aten::one_hot(Tensor self, int num_classes=-1) -> Tensor"""
     if num_classes >= 0:
         return graph.make_node('Cast', [graph.make_node('Equal', [graph.make_node('Unsqueeze', [self, as_vec(graph, -1)]), iota(graph, 0, num_classes, 1)])], res.outputs, to=int64)
@@ -97,12 +97,12 @@ def aten_one_hot(graph: Graph, res: Res, self: Result, num_classes: Int = -1) ->
     return graph.make_node('Cast', [graph.make_node('Equal', [graph.make_node('Unsqueeze', [self, as_vec(graph, -1)]), classes])], res.outputs, to=int64)
 
 
-def aten_take(graph: Graph, res: Res, self: Result, index: Result) -> Result:
+def aten_take(graph: Graph, res: ResultSpec, self: Result, index: Result) -> Result:
     """aten::take(Tensor self, Tensor index) -> Tensor"""
     return graph.make_node('Gather', [as_flat(graph, self), index], res.outputs)
 
 
-def aten_take_along_dim(graph: Graph, res: Res, self: Result, indices: Result, dim: Int | None = None) -> Result:
+def aten_take_along_dim(graph: Graph, res: ResultSpec, self: Result, indices: Result, dim: Int | None = None) -> Result:
     """aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
     if dim is None:
         return graph.make_node('GatherElements', [as_flat(graph, self), as_flat(graph, indices)], res.outputs, axis=0)
@@ -111,77 +111,77 @@ def aten_take_along_dim(graph: Graph, res: Res, self: Result, indices: Result, d
     return graph.make_node('GatherElements', [source, expanded(graph, indices, broadcast_except(graph, indices, self, axis))], res.outputs, axis=axis)
 
 
-def aten_where(graph: Graph, res: Res, condition: Result) -> Any:
+def aten_where(graph: Graph, res: ResultSpec, condition: Result) -> Any:
     """aten::where(Tensor condition) -> Tensor[]"""
     return as_list(nonzero_columns(graph, condition))
 
 
-def complex_aten__unsafe_index_Tensor(graph: Graph, res: Res, self: Result, indices: Results) -> Result:
+def complex_aten__unsafe_index_Tensor(graph: Graph, res: ResultSpec, self: Result, indices: Results) -> Result:
     """aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
     return complex_aten_index_Tensor(graph, res, self=self, indices=indices)
 
 
-def complex_aten__unsafe_index_put(graph: Graph, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
+def complex_aten__unsafe_index_put(graph: Graph, res: ResultSpec, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
     """aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     return complex_aten_index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
-def complex_aten_argwhere(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_argwhere(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::argwhere(Tensor self) -> Tensor"""
     return nonzero_rows(graph, c_truth(graph, self))
 
 
-def complex_aten_embedding(graph: Graph, res: Res, weight: Result, indices: Result, padding_idx: SymInt = -1, scale_grad_by_freq: Bool = False, sparse: Bool = False) -> Result:
+def complex_aten_embedding(graph: Graph, res: ResultSpec, weight: Result, indices: Result, padding_idx: SymInt = -1, scale_grad_by_freq: Bool = False, sparse: Bool = False) -> Result:
     """aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"""
     return each_part(graph, res, aten_embedding, {'weight': weight}, indices=indices, padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
 
 
-def complex_aten_gather(graph: Graph, res: Res, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> Result:
+def complex_aten_gather(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> Result:
     """aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
     return each_part(graph, res, aten_gather, {'self': self}, dim=dim, index=index, sparse_grad=sparse_grad)
 
 
-def complex_aten_index_Tensor(graph: Graph, res: Res, self: Result, indices: Results) -> Result:
+def complex_aten_index_Tensor(graph: Graph, res: ResultSpec, self: Result, indices: Results) -> Result:
     """aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
     return each_part(graph, res, aten_index_Tensor, {'self': self}, indices=indices)
 
 
-def complex_aten_index_put(graph: Graph, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
+def complex_aten_index_put(graph: Graph, res: ResultSpec, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
     """aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     return each_part(graph, res, aten_index_put, {'self': self, 'values': values}, indices=indices, accumulate=accumulate)
 
 
-def complex_aten_index_select(graph: Graph, res: Res, self: Result, dim: Int, index: Result) -> Result:
+def complex_aten_index_select(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result) -> Result:
     """aten::index_select(Tensor self, int dim, Tensor index) -> Tensor"""
     return each_part(graph, res, aten_index_select, {'self': self}, dim=dim, index=index)
 
 
-def complex_aten_masked_select(graph: Graph, res: Res, self: Result, mask: Result) -> Result:
+def complex_aten_masked_select(graph: Graph, res: ResultSpec, self: Result, mask: Result) -> Result:
     """aten::masked_select(Tensor self, Tensor mask) -> Tensor"""
     return each_part(graph, res, aten_masked_select, {'self': self}, mask=mask)
 
 
-def complex_aten_nonzero(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_nonzero(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::nonzero(Tensor self) -> Tensor"""
     return nonzero_rows(graph, c_truth(graph, self))
 
 
-def complex_aten_nonzero_numpy(graph: Graph, res: Res, self: Result) -> Any:
+def complex_aten_nonzero_numpy(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::nonzero_numpy(Tensor self) -> Tensor[]"""
     return as_list(nonzero_columns(graph, c_truth(graph, self)))
 
 
-def complex_aten_take(graph: Graph, res: Res, self: Result, index: Result) -> Result:
+def complex_aten_take(graph: Graph, res: ResultSpec, self: Result, index: Result) -> Result:
     """aten::take(Tensor self, Tensor index) -> Tensor"""
     return each_part(graph, res, aten_take, {'self': self}, index=index)
 
 
-def complex_aten_take_along_dim(graph: Graph, res: Res, self: Result, indices: Result, dim: Int | None = None) -> Result:
+def complex_aten_take_along_dim(graph: Graph, res: ResultSpec, self: Result, indices: Result, dim: Int | None = None) -> Result:
     """aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
     return each_part(graph, res, aten_take_along_dim, {'self': self}, indices=indices, dim=dim)
 
 
-def complex_aten_where(graph: Graph, res: Res, condition: Result) -> Any:
+def complex_aten_where(graph: Graph, res: ResultSpec, condition: Result) -> Any:
     """aten::where(Tensor condition) -> Tensor[]"""
     return as_list(nonzero_columns(graph, c_truth(graph, condition)))
 

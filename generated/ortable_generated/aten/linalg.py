@@ -19,12 +19,12 @@ from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Dtype, Ints, Result, Results, Scalar, Str
 
 
-def aten__grouped_mm(graph: Graph, res: Res, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Result:
+def aten__grouped_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Result:
     """aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor"""
     if bias is not None:
         raise UnsupportedCase('aten::_grouped_mm: a bias, which torch does not take yet')
@@ -45,7 +45,7 @@ def aten__grouped_mm(graph: Graph, res: Res, self: Result, mat2: Result, offs: R
     return cast(graph, summed_over(graph, kept, [0], False), dtype_of(graph, res))
 
 
-def aten_addbmm(graph: Graph, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha == 0 and is_wide(graph, batch1):
         # torch does not read the matrices when alpha is 0, except those of half floats
@@ -60,7 +60,7 @@ def aten_addbmm(graph: Graph, res: Res, self: Result, batch1: Result, batch2: Re
     return cast(graph, graph.make_node('Add', [scaled(graph, opmath(graph, self), beta), scaled(graph, total, alpha)]), dtype_of(graph, batch1))
 
 
-def aten_addmm(graph: Graph, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha == 0 and is_wide(graph, mat1):
         # torch does not read the matrices when alpha is 0, except those of half floats
@@ -87,7 +87,7 @@ def aten_addmm(graph: Graph, res: Res, self: Result, mat1: Result, mat2: Result,
     return graph.make_node('Add', [scaled(graph, matrix_product(graph, mat1, mat2), int(alpha)), scaled(graph, self, int(beta))], res.outputs)
 
 
-def aten_addmv(graph: Graph, res: Res, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha == 0 and is_wide(graph, mat):
         # torch does not read the factors when alpha is 0, except those of half floats
@@ -98,7 +98,7 @@ def aten_addmv(graph: Graph, res: Res, self: Result, mat: Result, vec: Result, *
     return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, matrix_product(graph, mat, vec), alpha)], res.outputs)
 
 
-def aten_addr(graph: Graph, res: Res, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     self, vec1, vec2 = promote_values(graph, 'default', [self, vec1, vec2])
     column = [1]
@@ -113,7 +113,7 @@ def aten_addr(graph: Graph, res: Res, self: Result, vec1: Result, vec2: Result, 
     return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, pairs, alpha)], res.outputs)
 
 
-def aten_baddbmm(graph: Graph, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         # torch does not read self when beta is 0, so NaN must not leak
@@ -121,12 +121,12 @@ def aten_baddbmm(graph: Graph, res: Res, self: Result, batch1: Result, batch2: R
     return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, matrix_product(graph, batch1, batch2), alpha)], res.outputs)
 
 
-def aten_bmm(graph: Graph, res: Res, self: Result, mat2: Result) -> Result:
+def aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
     """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
     return matrix_product(graph, self, mat2)
 
 
-def aten_dot(graph: Graph, res: Res, self: Result, tensor: Result) -> Result:
+def aten_dot(graph: Graph, res: ResultSpec, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
     if is_float(graph, self) and dim_of(graph, self, 0) > 256:
         # ONNX Runtime adds up the products of a vector one by one; float64 holds those of float32
@@ -135,19 +135,19 @@ def aten_dot(graph: Graph, res: Res, self: Result, tensor: Result) -> Result:
     return matrix_product(graph, self, tensor)
 
 
-def aten_einsum(graph: Graph, res: Res, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
+def aten_einsum(graph: Graph, res: ResultSpec, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
     """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
     text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
     own = dtype_of(graph, tensors[0])
     return cast(graph, einsum_product(graph, cast_all(graph, tensors, float32 if own == bfloat16 else own), text), own)
 
 
-def aten_ger(graph: Graph, res: Res, self: Result, vec2: Result) -> Result:
+def aten_ger(graph: Graph, res: ResultSpec, self: Result, vec2: Result) -> Result:
     """aten::ger(Tensor self, Tensor vec2) -> Tensor"""
     return aten_outer(graph, res, self=self, vec2=vec2)
 
 
-def aten_inner(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_inner(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::inner(Tensor self, Tensor other) -> Tensor"""
     if rank_of(graph, self) == 0 or rank_of(graph, other) == 0:
         return graph.make_node('Mul', [self, other], res.outputs)
@@ -158,12 +158,12 @@ def aten_inner(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     return reshape_to(graph, matrix_product(graph, rows, columns), list(first) + list(second))
 
 
-def aten_linalg_matmul(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_linalg_matmul(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::linalg_matmul(Tensor self, Tensor other) -> Tensor"""
     return aten_matmul(graph, res, self=self, other=other)
 
 
-def aten_linear(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None) -> Result:
+def aten_linear(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None) -> Result:
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     if rank_of(graph, input) == 2 and rank_of(graph, weight) == 2 and is_float(graph, input):
         return graph.make_node('Gemm', [input, weight, bias], res.outputs, transB=1)
@@ -176,22 +176,22 @@ def aten_linear(graph: Graph, res: Res, input: Result, weight: Result, bias: Res
     return graph.make_node('Add', [matrix_product(graph, input, transposed), bias], res.outputs)
 
 
-def aten_matmul(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_matmul(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::matmul(Tensor self, Tensor other) -> Tensor"""
     return matrix_product(graph, self, other)
 
 
-def aten_mm(graph: Graph, res: Res, self: Result, mat2: Result) -> Result:
+def aten_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
     """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
     return matrix_product(graph, self, mat2)
 
 
-def aten_mv(graph: Graph, res: Res, self: Result, vec: Result) -> Result:
+def aten_mv(graph: Graph, res: ResultSpec, self: Result, vec: Result) -> Result:
     """aten::mv(Tensor self, Tensor vec) -> Tensor"""
     return matrix_product(graph, self, vec)
 
 
-def aten_outer(graph: Graph, res: Res, self: Result, vec2: Result) -> Result:
+def aten_outer(graph: Graph, res: ResultSpec, self: Result, vec2: Result) -> Result:
     """aten::outer(Tensor self, Tensor vec2) -> Tensor"""
     self, vec2 = promote_values(graph, 'default', [self, vec2])
     if dtype_of(graph, res) == boolean:
@@ -199,12 +199,12 @@ def aten_outer(graph: Graph, res: Res, self: Result, vec2: Result) -> Result:
     return graph.make_node('Mul', [graph.make_node('Unsqueeze', [self, consts(graph, [1], int64)]), vec2], res.outputs)
 
 
-def aten_vdot(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_vdot(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::vdot(Tensor self, Tensor other) -> Tensor"""
     return matrix_product(graph, self, other)
 
 
-def complex_aten_addbmm(graph: Graph, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def complex_aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         return c_scaled(graph, c_sum(graph, c_matmul(graph, batch1, batch2), [0]), alpha)
@@ -212,21 +212,21 @@ def complex_aten_addbmm(graph: Graph, res: Res, self: Result, batch1: Result, ba
     return c_add(graph, c_scaled(graph, total, alpha), c_scaled(graph, self, beta))
 
 
-def complex_aten_addmm(graph: Graph, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def complex_aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         return c_scaled(graph, c_matmul(graph, mat1, mat2), alpha)
     return c_add(graph, c_scaled(graph, c_matmul(graph, mat1, mat2), alpha), c_scaled(graph, self, beta))
 
 
-def complex_aten_addmv(graph: Graph, res: Res, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def complex_aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         return c_scaled(graph, c_matmul(graph, mat, vec), alpha)
     return c_add(graph, c_scaled(graph, c_matmul(graph, mat, vec), alpha), c_scaled(graph, self, beta))
 
 
-def complex_aten_addr(graph: Graph, res: Res, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def complex_aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     self, vec1, vec2 = promote_complex(graph, 'default', [self, vec1, vec2])
     if beta == 0:
@@ -235,34 +235,34 @@ def complex_aten_addr(graph: Graph, res: Res, self: Result, vec1: Result, vec2: 
     return c_add(graph, c_scaled(graph, pairs, alpha), c_scaled(graph, self, beta))
 
 
-def complex_aten_baddbmm(graph: Graph, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def complex_aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         return c_scaled(graph, c_matmul(graph, batch1, batch2), alpha)
     return c_add(graph, c_scaled(graph, c_matmul(graph, batch1, batch2), alpha), c_scaled(graph, self, beta))
 
 
-def complex_aten_bmm(graph: Graph, res: Res, self: Result, mat2: Result) -> Result:
+def complex_aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
     """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
     return c_matmul(graph, self, mat2)
 
 
-def complex_aten_dot(graph: Graph, res: Res, self: Result, tensor: Result) -> Result:
+def complex_aten_dot(graph: Graph, res: ResultSpec, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
     return c_matmul(graph, self, tensor)
 
 
-def complex_aten_einsum(graph: Graph, res: Res, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
+def complex_aten_einsum(graph: Graph, res: ResultSpec, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
     """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
     return c_einsum(graph, tensors, einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors]))
 
 
-def complex_aten_ger(graph: Graph, res: Res, self: Result, vec2: Result) -> Result:
+def complex_aten_ger(graph: Graph, res: ResultSpec, self: Result, vec2: Result) -> Result:
     """aten::ger(Tensor self, Tensor vec2) -> Tensor"""
     return complex_aten_outer(graph, res, self=self, vec2=vec2)
 
 
-def complex_aten_inner(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_inner(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::inner(Tensor self, Tensor other) -> Tensor"""
     if rank_of(graph, self) == 0 or rank_of(graph, other) == 0:
         return c_mul(graph, self, other)
@@ -273,12 +273,12 @@ def complex_aten_inner(graph: Graph, res: Res, self: Result, other: Result) -> R
     return c_reshaped(graph, c_matmul(graph, rows, columns), [*first, *second])
 
 
-def complex_aten_linalg_matmul(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_linalg_matmul(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::linalg_matmul(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_matmul(graph, res, self=self, other=other)
 
 
-def complex_aten_linear(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None) -> Result:
+def complex_aten_linear(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None) -> Result:
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     if bias is None:
         return c_matmul(graph, input, c_permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1)))
@@ -286,28 +286,28 @@ def complex_aten_linear(graph: Graph, res: Res, input: Result, weight: Result, b
     return c_add(graph, c_matmul(graph, input, transposed), bias)
 
 
-def complex_aten_matmul(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_matmul(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::matmul(Tensor self, Tensor other) -> Tensor"""
     return c_matmul(graph, self, other)
 
 
-def complex_aten_mm(graph: Graph, res: Res, self: Result, mat2: Result) -> Result:
+def complex_aten_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
     """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
     return c_matmul(graph, self, mat2)
 
 
-def complex_aten_mv(graph: Graph, res: Res, self: Result, vec: Result) -> Result:
+def complex_aten_mv(graph: Graph, res: ResultSpec, self: Result, vec: Result) -> Result:
     """aten::mv(Tensor self, Tensor vec) -> Tensor"""
     return c_matmul(graph, self, vec)
 
 
-def complex_aten_outer(graph: Graph, res: Res, self: Result, vec2: Result) -> Result:
+def complex_aten_outer(graph: Graph, res: ResultSpec, self: Result, vec2: Result) -> Result:
     """aten::outer(Tensor self, Tensor vec2) -> Tensor"""
     self, vec2 = promote_complex(graph, 'default', [self, vec2])
     return c_mul(graph, c_unsqueezed(graph, self, [1]), vec2)
 
 
-def complex_aten_vdot(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_vdot(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::vdot(Tensor self, Tensor other) -> Tensor"""
     return c_matmul(graph, c_conj(graph, self), other)
 

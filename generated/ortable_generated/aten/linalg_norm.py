@@ -19,31 +19,31 @@ from ortable_generated.aten.shape import aten_diagonal, complex_aten_diagonal, r
 from ortable_generated.aten.statistics import aten_linalg_vector_norm, complex_aten_linalg_vector_norm, rule_aten_linalg_vector_norm
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Result, Scalar, Str, SymInt
 
 
-def aten__cdist_forward(graph: Graph, res: Res, x1: Result, x2: Result, p: Float, compute_mode: Int | None) -> Result:
+def aten__cdist_forward(graph: Graph, res: ResultSpec, x1: Result, x2: Result, p: Float, compute_mode: Int | None) -> Result:
     """aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor"""
     first = graph.make_node('Unsqueeze', [x1, consts(graph, [-2], int64)])
     apart = graph.make_node('Sub', [first, graph.make_node('Unsqueeze', [x2, consts(graph, [-3], int64)])])
     return vector_norm(graph, apart, p, [rank_of(graph, apart) - 1], False)
 
 
-def aten__euclidean_dist(graph: Graph, res: Res, x1: Result, x2: Result) -> Result:
+def aten__euclidean_dist(graph: Graph, res: ResultSpec, x1: Result, x2: Result) -> Result:
     """aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor"""
     first = graph.make_node('Unsqueeze', [x1, consts(graph, [-2], int64)])
     apart = graph.make_node('Sub', [first, graph.make_node('Unsqueeze', [x2, consts(graph, [-3], int64)])])
     return vector_norm(graph, apart, 2.0, [rank_of(graph, apart) - 1], False)
 
 
-def aten__int_mm(graph: Graph, res: Res, self: Result, mat2: Result) -> Result:
+def aten__int_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
     """aten::_int_mm(Tensor self, Tensor mat2) -> Tensor"""
     return graph.make_node('MatMulInteger', [self, mat2], res.outputs)
 
 
-def aten__pdist_forward(graph: Graph, res: Res, self: Result, p: Float = 2.0) -> Result:
+def aten__pdist_forward(graph: Graph, res: ResultSpec, self: Result, p: Float = 2.0) -> Result:
     """aten::_pdist_forward(Tensor self, float p=2.) -> Tensor"""
     size = dim_of(graph, self, 0)
     apart = graph.make_node('Sub', [graph.make_node('Unsqueeze', [self, consts(graph, [1], int64)]), graph.make_node('Unsqueeze', [self, consts(graph, [0], int64)])])
@@ -52,20 +52,20 @@ def aten__pdist_forward(graph: Graph, res: Res, self: Result, p: Float = 2.0) ->
     return graph.make_node('Compress', [lengths, as_flat(graph, graph.make_node('Less', [rows, iota(graph, 0, size, 1)]))], res.outputs, axis=0)
 
 
-def aten__trilinear(graph: Graph, res: Res, i1: Result, i2: Result, i3: Result, expand1: Ints, expand2: Ints, expand3: Ints, sumdim: Ints, unroll_dim: Int = 1) -> Result:
+def aten__trilinear(graph: Graph, res: ResultSpec, i1: Result, i2: Result, i3: Result, expand1: Ints, expand2: Ints, expand3: Ints, sumdim: Ints, unroll_dim: Int = 1) -> Result:
     """aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor"""
     pair = graph.make_node('Mul', [unsqueezed(graph, i1, expand1), unsqueezed(graph, i2, expand2)])
     return summed_over(graph, graph.make_node('Mul', [pair, unsqueezed(graph, i3, expand3)]), sumdim, False)
 
 
-def aten__weight_int8pack_mm(graph: Graph, res: Res, self: Result, mat2: Result, scales: Result) -> Result:
+def aten__weight_int8pack_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result, scales: Result) -> Result:
     """aten::_weight_int8pack_mm(Tensor self, Tensor mat2, Tensor scales) -> Tensor"""
     wide = opmath(graph, self)
     columns = cast(graph, permuted(graph, mat2, [1, 0]), dtype_of(graph, wide))
     return cast(graph, graph.make_node('Mul', [graph.make_node('MatMul', [wide, columns]), cast(graph, scales, dtype_of(graph, wide))]), dtype_of(graph, self))
 
 
-def aten_bilinear(graph: Graph, res: Res, input1: Result, input2: Result, weight: Result, bias: Result | None = None) -> Result:
+def aten_bilinear(graph: Graph, res: ResultSpec, input1: Result, input2: Result, weight: Result, bias: Result | None = None) -> Result:
     """aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor"""
     count = dim_of(graph, weight, 0)
     first = dim_of(graph, weight, 1)
@@ -79,24 +79,24 @@ def aten_bilinear(graph: Graph, res: Res, input1: Result, input2: Result, weight
     return total if bias is None else graph.make_node('Add', [total, bias], res.outputs)
 
 
-def aten_cdist(graph: Graph, res: Res, x1: Result, x2: Result, p: Float = 2.0, compute_mode: Int | None = None) -> Result:
+def aten_cdist(graph: Graph, res: ResultSpec, x1: Result, x2: Result, p: Float = 2.0, compute_mode: Int | None = None) -> Result:
     """aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor"""
     return aten__cdist_forward(graph, res, x1=x1, x2=x2, p=p, compute_mode=compute_mode)
 
 
-def aten_dist(graph: Graph, res: Res, self: Result, other: Result, p: Scalar = 2) -> Result:
+def aten_dist(graph: Graph, res: ResultSpec, self: Result, other: Result, p: Scalar = 2) -> Result:
     """aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
     self, other = promote_values(graph, 'complex_to_float', [self, other])
     apart = graph.make_node('Sub', [self, other])
     return vector_norm(graph, apart, as_float(p), list(range(rank_of(graph, apart))), False)
 
 
-def aten_frobenius_norm_dim(graph: Graph, res: Res, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
+def aten_frobenius_norm_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     return aten_linalg_vector_norm(graph, res, self=self, ord=2, dim=dim, keepdim=keepdim, dtype=None)
 
 
-def aten_linalg_cross(graph: Graph, res: Res, self: Result, other: Result, *, dim: Int = -1) -> Result:
+def aten_linalg_cross(graph: Graph, res: ResultSpec, self: Result, other: Result, *, dim: Int = -1) -> Result:
     """aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     axis = axis_of(graph, self, dim)
@@ -107,24 +107,24 @@ def aten_linalg_cross(graph: Graph, res: Res, self: Result, other: Result, *, di
     return graph.make_node('Sub', [plus, minus], res.outputs)
 
 
-def aten_linalg_diagonal(graph: Graph, res: Res, A: Result, *, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:
+def aten_linalg_diagonal(graph: Graph, res: ResultSpec, A: Result, *, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:
     """aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)"""
     return aten_diagonal(graph, res, self=A, offset=offset, dim1=dim1, dim2=dim2)
 
 
-def aten_linalg_matrix_norm(graph: Graph, res: Res, self: Result, ord: Scalar, dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_linalg_matrix_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar, dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = [axis_of(graph, self, each) for each in dim]
     return matrix_norm(graph, cast(graph, self, dtype_of(graph, res)), as_float(ord), axes, keepdim)
 
 
-def aten_linalg_matrix_norm_str_ord(graph: Graph, res: Res, self: Result, ord: Str = 'fro', dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_linalg_matrix_norm_str_ord(graph: Graph, res: ResultSpec, self: Result, ord: Str = 'fro', dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     '''aten::linalg_matrix_norm.str_ord(Tensor self, str ord="fro", int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor'''
     axes = [axis_of(graph, self, each) for each in dim]
     return matrix_norm(graph, cast(graph, self, dtype_of(graph, res)), ord, axes, keepdim)
 
 
-def aten_linalg_norm(graph: Graph, res: Res, self: Result, ord: Scalar | None = None, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_linalg_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar | None = None, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     if ord is None:
         return vector_norm(graph, cast(graph, self, dtype_of(graph, res)), 2.0, axes_of(graph, self, dim), keepdim)
@@ -134,13 +134,13 @@ def aten_linalg_norm(graph: Graph, res: Res, self: Result, ord: Scalar | None = 
     return vector_norm(graph, cast(graph, self, dtype_of(graph, res)), as_float(ord), axes_of(graph, self, dim), keepdim)
 
 
-def aten_linalg_norm_ord_str(graph: Graph, res: Res, self: Result, ord: Str, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_linalg_norm_ord_str(graph: Graph, res: ResultSpec, self: Result, ord: Str, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = [axis_of(graph, self, each) for each in ([0, 1] if dim is None else dim)]
     return matrix_norm(graph, cast(graph, self, dtype_of(graph, res)), ord, axes, keepdim)
 
 
-def aten_linalg_vander(graph: Graph, res: Res, x: Result, *, N: SymInt | None = None) -> Result:
+def aten_linalg_vander(graph: Graph, res: ResultSpec, x: Result, *, N: SymInt | None = None) -> Result:
     """aten::linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor"""
     x, = promote_values(graph, 'bool_to_long', [x])
     count = dim_of(graph, x, -1) if N is None else N
@@ -151,27 +151,27 @@ def aten_linalg_vander(graph: Graph, res: Res, x: Result, *, N: SymInt | None = 
     return int_pow(graph, columns, iota(graph, 0, count, 1))
 
 
-def aten_nuclear_norm(graph: Graph, res: Res, self: Result, keepdim: Bool = False) -> Result:
+def aten_nuclear_norm(graph: Graph, res: ResultSpec, self: Result, keepdim: Bool = False) -> Result:
     """aten::nuclear_norm(Tensor self, bool keepdim=False) -> Tensor"""
     return matrix_norm(graph, self, 'nuc', [0, 1], keepdim)
 
 
-def aten_nuclear_norm_dim(graph: Graph, res: Res, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
+def aten_nuclear_norm_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor"""
     return matrix_norm(graph, self, 'nuc', [axis_of(graph, self, each) for each in dim], keepdim)
 
 
-def aten_pdist(graph: Graph, res: Res, self: Result, p: Float = 2.0) -> Result:
+def aten_pdist(graph: Graph, res: ResultSpec, self: Result, p: Float = 2.0) -> Result:
     """aten::pdist(Tensor self, float p=2.) -> Tensor"""
     return aten__pdist_forward(graph, res, self=self, p=p)
 
 
-def complex_aten_frobenius_norm_dim(graph: Graph, res: Res, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
+def complex_aten_frobenius_norm_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     return complex_aten_linalg_vector_norm(graph, res, self=self, ord=2, dim=dim, keepdim=keepdim, dtype=None)
 
 
-def complex_aten_linalg_diagonal(graph: Graph, res: Res, A: Result, *, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:
+def complex_aten_linalg_diagonal(graph: Graph, res: ResultSpec, A: Result, *, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:
     """aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)"""
     return complex_aten_diagonal(graph, res, self=A, offset=offset, dim1=dim1, dim2=dim2)
 

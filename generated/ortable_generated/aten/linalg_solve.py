@@ -14,12 +14,12 @@ from ortable.prelude.shapes import as_flat, expanded, moved_axes, zeros_of
 from ortable.prelude.values import const, permuted, reshape_to
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Ints, Result
 
 
-def aten__linalg_det(graph: Graph, res: Res, A: Result) -> Any:
+def aten__linalg_det(graph: Graph, res: ResultSpec, A: Result) -> Any:
     """aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)"""
     if is_used(res[1]) or is_used(res[2]):
         kept = kept_factors(graph, A)
@@ -27,14 +27,14 @@ def aten__linalg_det(graph: Graph, res: Res, A: Result) -> Any:
     return (determinant(graph, A), None, None)
 
 
-def aten__linalg_slogdet(graph: Graph, res: Res, A: Result) -> Any:
+def aten__linalg_slogdet(graph: Graph, res: ResultSpec, A: Result) -> Any:
     """aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)"""
     parts = log_determinant(graph, A)
     kept = kept_factors(graph, A) if is_used(res[2]) or is_used(res[3]) else [None, None]
     return (parts[0], parts[1], kept[0], kept[1])
 
 
-def aten__linalg_solve_ex(graph: Graph, res: Res, A: Result, B: Result, *, left: Bool = True, check_errors: Bool = False) -> Any:
+def aten__linalg_solve_ex(graph: Graph, res: ResultSpec, A: Result, B: Result, *, left: Bool = True, check_errors: Bool = False) -> Any:
     """aten::_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)"""
     vector = rank_of(graph, res) < rank_of(graph, A)
     kept = lu_factors(graph, A) if is_used(res[1]) or is_used(res[3]) else [None, None]
@@ -42,68 +42,68 @@ def aten__linalg_solve_ex(graph: Graph, res: Res, A: Result, B: Result, *, left:
     return (solved(graph, A, B, left, vector), kept[0], kept[1], info)
 
 
-def aten__lu_with_info(graph: Graph, res: Res, self: Result, pivot: Bool = True, check_errors: Bool = True) -> Any:
+def aten__lu_with_info(graph: Graph, res: ResultSpec, self: Result, pivot: Bool = True, check_errors: Bool = True) -> Any:
     """aten::_lu_with_info(Tensor self, bool pivot=True, bool check_errors=True) -> (Tensor LU, Tensor pivots, Tensor info)"""
     return aten_linalg_lu_factor_ex(graph, res, A=self, pivot=pivot, check_errors=check_errors)
 
 
-def aten_cholesky(graph: Graph, res: Res, self: Result, upper: Bool = False) -> Result:
+def aten_cholesky(graph: Graph, res: ResultSpec, self: Result, upper: Bool = False) -> Result:
     """aten::cholesky(Tensor self, bool upper=False) -> Tensor"""
     return cholesky_factor(graph, self, upper)[0]
 
 
-def aten_cholesky_inverse(graph: Graph, res: Res, self: Result, upper: Bool = False) -> Result:
+def aten_cholesky_inverse(graph: Graph, res: ResultSpec, self: Result, upper: Bool = False) -> Result:
     """aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor"""
     other = matrix_transpose(graph, self)
     half = triangular_solved(graph, other if upper else self, unit_like(graph, self), False)
     return triangular_solved(graph, self if upper else other, half, True)
 
 
-def aten_cholesky_solve(graph: Graph, res: Res, self: Result, input2: Result, upper: Bool = False) -> Result:
+def aten_cholesky_solve(graph: Graph, res: ResultSpec, self: Result, input2: Result, upper: Bool = False) -> Result:
     """aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor"""
     other = matrix_transpose(graph, input2)
     half = triangular_solved(graph, other if upper else input2, self, False)
     return triangular_solved(graph, input2 if upper else other, half, True)
 
 
-def aten_det(graph: Graph, res: Res, self: Result) -> Result:
+def aten_det(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::det(Tensor self) -> Tensor"""
     return aten_linalg_det(graph, res, A=self)
 
 
-def aten_inverse(graph: Graph, res: Res, self: Result) -> Result:
+def aten_inverse(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::inverse(Tensor self) -> Tensor"""
     return aten_linalg_inv(graph, res, A=self)
 
 
-def aten_linalg_cholesky(graph: Graph, res: Res, self: Result, *, upper: Bool = False) -> Result:
+def aten_linalg_cholesky(graph: Graph, res: ResultSpec, self: Result, *, upper: Bool = False) -> Result:
     """aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor"""
     return cholesky_factor(graph, self, upper)[0]
 
 
-def aten_linalg_cholesky_ex(graph: Graph, res: Res, self: Result, *, upper: Bool = False, check_errors: Bool = False) -> Any:
+def aten_linalg_cholesky_ex(graph: Graph, res: ResultSpec, self: Result, *, upper: Bool = False, check_errors: Bool = False) -> Any:
     """aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)"""
     result = cholesky_factor(graph, self, upper)
     return (result[0], result[1])
 
 
-def aten_linalg_det(graph: Graph, res: Res, A: Result) -> Result:
+def aten_linalg_det(graph: Graph, res: ResultSpec, A: Result) -> Result:
     """aten::linalg_det(Tensor A) -> Tensor"""
     return determinant(graph, A)
 
 
-def aten_linalg_inv(graph: Graph, res: Res, A: Result) -> Result:
+def aten_linalg_inv(graph: Graph, res: ResultSpec, A: Result) -> Result:
     """aten::linalg_inv(Tensor A) -> Tensor"""
     return solved(graph, A, unit_like(graph, A))
 
 
-def aten_linalg_inv_ex(graph: Graph, res: Res, A: Result, *, check_errors: Bool = False) -> Any:
+def aten_linalg_inv_ex(graph: Graph, res: ResultSpec, A: Result, *, check_errors: Bool = False) -> Any:
     """aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)"""
     factors = lu_factors(graph, A)
     return (lu_solved(graph, factors[0], factors[1], unit_like(graph, A)), lu_info(graph, factors[0]))
 
 
-def aten_linalg_lu(graph: Graph, res: Res, A: Result, *, pivot: Bool = True) -> Any:
+def aten_linalg_lu(graph: Graph, res: ResultSpec, A: Result, *, pivot: Bool = True) -> Any:
     """aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)"""
     if not pivot:
         raise UnsupportedCase('aten::linalg_lu: LU factors without pivoting, which torch has on CUDA only')
@@ -116,7 +116,7 @@ def aten_linalg_lu(graph: Graph, res: Res, A: Result, *, pivot: Bool = True) -> 
     return (order, graph.make_node('Where', [unit, const(graph, 1, dtype_of(graph, A)), below]), above)
 
 
-def aten_linalg_lu_factor(graph: Graph, res: Res, A: Result, *, pivot: Bool = True) -> Any:
+def aten_linalg_lu_factor(graph: Graph, res: ResultSpec, A: Result, *, pivot: Bool = True) -> Any:
     """aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)"""
     if not pivot:
         raise UnsupportedCase('aten::linalg_lu_factor: LU factors without pivoting, which torch has on CUDA only')
@@ -124,7 +124,7 @@ def aten_linalg_lu_factor(graph: Graph, res: Res, A: Result, *, pivot: Bool = Tr
     return (factors[0], factors[1])
 
 
-def aten_linalg_lu_factor_ex(graph: Graph, res: Res, A: Result, *, pivot: Bool = True, check_errors: Bool = False) -> Any:
+def aten_linalg_lu_factor_ex(graph: Graph, res: ResultSpec, A: Result, *, pivot: Bool = True, check_errors: Bool = False) -> Any:
     """aten::linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)"""
     if not pivot:
         raise UnsupportedCase('aten::linalg_lu_factor_ex: LU factors without pivoting, which torch has on CUDA only')
@@ -132,30 +132,30 @@ def aten_linalg_lu_factor_ex(graph: Graph, res: Res, A: Result, *, pivot: Bool =
     return (factors[0], factors[1], lu_info(graph, factors[0]))
 
 
-def aten_linalg_lu_solve(graph: Graph, res: Res, LU: Result, pivots: Result, B: Result, *, left: Bool = True, adjoint: Bool = False) -> Result:
+def aten_linalg_lu_solve(graph: Graph, res: ResultSpec, LU: Result, pivots: Result, B: Result, *, left: Bool = True, adjoint: Bool = False) -> Result:
     """aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor"""
     if left:
         return lu_solved(graph, LU, pivots, B, adjoint)
     return matrix_transpose(graph, lu_solved(graph, LU, pivots, matrix_transpose(graph, B), not adjoint))
 
 
-def aten_linalg_slogdet(graph: Graph, res: Res, A: Result) -> Any:
+def aten_linalg_slogdet(graph: Graph, res: ResultSpec, A: Result) -> Any:
     """aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)"""
     parts = log_determinant(graph, A)
     return (parts[0], parts[1])
 
 
-def aten_linalg_solve(graph: Graph, res: Res, A: Result, B: Result, *, left: Bool = True) -> Result:
+def aten_linalg_solve(graph: Graph, res: ResultSpec, A: Result, B: Result, *, left: Bool = True) -> Result:
     """aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor"""
     return solved(graph, A, B, left, rank_of(graph, res) < rank_of(graph, A))
 
 
-def aten_linalg_solve_ex(graph: Graph, res: Res, A: Result, B: Result, *, left: Bool = True, check_errors: Bool = False) -> Any:
+def aten_linalg_solve_ex(graph: Graph, res: ResultSpec, A: Result, B: Result, *, left: Bool = True, check_errors: Bool = False) -> Any:
     """aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)"""
     return (solved(graph, A, B, left, rank_of(graph, res) < rank_of(graph, A)), lu_info(graph, lu_factors(graph, A)[0]))
 
 
-def aten_linalg_solve_triangular(graph: Graph, res: Res, self: Result, B: Result, *, upper: Bool, left: Bool = True, unitriangular: Bool = False) -> Result:
+def aten_linalg_solve_triangular(graph: Graph, res: ResultSpec, self: Result, B: Result, *, upper: Bool, left: Bool = True, unitriangular: Bool = False) -> Result:
     """aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor"""
     if left:
         return triangular_solved(graph, self, B, upper, unitriangular)
@@ -164,7 +164,7 @@ def aten_linalg_solve_triangular(graph: Graph, res: Res, self: Result, B: Result
     return matrix_transpose(graph, result)
 
 
-def aten_linalg_tensorinv(graph: Graph, res: Res, self: Result, ind: Int = 2) -> Result:
+def aten_linalg_tensorinv(graph: Graph, res: ResultSpec, self: Result, ind: Int = 2) -> Result:
     """aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor"""
     first = shape_of(graph, self)[:ind]
     second = shape_of(graph, self)[ind:]
@@ -172,7 +172,7 @@ def aten_linalg_tensorinv(graph: Graph, res: Res, self: Result, ind: Int = 2) ->
     return reshape_to(graph, solved(graph, square, unit_like(graph, square)), list(second) + list(first))
 
 
-def aten_linalg_tensorsolve(graph: Graph, res: Res, self: Result, other: Result, dims: Ints | None = None) -> Result:
+def aten_linalg_tensorsolve(graph: Graph, res: ResultSpec, self: Result, other: Result, dims: Ints | None = None) -> Result:
     """aten::linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor"""
     moved = [] if dims is None else list(dims)
     rank = rank_of(graph, self)
@@ -183,19 +183,19 @@ def aten_linalg_tensorsolve(graph: Graph, res: Res, self: Result, other: Result,
     return reshape_to(graph, flat, shape_of(graph, res))
 
 
-def aten_logdet(graph: Graph, res: Res, self: Result) -> Result:
+def aten_logdet(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::logdet(Tensor self) -> Tensor"""
     parts = log_determinant(graph, self)
     negative = graph.make_node('Less', [parts[0], const(graph, 0, dtype_of(graph, self))])
     return graph.make_node('Where', [negative, const(graph, float('nan'), dtype_of(graph, self)), parts[1]], res.outputs)
 
 
-def aten_lu_solve(graph: Graph, res: Res, self: Result, LU_data: Result, LU_pivots: Result) -> Result:
+def aten_lu_solve(graph: Graph, res: ResultSpec, self: Result, LU_data: Result, LU_pivots: Result) -> Result:
     """aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor"""
     return lu_solved(graph, LU_data, LU_pivots, self)
 
 
-def aten_lu_unpack(graph: Graph, res: Res, LU_data: Result, LU_pivots: Result, unpack_data: Bool = True, unpack_pivots: Bool = True) -> Any:
+def aten_lu_unpack(graph: Graph, res: ResultSpec, LU_data: Result, LU_pivots: Result, unpack_data: Bool = True, unpack_pivots: Bool = True) -> Any:
     """aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)"""
     rows = dim_of(graph, LU_data, -2)
     columns = dim_of(graph, LU_data, -1)
@@ -209,12 +209,12 @@ def aten_lu_unpack(graph: Graph, res: Res, LU_data: Result, LU_pivots: Result, u
     return (order, graph.make_node('Where', [unit, const(graph, 1, own), below]) if unpack_data else none, above)
 
 
-def aten_slogdet(graph: Graph, res: Res, self: Result) -> Any:
+def aten_slogdet(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)"""
     return aten_linalg_slogdet(graph, res, A=self)
 
 
-def aten_triangular_solve(graph: Graph, res: Res, self: Result, A: Result, upper: Bool = True, transpose: Bool = False, unitriangular: Bool = False) -> Any:
+def aten_triangular_solve(graph: Graph, res: ResultSpec, self: Result, A: Result, upper: Bool = True, transpose: Bool = False, unitriangular: Bool = False) -> Any:
     """aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)"""
     matrix = matrix_transpose(graph, A) if transpose else A
     result = triangular_solved(graph, matrix, self, differs(upper, transpose), unitriangular)

@@ -13,12 +13,12 @@ from ortable.prelude.reductions import loss_reduced
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Int, Result, SymInt
 
 
-def aten_binary_cross_entropy(graph: Graph, res: Res, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> Result:
+def aten_binary_cross_entropy(graph: Graph, res: ResultSpec, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> Result:
     """aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor"""
     dtype = dtype_of(graph, self)
     one = const(graph, 1, dtype)
@@ -28,7 +28,7 @@ def aten_binary_cross_entropy(graph: Graph, res: Res, self: Result, target: Resu
     return loss_reduced(graph, graph.make_node('Mul', [terms, weight]) if weight is not None else terms, reduction)
 
 
-def aten_binary_cross_entropy_backward(graph: Graph, res: Res, grad_output: Result, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> Result:
+def aten_binary_cross_entropy_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> Result:
     """aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor"""
     dtype = dtype_of(graph, self)
     spread_out = graph.make_node('Max', [graph.make_node('Mul', [graph.make_node('Sub', [const(graph, 1, dtype), self]), self]), const(graph, 1e-12, dtype)])
@@ -37,7 +37,7 @@ def aten_binary_cross_entropy_backward(graph: Graph, res: Res, grad_output: Resu
     return graph.make_node('Div', [heavy, const(graph, count_of(graph, self), dtype)], res.outputs) if reduction == 1 else heavy
 
 
-def aten_binary_cross_entropy_with_logits(graph: Graph, res: Res, self: Result, target: Result, weight: Result | None = None, pos_weight: Result | None = None, reduction: Int = 1) -> Result:
+def aten_binary_cross_entropy_with_logits(graph: Graph, res: ResultSpec, self: Result, target: Result, weight: Result | None = None, pos_weight: Result | None = None, reduction: Int = 1) -> Result:
     """aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor"""
     dtype = dtype_of(graph, self)
     one = const(graph, 1, dtype)
@@ -47,12 +47,12 @@ def aten_binary_cross_entropy_with_logits(graph: Graph, res: Res, self: Result, 
     return loss_reduced(graph, graph.make_node('Mul', [lost, weight]) if weight is not None else lost, reduction)
 
 
-def aten_cross_entropy_loss(graph: Graph, res: Res, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100, label_smoothing: Float = 0.0) -> Result:
+def aten_cross_entropy_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100, label_smoothing: Float = 0.0) -> Result:
     """aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor"""
     return cross_entropy(graph, res, self=self, target=target, weight=weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
 
 
-def aten_hinge_embedding_loss(graph: Graph, res: Res, self: Result, target: Result, margin: Float = 1.0, reduction: Int = 1) -> Result:
+def aten_hinge_embedding_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, margin: Float = 1.0, reduction: Int = 1) -> Result:
     """aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor"""
     dtype = dtype_of(graph, self)
     zero = const(graph, 0, dtype)
@@ -62,7 +62,7 @@ def aten_hinge_embedding_loss(graph: Graph, res: Res, self: Result, target: Resu
     return loss_reduced(graph, graph.make_node('Add', [far, near]), reduction)
 
 
-def aten_huber_loss(graph: Graph, res: Res, self: Result, target: Result, reduction: Int = 1, delta: Float = 1.0) -> Result:
+def aten_huber_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1, delta: Float = 1.0) -> Result:
     """aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor"""
     self, target = promote_values(graph, 'default', [self, target])
     dtype = dtype_of(graph, res)
@@ -72,7 +72,7 @@ def aten_huber_loss(graph: Graph, res: Res, self: Result, target: Result, reduct
     return loss_reduced(graph, graph.make_node('Where', [graph.make_node('LessOrEqual', [away, const(graph, delta, dtype)]), near, far]), reduction)
 
 
-def aten_kl_div(graph: Graph, res: Res, self: Result, target: Result, reduction: Int = 1, *, log_target: Bool = False) -> Result:
+def aten_kl_div(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1, *, log_target: Bool = False) -> Result:
     """aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor"""
     self, target = promote_values(graph, 'default', [self, target])
     dtype = dtype_of(graph, res)
@@ -83,20 +83,20 @@ def aten_kl_div(graph: Graph, res: Res, self: Result, target: Result, reduction:
     return loss_reduced(graph, graph.make_node('Sub', [logs, graph.make_node('Mul', [target, self])]), reduction)
 
 
-def aten_l1_loss(graph: Graph, res: Res, self: Result, target: Result, reduction: Int = 1) -> Result:
+def aten_l1_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
     """aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
     self, target = promote_values(graph, 'complex_to_float', [self, target])
     return loss_reduced(graph, graph.make_node('Abs', [graph.make_node('Sub', [self, target])]), reduction)
 
 
-def aten_mse_loss(graph: Graph, res: Res, self: Result, target: Result, reduction: Int = 1) -> Result:
+def aten_mse_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
     """aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
     self, target = promote_values(graph, 'default', [self, target])
     away = graph.make_node('Sub', [self, target])
     return loss_reduced(graph, graph.make_node('Mul', [away, away]), reduction)
 
 
-def aten_mse_loss_backward(graph: Graph, res: Res, grad_output: Result, self: Result, target: Result, reduction: Int) -> Result:
+def aten_mse_loss_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, target: Result, reduction: Int) -> Result:
     """aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor"""
     self, target, grad_output = promote_values(graph, 'default', [self, target, grad_output])
     dtype = dtype_of(graph, res)
@@ -104,37 +104,37 @@ def aten_mse_loss_backward(graph: Graph, res: Res, grad_output: Result, self: Re
     return graph.make_node('Div', [slope, const(graph, count_of(graph, self), dtype)], res.outputs) if reduction == 1 else slope
 
 
-def aten_nll_loss(graph: Graph, res: Res, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100) -> Result:
+def aten_nll_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100) -> Result:
     """aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor"""
     return aten_nll_loss_nd(graph, res, self=self, target=target, weight=weight, reduction=reduction, ignore_index=ignore_index)
 
 
-def aten_nll_loss2d_backward(graph: Graph, res: Res, grad_output: Result, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt, total_weight: Result) -> Result:
+def aten_nll_loss2d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt, total_weight: Result) -> Result:
     """aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor"""
     return aten_nll_loss_backward(graph, res, grad_output=grad_output, self=self, target=target, weight=weight, reduction=reduction, ignore_index=ignore_index, total_weight=total_weight)
 
 
-def aten_nll_loss2d_forward(graph: Graph, res: Res, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt) -> Any:
+def aten_nll_loss2d_forward(graph: Graph, res: ResultSpec, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt) -> Any:
     """aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)"""
     return aten_nll_loss_forward(graph, res, self=self, target=target, weight=weight, reduction=reduction, ignore_index=ignore_index)
 
 
-def aten_nll_loss_backward(graph: Graph, res: Res, grad_output: Result, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt, total_weight: Result) -> Result:
+def aten_nll_loss_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt, total_weight: Result) -> Result:
     """aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor"""
     return nll_loss_backward(graph, res, grad_output=grad_output, self=self, target=target, weight=weight, reduction=reduction, ignore_index=ignore_index, total_weight=total_weight)
 
 
-def aten_nll_loss_forward(graph: Graph, res: Res, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt) -> Any:
+def aten_nll_loss_forward(graph: Graph, res: ResultSpec, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt) -> Any:
     """aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)"""
     return nll_loss(graph, res, self=self, target=target, weight=weight, reduction=reduction, ignore_index=ignore_index)
 
 
-def aten_nll_loss_nd(graph: Graph, res: Res, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100) -> Result:
+def aten_nll_loss_nd(graph: Graph, res: ResultSpec, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100) -> Result:
     """aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor"""
     return nll_loss_single(graph, res, self=self, target=target, weight=weight, reduction=reduction, ignore_index=ignore_index)
 
 
-def aten_smooth_l1_loss(graph: Graph, res: Res, self: Result, target: Result, reduction: Int = 1, beta: Float = 1.0) -> Result:
+def aten_smooth_l1_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1, beta: Float = 1.0) -> Result:
     """aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor"""
     self, target = promote_values(graph, 'default', [self, target])
     dtype = dtype_of(graph, res)
@@ -146,7 +146,7 @@ def aten_smooth_l1_loss(graph: Graph, res: Res, self: Result, target: Result, re
     return loss_reduced(graph, graph.make_node('Where', [graph.make_node('Less', [away, const(graph, beta, dtype)]), near, far]), reduction)
 
 
-def aten_soft_margin_loss(graph: Graph, res: Res, self: Result, target: Result, reduction: Int = 1) -> Result:
+def aten_soft_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
     """aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
     return loss_reduced(graph, log1p_of(graph, graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Mul', [self, target])])])), reduction)
 

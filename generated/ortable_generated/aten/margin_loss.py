@@ -14,12 +14,12 @@ from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, cast_all, const, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Int, Result, Scalar
 
 
-def aten_cosine_embedding_loss(graph: Graph, res: Res, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Result:
+def aten_cosine_embedding_loss(graph: Graph, res: ResultSpec, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Result:
     """aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor"""
     dtype = dtype_of(graph, res)
     axis = 0 if rank_of(graph, target) == 0 else 1
@@ -34,7 +34,7 @@ def aten_cosine_embedding_loss(graph: Graph, res: Res, input1: Result, input2: R
     return loss_reduced(graph, graph.make_node('Add', [near, far]), reduction)
 
 
-def aten_margin_ranking_loss(graph: Graph, res: Res, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Result:
+def aten_margin_ranking_loss(graph: Graph, res: ResultSpec, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Result:
     """aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor"""
     input1, input2, target = promote_values(graph, 'default', [input1, input2, target])
     dtype = dtype_of(graph, res)
@@ -43,7 +43,7 @@ def aten_margin_ranking_loss(graph: Graph, res: Res, input1: Result, input2: Res
     return loss_reduced(graph, graph.make_node('Max', [moved, const(graph, 0, dtype)]), reduction)
 
 
-def aten_multi_margin_loss(graph: Graph, res: Res, self: Result, target: Result, p: Scalar = 1, margin: Scalar = 1, weight: Result | None = None, reduction: Int = 1) -> Result:
+def aten_multi_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, p: Scalar = 1, margin: Scalar = 1, weight: Result | None = None, reduction: Int = 1) -> Result:
     """aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor"""
     dtype = dtype_of(graph, self)
     rows = dim_of(graph, target, 0) if rank_of(graph, target) > 0 else 1
@@ -62,14 +62,14 @@ def aten_multi_margin_loss(graph: Graph, res: Res, self: Result, target: Result,
     return loss_reduced(graph, total, reduction)
 
 
-def aten_multilabel_margin_loss(graph: Graph, res: Res, self: Result, target: Result, reduction: Int = 1) -> Result:
+def aten_multilabel_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
     """aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
     if reduction == 0 and rank_of(graph, self) < 2:
         raise UnsupportedCase('aten::multilabel_margin_loss: one loss that is not reduced, whose shape torch gives as [] and as [1]')
     return multilabel_margin(graph, self, target, reduction)[0]
 
 
-def aten_multilabel_margin_loss_forward(graph: Graph, res: Res, self: Result, target: Result, reduction: Int) -> Any:
+def aten_multilabel_margin_loss_forward(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int) -> Any:
     """aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)"""
     if reduction == 0 and rank_of(graph, self) < 2:
         raise UnsupportedCase('aten::multilabel_margin_loss_forward: one loss that is not reduced, whose shape torch gives as [] and as [1]')
@@ -77,7 +77,7 @@ def aten_multilabel_margin_loss_forward(graph: Graph, res: Res, self: Result, ta
     return (loss, chosen)
 
 
-def aten_poisson_nll_loss(graph: Graph, res: Res, input: Result, target: Result, log_input: Bool, full: Bool, eps: Float, reduction: Int) -> Result:
+def aten_poisson_nll_loss(graph: Graph, res: ResultSpec, input: Result, target: Result, log_input: Bool, full: Bool, eps: Float, reduction: Int) -> Result:
     """aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor"""
     input, target = promote_values(graph, 'default', [input, target])
     dtype = dtype_of(graph, res)
@@ -90,7 +90,7 @@ def aten_poisson_nll_loss(graph: Graph, res: Res, input: Result, target: Result,
     return loss_reduced(graph, graph.make_node('Add', [lost, more]) if more is not None else lost, reduction)
 
 
-def aten_triplet_margin_loss(graph: Graph, res: Res, anchor: Result, positive: Result, negative: Result, margin: Float = 1.0, p: Float = 2.0, eps: Float = 1e-06, swap: Bool = False, reduction: Int = 1) -> Result:
+def aten_triplet_margin_loss(graph: Graph, res: ResultSpec, anchor: Result, positive: Result, negative: Result, margin: Float = 1.0, p: Float = 2.0, eps: Float = 1e-06, swap: Bool = False, reduction: Int = 1) -> Result:
     """aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor"""
     dtype = dtype_of(graph, res)
     last = axes_of(graph, anchor, -1)

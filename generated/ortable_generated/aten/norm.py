@@ -15,12 +15,12 @@ from ortable.prelude.sums import l2_norm
 from ortable.prelude.values import as_vec, cast, const, consts
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Bools, Float, Int, Ints, Result, SymInt, SymInts
 
 
-def aten__batch_norm_no_update(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, momentum: Float, eps: Float) -> Any:
+def aten__batch_norm_no_update(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, momentum: Float, eps: Float) -> Any:
     """aten::_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"""
     if running_mean is not None and running_var is not None:
         result = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
@@ -29,12 +29,12 @@ def aten__batch_norm_no_update(graph: Graph, res: Res, input: Result, weight: Re
     raise UnsupportedCase('aten::_batch_norm_no_update: evaluation without running statistics')
 
 
-def aten__batch_norm_with_update_functional(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Any:
+def aten__batch_norm_with_update_functional(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Any:
     """aten::_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)"""
     return batch_norm_update(graph, res, input=input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var, momentum=momentum, eps=eps)
 
 
-def aten__fused_rms_norm(graph: Graph, res: Res, input: Result, normalized_shape: Ints, weight: Result | None, eps: Float | None) -> Any:
+def aten__fused_rms_norm(graph: Graph, res: ResultSpec, input: Result, normalized_shape: Ints, weight: Result | None, eps: Float | None) -> Any:
     """aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)"""
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     least = eps if eps is not None else machine_epsilon(compute_dtype)
@@ -47,7 +47,7 @@ def aten__fused_rms_norm(graph: Graph, res: Res, input: Result, normalized_shape
     return (cast(graph, result, dtype_of(graph, res)), cast(graph, inverse, dtype_of(graph, res[1])))
 
 
-def aten__native_batch_norm_legit_functional(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, training: Bool, momentum: Float, eps: Float) -> Any:
+def aten__native_batch_norm_legit_functional(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, training: Bool, momentum: Float, eps: Float) -> Any:
     """aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)"""
     if not training:
         result = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
@@ -57,21 +57,21 @@ def aten__native_batch_norm_legit_functional(graph: Graph, res: Res, input: Resu
     return batch_norm_training(graph, res, input=input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var, momentum=momentum, eps=eps)
 
 
-def aten__native_batch_norm_legit_no_stats(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, training: Bool, momentum: Float, eps: Float) -> Any:
+def aten__native_batch_norm_legit_no_stats(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, training: Bool, momentum: Float, eps: Float) -> Any:
     """aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
     if not training:
         raise UnsupportedCase('aten::_native_batch_norm_legit.no_stats: evaluation without running statistics')
     return batch_norm_of_batch(graph, res, input=input, weight=weight, bias=bias, eps=eps)
 
 
-def aten__native_batch_norm_legit_no_training(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Any:
+def aten__native_batch_norm_legit_no_training(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Any:
     """aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
     result = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
     none = consts(graph, [], dtype_of(graph, res[1]))
     return (result, none, none)
 
 
-def aten__weight_norm(graph: Graph, res: Res, v: Result, g: Result, dim: Int = 0) -> Result:
+def aten__weight_norm(graph: Graph, res: ResultSpec, v: Result, g: Result, dim: Int = 0) -> Result:
     """aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor"""
     compute_dtype = opmath_dtype(dtype_of(graph, v))
     axes = [] if dim == -1 else without([axis_of(graph, v, dim)], rank_of(graph, v))
@@ -80,7 +80,7 @@ def aten__weight_norm(graph: Graph, res: Res, v: Result, g: Result, dim: Int = 0
     return cast(graph, graph.make_node('Mul', [direction, graph.make_node('Div', [cast(graph, g, compute_dtype), norms])]), dtype_of(graph, v))
 
 
-def aten_batch_norm(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Result:
+def aten_batch_norm(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Result:
     """aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
     if rank_of(graph, input) < 2:
         # torch takes a tensor without channels only when it is empty
@@ -92,14 +92,14 @@ def aten_batch_norm(graph: Graph, res: Res, input: Result, weight: Result | None
     raise UnsupportedCase('aten::batch_norm: training uses and updates statistics; functionalised, it is another operator')
 
 
-def aten_group_norm(graph: Graph, res: Res, input: Result, num_groups: Int, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enabled: Bool = True) -> Result:
+def aten_group_norm(graph: Graph, res: ResultSpec, input: Result, num_groups: Int, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enabled: Bool = True) -> Result:
     """aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor"""
     if dtype_of(graph, input) == float32 and rank_of(graph, input) > 2 and is_short_group(graph, input, num_groups):
         return on_channels(graph, group_instances(graph, input, num_groups, eps), weight, bias)
     return group_normalized(graph, input, num_groups, weight, bias, eps)[0]
 
 
-def aten_instance_norm(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, use_input_stats: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Result:
+def aten_instance_norm(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, use_input_stats: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Result:
     """aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
     if running_mean is not None and running_var is not None and (not use_input_stats):
         return batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
@@ -112,7 +112,7 @@ def aten_instance_norm(graph: Graph, res: Res, input: Result, weight: Result | N
     return group_normalized(graph, input, dim_of(graph, input, 1), weight, bias, eps)[0]
 
 
-def aten_layer_norm(graph: Graph, res: Res, input: Result, normalized_shape: SymInts, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enable: Bool = True) -> Result:
+def aten_layer_norm(graph: Graph, res: ResultSpec, input: Result, normalized_shape: SymInts, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enable: Bool = True) -> Result:
     """aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor"""
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     first = 0 - len(normalized_shape)
@@ -127,7 +127,7 @@ def aten_layer_norm(graph: Graph, res: Res, input: Result, normalized_shape: Sym
     return cast(graph, result, dtype_of(graph, input))
 
 
-def aten_native_batch_norm(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float) -> Any:
+def aten_native_batch_norm(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float) -> Any:
     """aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
     if running_mean is not None and running_var is not None and (not training):
         result = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
@@ -138,12 +138,12 @@ def aten_native_batch_norm(graph: Graph, res: Res, input: Result, weight: Result
     raise UnsupportedCase('aten::native_batch_norm: training uses and updates statistics; functionalised, it is another operator')
 
 
-def aten_native_batch_norm_backward(graph: Graph, res: Res, grad_out: Result, input: Result, weight: Result | None, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_invstd: Result | None, train: Bool, eps: Float, output_mask: Bools) -> Any:
+def aten_native_batch_norm_backward(graph: Graph, res: ResultSpec, grad_out: Result, input: Result, weight: Result | None, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_invstd: Result | None, train: Bool, eps: Float, output_mask: Bools) -> Any:
     """aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
     return batch_norm_backward(graph, res, grad_out=grad_out, input=input, weight=weight, running_mean=running_mean, running_var=running_var, save_mean=save_mean, save_invstd=save_invstd, train=train, eps=eps, output_mask=output_mask)
 
 
-def aten_native_group_norm(graph: Graph, res: Res, input: Result, weight: Result | None, bias: Result | None, N: SymInt, C: SymInt, HxW: SymInt, group: Int, eps: Float) -> Any:
+def aten_native_group_norm(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, N: SymInt, C: SymInt, HxW: SymInt, group: Int, eps: Float) -> Any:
     """aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)"""
     result, mean, inverse = group_normalized(graph, input, group, weight, bias, eps)
     flat = as_vec(graph, [N, group])
@@ -152,7 +152,7 @@ def aten_native_group_norm(graph: Graph, res: Res, input: Result, weight: Result
     return (result, middle, spread_out)
 
 
-def aten_native_layer_norm(graph: Graph, res: Res, input: Result, normalized_shape: SymInts, weight: Result | None, bias: Result | None, eps: Float) -> Any:
+def aten_native_layer_norm(graph: Graph, res: ResultSpec, input: Result, normalized_shape: SymInts, weight: Result | None, bias: Result | None, eps: Float) -> Any:
     """aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"""
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     first = 0 - len(normalized_shape)
@@ -174,12 +174,12 @@ def aten_native_layer_norm(graph: Graph, res: Res, input: Result, normalized_sha
     return (cast(graph, result, dtype_of(graph, input)), cast(graph, mean, stats), cast(graph, inverse, stats))
 
 
-def aten_native_layer_norm_backward(graph: Graph, res: Res, grad_out: Result, input: Result, normalized_shape: SymInts, mean: Result, rstd: Result, weight: Result | None, bias: Result | None, output_mask: Bools) -> Any:
+def aten_native_layer_norm_backward(graph: Graph, res: ResultSpec, grad_out: Result, input: Result, normalized_shape: SymInts, mean: Result, rstd: Result, weight: Result | None, bias: Result | None, output_mask: Bools) -> Any:
     """aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
     return layer_norm_backward(graph, res, grad_out=grad_out, input=input, normalized_shape=normalized_shape, mean=mean, rstd=rstd, weight=weight, output_mask=output_mask)
 
 
-def aten_rms_norm(graph: Graph, res: Res, input: Result, normalized_shape: SymInts, weight: Result | None = None, eps: Float | None = None) -> Result:
+def aten_rms_norm(graph: Graph, res: ResultSpec, input: Result, normalized_shape: SymInts, weight: Result | None = None, eps: Float | None = None) -> Result:
     """aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     least = eps if eps is not None else machine_epsilon(compute_dtype)

@@ -14,17 +14,17 @@ from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Result, Scalar
 
 
-def aten_float_power_Scalar(graph: Graph, res: Res, self: Scalar, exponent: Result) -> Result:
+def aten_float_power_Scalar(graph: Graph, res: ResultSpec, self: Scalar, exponent: Result) -> Result:
     """aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor"""
     return graph.make_node('Pow', [const(graph, self, float64), cast(graph, exponent, float64)], res.outputs)
 
 
-def aten_float_power_Tensor_Scalar(graph: Graph, res: Res, self: Result, exponent: Scalar) -> Result:
+def aten_float_power_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, exponent: Scalar) -> Result:
     """aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     if exponent == 0.5:
         # torch takes the root, which differs from C's pow at -inf
@@ -32,25 +32,25 @@ def aten_float_power_Tensor_Scalar(graph: Graph, res: Res, self: Result, exponen
     return graph.make_node('Pow', [cast(graph, self, float64), const(graph, exponent, float64)], res.outputs)
 
 
-def aten_float_power_Tensor_Tensor(graph: Graph, res: Res, self: Result, exponent: Result) -> Result:
+def aten_float_power_Tensor_Tensor(graph: Graph, res: ResultSpec, self: Result, exponent: Result) -> Result:
     """aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
     return graph.make_node('Pow', [cast(graph, self, float64), cast(graph, exponent, float64)], res.outputs)
 
 
-def aten_frexp_Tensor(graph: Graph, res: Res, self: Result) -> Any:
+def aten_frexp_Tensor(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
     x = cast(graph, self, float64)
     power = exponent_of(graph, x)
     return (cast(graph, scaled_by_power(graph, x, graph.make_node('Neg', [power])), dtype_of(graph, self)), cast(graph, power, int32))
 
 
-def aten_gcd(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_gcd(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::gcd(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return gcd_of(graph, self, other)
 
 
-def aten_isclose(graph: Graph, res: Res, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Result:
+def aten_isclose(graph: Graph, res: ResultSpec, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Result:
     """aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"""
     same = graph.make_node('Equal', [self, other])
     paired = equal_nan and is_float(graph, self)
@@ -64,7 +64,7 @@ def aten_isclose(graph: Graph, res: Res, self: Result, other: Result, rtol: Floa
     return same if rtol == 0 and atol == 0 else graph.make_node('Or', [same, near], res.outputs)
 
 
-def aten_lcm(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_lcm(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::lcm(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     compute_dtype = int64 if dtype_of(graph, res) == int64 else int32
@@ -75,7 +75,7 @@ def aten_lcm(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     return graph.make_node('Where', [none, common, least], res.outputs)
 
 
-def aten_ldexp_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_ldexp_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
     dtype = dtype_of(graph, res)
     if is_float(graph, other):
@@ -89,7 +89,7 @@ def aten_ldexp_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Re
     return cast(graph, scaled_by_power(graph, once, graph.make_node('Sub', [power, half])), dtype)
 
 
-def aten_logaddexp2(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_logaddexp2(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::logaddexp2(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     x = opmath(graph, self)
@@ -101,7 +101,7 @@ def aten_logaddexp2(graph: Graph, res: Res, self: Result, other: Result) -> Resu
     return cast(graph, graph.make_node('Where', [graph.make_node('Equal', [x, y]), graph.make_node('Add', [high, const_like(graph, 1, high)]), result]), dtype_of(graph, res))
 
 
-def aten_nextafter(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_nextafter(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::nextafter(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return neighbour(graph, self, other)

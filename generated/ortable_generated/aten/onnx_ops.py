@@ -9,12 +9,12 @@ from ortable.prelude.facts import static
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Floats, Int, Ints, Result, Results, Str, Strs, SymInt, SymInts
 
 
-def onnx_Attention_opset23(graph: Graph, res: Res, Q: Result, K: Result, V: Result, attn_mask: Result | None = None, past_key: Result | None = None, past_value: Result | None = None, *, is_causal: Bool = False, kv_num_heads: SymInt = 0, q_num_heads: SymInt = 0, qk_matmul_output_mode: SymInt = 0, scale: Float | None = None, softcap: Float = 0.0, softmax_precision: SymInt | None = None) -> Any:
+def onnx_Attention_opset23(graph: Graph, res: ResultSpec, Q: Result, K: Result, V: Result, attn_mask: Result | None = None, past_key: Result | None = None, past_value: Result | None = None, *, is_causal: Bool = False, kv_num_heads: SymInt = 0, q_num_heads: SymInt = 0, qk_matmul_output_mode: SymInt = 0, scale: Float | None = None, softcap: Float = 0.0, softmax_precision: SymInt | None = None) -> Any:
     """onnx::Attention.opset23(Tensor Q, Tensor K, Tensor V, Tensor? attn_mask=None, Tensor? past_key=None, Tensor? past_value=None, *, bool is_causal=False, SymInt kv_num_heads=0, SymInt q_num_heads=0, SymInt qk_matmul_output_mode=0, float? scale=None, float softcap=0., SymInt? softmax_precision=None) -> (Tensor, Tensor, Tensor, Tensor)"""
     heads = None if q_num_heads == 0 else static(q_num_heads)
     pairs = None if kv_num_heads == 0 else static(kv_num_heads)
@@ -26,7 +26,7 @@ def onnx_Attention_opset23(graph: Graph, res: Res, Q: Result, K: Result, V: Resu
     raise UnsupportedCase('onnx::Attention.opset23: Attention is an operator of opset 23: export with target_opset=23 or newer')
 
 
-def onnx_RotaryEmbedding_opset23(graph: Graph, res: Res, x: Result, cos_cache: Result, sin_cache: Result, position_ids: Result | None = None, *, interleaved: Bool = False, num_heads: SymInt = 0, rotary_embedding_dim: SymInt = 0) -> Result:
+def onnx_RotaryEmbedding_opset23(graph: Graph, res: ResultSpec, x: Result, cos_cache: Result, sin_cache: Result, position_ids: Result | None = None, *, interleaved: Bool = False, num_heads: SymInt = 0, rotary_embedding_dim: SymInt = 0) -> Result:
     """onnx::RotaryEmbedding.opset23(Tensor x, Tensor cos_cache, Tensor sin_cache, Tensor? position_ids=None, *, bool interleaved=False, SymInt num_heads=0, SymInt rotary_embedding_dim=0) -> Tensor"""
     heads = static(num_heads)
     part = static(rotary_embedding_dim)
@@ -35,12 +35,12 @@ def onnx_RotaryEmbedding_opset23(graph: Graph, res: Res, x: Result, cos_cache: R
     raise UnsupportedCase('onnx::RotaryEmbedding.opset23: RotaryEmbedding is an operator of opset 23: export with target_opset=23 or newer')
 
 
-def onnx_symbolic__symbolic(graph: Graph, res: Res, inputs: Results, op_type: Str, onnx_dtype: Int, *, shape: SymInts, attr_keys: Strs, attr_types: Strs, attr_pos: Any, attr_ints: Ints, attr_floats: Floats, attr_strs: Strs, metadata_props_keys: Strs, metadata_props_values: Strs, domain: Str = '', version: Int | None = None) -> Result:
+def onnx_symbolic__symbolic(graph: Graph, res: ResultSpec, inputs: Results, op_type: Str, onnx_dtype: Int, *, shape: SymInts, attr_keys: Strs, attr_types: Strs, attr_pos: Any, attr_ints: Ints, attr_floats: Floats, attr_strs: Strs, metadata_props_keys: Strs, metadata_props_values: Strs, domain: Str = '', version: Int | None = None) -> Result:
     '''onnx_symbolic::_symbolic(Tensor?[] inputs, str op_type, int onnx_dtype, *, SymInt[] shape, str[] attr_keys, str[] attr_types, int[][] attr_pos, int[] attr_ints, float[] attr_floats, str[] attr_strs, str[] metadata_props_keys, str[] metadata_props_values, str domain="", int? version=None) -> Tensor'''
     return symbolic(graph, res, inputs=inputs, op_type=op_type, onnx_dtype=onnx_dtype, shape=shape, attr_keys=attr_keys, attr_types=attr_types, attr_pos=attr_pos, attr_ints=attr_ints, attr_floats=attr_floats, attr_strs=attr_strs, metadata_props_keys=metadata_props_keys, metadata_props_values=metadata_props_values, domain=domain, version=version)
 
 
-def onnx_symbolic__symbolic_multi_out(graph: Graph, res: Res, inputs: Results, op_type: Str, onnx_dtypes: Ints, *, shapes: Any, attr_keys: Strs, attr_types: Strs, attr_pos: Any, attr_ints: Ints, attr_floats: Floats, attr_strs: Strs, metadata_props_keys: Strs, metadata_props_values: Strs, domain: Str = '', version: Int | None = None) -> Any:
+def onnx_symbolic__symbolic_multi_out(graph: Graph, res: ResultSpec, inputs: Results, op_type: Str, onnx_dtypes: Ints, *, shapes: Any, attr_keys: Strs, attr_types: Strs, attr_pos: Any, attr_ints: Ints, attr_floats: Floats, attr_strs: Strs, metadata_props_keys: Strs, metadata_props_values: Strs, domain: Str = '', version: Int | None = None) -> Any:
     '''onnx_symbolic::_symbolic_multi_out(Tensor?[] inputs, str op_type, int[] onnx_dtypes, *, SymInt[][] shapes, str[] attr_keys, str[] attr_types, int[][] attr_pos, int[] attr_ints, float[] attr_floats, str[] attr_strs, str[] metadata_props_keys, str[] metadata_props_values, str domain="", int? version=None) -> Tensor[]'''
     return symbolic_multi_out(graph, res, inputs=inputs, op_type=op_type, onnx_dtypes=onnx_dtypes, shapes=shapes, attr_keys=attr_keys, attr_types=attr_types, attr_pos=attr_pos, attr_ints=attr_ints, attr_floats=attr_floats, attr_strs=attr_strs, metadata_props_keys=metadata_props_keys, metadata_props_values=metadata_props_values, domain=domain, version=version)
 

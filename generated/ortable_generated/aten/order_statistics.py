@@ -14,12 +14,12 @@ from ortable.prelude.shapes import as_flat, expanded
 from ortable.prelude.values import as_vec, at_least_1d, const, permuted, reshape_to, squeezed, with_rank_of
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Int, Result, Str
 
 
-def aten_median(graph: Graph, res: Res, self: Result) -> Result:
+def aten_median(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::median(Tensor self) -> Tensor"""
     if count_of(graph, self) == 0:
         return const(graph, float('nan') if is_float(graph, self) else dtype_min(dtype_of(graph, self)), dtype_of(graph, self))
@@ -29,7 +29,7 @@ def aten_median(graph: Graph, res: Res, self: Result) -> Result:
     return reshape_to(graph, graph.make_node('Gather', [flat, graph.make_node('Gather', [order, index])]), [])
 
 
-def aten_median_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
+def aten_median_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
@@ -40,7 +40,7 @@ def aten_median_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Boo
     return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, index, dropped), self))
 
 
-def aten_mode(graph: Graph, res: Res, self: Result, dim: Int = -1, keepdim: Bool = False) -> Any:
+def aten_mode(graph: Graph, res: ResultSpec, self: Result, dim: Int = -1, keepdim: Bool = False) -> Any:
     """aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     turn = transpose_perm(max(rank_of(graph, self), 1), axis, -1)
@@ -60,7 +60,7 @@ def aten_mode(graph: Graph, res: Res, self: Result, dim: Int = -1, keepdim: Bool
     return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, index, dropped), self))
 
 
-def aten_nanmedian(graph: Graph, res: Res, self: Result) -> Result:
+def aten_nanmedian(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::nanmedian(Tensor self) -> Tensor"""
     if count_of(graph, self) == 0:
         return const(graph, float('nan') if is_float(graph, self) else dtype_min(dtype_of(graph, self)), dtype_of(graph, self))
@@ -70,7 +70,7 @@ def aten_nanmedian(graph: Graph, res: Res, self: Result) -> Result:
     return reshape_to(graph, graph.make_node('Gather', [flat, graph.make_node('Gather', [order, index])]), [])
 
 
-def aten_nanmedian_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
+def aten_nanmedian_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
@@ -81,22 +81,22 @@ def aten_nanmedian_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: 
     return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, index, dropped), self))
 
 
-def aten_nanquantile(graph: Graph, res: Res, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
+def aten_nanquantile(graph: Graph, res: ResultSpec, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
     '''aten::nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'''
     return nanquantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
 
 
-def aten_nanquantile_scalar(graph: Graph, res: Res, self: Result, q: Float, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
+def aten_nanquantile_scalar(graph: Graph, res: ResultSpec, self: Result, q: Float, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
     '''aten::nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'''
     return nanquantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
 
 
-def aten_quantile(graph: Graph, res: Res, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
+def aten_quantile(graph: Graph, res: ResultSpec, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
     '''aten::quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'''
     return quantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
 
 
-def aten_quantile_scalar(graph: Graph, res: Res, self: Result, q: Float, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
+def aten_quantile_scalar(graph: Graph, res: ResultSpec, self: Result, q: Float, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
     '''aten::quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'''
     return quantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
 

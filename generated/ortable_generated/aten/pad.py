@@ -11,17 +11,17 @@ from ortable.prelude.shapes import torch_pads
 from ortable.prelude.values import as_vec, const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Float, Result, Scalar, Str, SymInts
 
 
-def aten__pad_circular(graph: Graph, res: Res, self: Result, pad: SymInts) -> Result:
+def aten__pad_circular(graph: Graph, res: ResultSpec, self: Result, pad: SymInts) -> Result:
     """aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor"""
     return wrapped_pad(graph, self, pad)
 
 
-def aten_constant_pad_nd(graph: Graph, res: Res, self: Result, pad: SymInts, value: Scalar = 0) -> Result:
+def aten_constant_pad_nd(graph: Graph, res: ResultSpec, self: Result, pad: SymInts, value: Scalar = 0) -> Result:
     """aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
     fill = 0 if value == 0 else value
     if len(pad) == 0:
@@ -29,7 +29,7 @@ def aten_constant_pad_nd(graph: Graph, res: Res, self: Result, pad: SymInts, val
     return graph.make_node('Pad', [self, as_vec(graph, torch_pads(rank_of(graph, self), pad)), const(graph, fill, dtype_of(graph, self))], res.outputs)
 
 
-def aten_pad(graph: Graph, res: Res, self: Result, pad: SymInts, mode: Str = 'constant', value: Float | None = None) -> Result:
+def aten_pad(graph: Graph, res: ResultSpec, self: Result, pad: SymInts, mode: Str = 'constant', value: Float | None = None) -> Result:
     '''aten::pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor'''
     pads = torch_pads(rank_of(graph, self), pad)
     fill = 0 if value is None else value
@@ -47,77 +47,77 @@ def aten_pad(graph: Graph, res: Res, self: Result, pad: SymInts, mode: Str = 'co
     return wrapped_pad(graph, self, pad)
 
 
-def aten_reflection_pad1d(graph: Graph, res: Res, self: Result, padding: SymInts) -> Result:
+def aten_reflection_pad1d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
     return graph.make_node('Pad', [self, as_vec(graph, torch_pads(rank_of(graph, self), padding))], res.outputs, mode='reflect')
 
 
-def aten_reflection_pad2d(graph: Graph, res: Res, self: Result, padding: SymInts) -> Result:
+def aten_reflection_pad2d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
     return graph.make_node('Pad', [self, as_vec(graph, torch_pads(rank_of(graph, self), padding))], res.outputs, mode='reflect')
 
 
-def aten_reflection_pad3d(graph: Graph, res: Res, self: Result, padding: SymInts) -> Result:
+def aten_reflection_pad3d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
     return graph.make_node('Pad', [self, as_vec(graph, torch_pads(rank_of(graph, self), padding))], res.outputs, mode='reflect')
 
 
-def aten_replication_pad1d(graph: Graph, res: Res, self: Result, padding: SymInts) -> Result:
+def aten_replication_pad1d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
     return aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
 
 
-def aten_replication_pad2d(graph: Graph, res: Res, self: Result, padding: SymInts) -> Result:
+def aten_replication_pad2d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
     return aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
 
 
-def aten_replication_pad3d(graph: Graph, res: Res, self: Result, padding: SymInts) -> Result:
+def aten_replication_pad3d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
     return aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
 
 
-def complex_aten__pad_circular(graph: Graph, res: Res, self: Result, pad: SymInts) -> Result:
+def complex_aten__pad_circular(graph: Graph, res: ResultSpec, self: Result, pad: SymInts) -> Result:
     """aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor"""
     return each_part(graph, res, aten__pad_circular, {'self': self}, pad=pad)
 
 
-def complex_aten_constant_pad_nd(graph: Graph, res: Res, self: Result, pad: SymInts, value: Scalar = 0) -> Result:
+def complex_aten_constant_pad_nd(graph: Graph, res: ResultSpec, self: Result, pad: SymInts, value: Scalar = 0) -> Result:
     """aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
     return each_part(graph, res, aten_constant_pad_nd, {'self': self, 'value': value}, pad=pad)
 
 
-def complex_aten_pad(graph: Graph, res: Res, self: Result, pad: SymInts, mode: Str = 'constant', value: Float | None = None) -> Result:
+def complex_aten_pad(graph: Graph, res: ResultSpec, self: Result, pad: SymInts, mode: Str = 'constant', value: Float | None = None) -> Result:
     '''aten::pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor'''
     return each_part(graph, res, aten_pad, {'self': self, 'value': value}, pad=pad, mode=mode)
 
 
-def complex_aten_reflection_pad1d(graph: Graph, res: Res, self: Result, padding: SymInts) -> Result:
+def complex_aten_reflection_pad1d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
     return each_part(graph, res, aten_reflection_pad1d, {'self': self}, padding=padding)
 
 
-def complex_aten_reflection_pad2d(graph: Graph, res: Res, self: Result, padding: SymInts) -> Result:
+def complex_aten_reflection_pad2d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
     return each_part(graph, res, aten_reflection_pad2d, {'self': self}, padding=padding)
 
 
-def complex_aten_reflection_pad3d(graph: Graph, res: Res, self: Result, padding: SymInts) -> Result:
+def complex_aten_reflection_pad3d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
     return each_part(graph, res, aten_reflection_pad3d, {'self': self}, padding=padding)
 
 
-def complex_aten_replication_pad1d(graph: Graph, res: Res, self: Result, padding: SymInts) -> Result:
+def complex_aten_replication_pad1d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
     return complex_aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
 
 
-def complex_aten_replication_pad2d(graph: Graph, res: Res, self: Result, padding: SymInts) -> Result:
+def complex_aten_replication_pad2d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
     return complex_aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
 
 
-def complex_aten_replication_pad3d(graph: Graph, res: Res, self: Result, padding: SymInts) -> Result:
+def complex_aten_replication_pad3d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
     return complex_aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
 

@@ -11,37 +11,37 @@ from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import filled
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Ints, Result, SymInts
 
 
-def aten__adaptive_avg_pool2d(graph: Graph, res: Res, self: Result, output_size: SymInts) -> Result:
+def aten__adaptive_avg_pool2d(graph: Graph, res: ResultSpec, self: Result, output_size: SymInts) -> Result:
     """aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
     return aten_adaptive_avg_pool2d(graph, res, self=self, output_size=output_size)
 
 
-def aten__adaptive_avg_pool3d(graph: Graph, res: Res, self: Result, output_size: SymInts) -> Result:
+def aten__adaptive_avg_pool3d(graph: Graph, res: ResultSpec, self: Result, output_size: SymInts) -> Result:
     """aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"""
     return aten_adaptive_avg_pool3d(graph, res, self=self, output_size=output_size)
 
 
-def aten_adaptive_avg_pool1d(graph: Graph, res: Res, self: Result, output_size: Ints) -> Result:
+def aten_adaptive_avg_pool1d(graph: Graph, res: ResultSpec, self: Result, output_size: Ints) -> Result:
     """aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor"""
     return pooled_adaptive(graph, self, regions(output_size, 1), False)
 
 
-def aten_adaptive_avg_pool2d(graph: Graph, res: Res, self: Result, output_size: SymInts) -> Result:
+def aten_adaptive_avg_pool2d(graph: Graph, res: ResultSpec, self: Result, output_size: SymInts) -> Result:
     """aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
     return pooled_adaptive(graph, self, regions(output_size, 2), False)
 
 
-def aten_adaptive_avg_pool3d(graph: Graph, res: Res, self: Result, output_size: SymInts) -> Result:
+def aten_adaptive_avg_pool3d(graph: Graph, res: ResultSpec, self: Result, output_size: SymInts) -> Result:
     """aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"""
     return pooled_adaptive(graph, self, regions(output_size, 3), False)
 
 
-def aten_adaptive_max_pool1d(graph: Graph, res: Res, self: Result, output_size: Ints) -> Any:
+def aten_adaptive_max_pool1d(graph: Graph, res: ResultSpec, self: Result, output_size: Ints) -> Any:
     """aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)"""
     sizes = broadcast_ints(output_size, 1)
     have = shape_of(graph, self)[-1:]
@@ -56,7 +56,7 @@ def aten_adaptive_max_pool1d(graph: Graph, res: Res, self: Result, output_size: 
     return (both[0], both[1])
 
 
-def aten_adaptive_max_pool2d(graph: Graph, res: Res, self: Result, output_size: Ints) -> Any:
+def aten_adaptive_max_pool2d(graph: Graph, res: ResultSpec, self: Result, output_size: Ints) -> Any:
     """aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
     sizes = broadcast_ints(output_size, 2)
     have = shape_of(graph, self)[-2:]
@@ -71,7 +71,7 @@ def aten_adaptive_max_pool2d(graph: Graph, res: Res, self: Result, output_size: 
     return (both[0], both[1])
 
 
-def aten_adaptive_max_pool3d(graph: Graph, res: Res, self: Result, output_size: Ints) -> Any:
+def aten_adaptive_max_pool3d(graph: Graph, res: ResultSpec, self: Result, output_size: Ints) -> Any:
     """aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)"""
     sizes = broadcast_ints(output_size, 3)
     have = shape_of(graph, self)[-3:]
@@ -86,75 +86,75 @@ def aten_adaptive_max_pool3d(graph: Graph, res: Res, self: Result, output_size: 
     return (both[0], both[1])
 
 
-def aten_avg_pool1d(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), ceil_mode: Bool = False, count_include_pad: Bool = True) -> Result:
+def aten_avg_pool1d(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), ceil_mode: Bool = False, count_include_pad: Bool = True) -> Result:
     """aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor"""
     return pooled_mean(graph, self, 1, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-def aten_avg_pool2d(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), ceil_mode: Bool = False, count_include_pad: Bool = True, divisor_override: Int | None = None) -> Result:
+def aten_avg_pool2d(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), ceil_mode: Bool = False, count_include_pad: Bool = True, divisor_override: Int | None = None) -> Result:
     """aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
     return pooled_mean(graph, self, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-def aten_avg_pool3d(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), ceil_mode: Bool = False, count_include_pad: Bool = True, divisor_override: Int | None = None) -> Result:
+def aten_avg_pool3d(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), ceil_mode: Bool = False, count_include_pad: Bool = True, divisor_override: Int | None = None) -> Result:
     """aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
     return pooled_mean(graph, self, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-def aten_fractional_max_pool2d(graph: Graph, res: Res, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Any:
+def aten_fractional_max_pool2d(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Any:
     """aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)"""
     result = pooled_fractional(graph, self, broadcast_ints(kernel_size, 2), broadcast_ints(output_size, 2), random_samples)
     return (result[0], result[1])
 
 
-def aten_fractional_max_pool3d(graph: Graph, res: Res, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Any:
+def aten_fractional_max_pool3d(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Any:
     """aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)"""
     result = pooled_fractional(graph, self, broadcast_ints(kernel_size, 3), broadcast_ints(output_size, 3), random_samples)
     return (result[0], result[1])
 
 
-def aten_max_pool1d(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), dilation: Ints = (1,), ceil_mode: Bool = False) -> Result:
+def aten_max_pool1d(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), dilation: Ints = (1,), ceil_mode: Bool = False) -> Result:
     """aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor"""
     return pooled_max(graph, self, 1, kernel_size, stride, padding, dilation, ceil_mode, False)[0]
 
 
-def aten_max_pool1d_with_indices(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), dilation: Ints = (1,), ceil_mode: Bool = False) -> Any:
+def aten_max_pool1d_with_indices(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), dilation: Ints = (1,), ceil_mode: Bool = False) -> Any:
     """aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)"""
     both = is_used(res[1])
     result = pooled_max(graph, self, 1, kernel_size, stride, padding, dilation, ceil_mode, both)
     return (result[0], result[1] if both else None)
 
 
-def aten_max_pool2d(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), dilation: Ints = (1, 1), ceil_mode: Bool = False) -> Result:
+def aten_max_pool2d(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), dilation: Ints = (1, 1), ceil_mode: Bool = False) -> Result:
     """aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor"""
     return pooled_max(graph, self, 2, kernel_size, stride, padding, dilation, ceil_mode, False)[0]
 
 
-def aten_max_pool2d_with_indices(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), dilation: Ints = (1, 1), ceil_mode: Bool = False) -> Any:
+def aten_max_pool2d_with_indices(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), dilation: Ints = (1, 1), ceil_mode: Bool = False) -> Any:
     """aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""
     both = is_used(res[1])
     result = pooled_max(graph, self, 2, kernel_size, stride, padding, dilation, ceil_mode, both)
     return (result[0], result[1] if both else None)
 
 
-def aten_max_pool3d(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), ceil_mode: Bool = False) -> Result:
+def aten_max_pool3d(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), ceil_mode: Bool = False) -> Result:
     """aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor"""
     return pooled_max(graph, self, 3, kernel_size, stride, padding, dilation, ceil_mode, False)[0]
 
 
-def aten_max_pool3d_with_indices(graph: Graph, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), ceil_mode: Bool = False) -> Any:
+def aten_max_pool3d_with_indices(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), ceil_mode: Bool = False) -> Any:
     """aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""
     both = is_used(res[1])
     result = pooled_max(graph, self, 3, kernel_size, stride, padding, dilation, ceil_mode, both)
     return (result[0], result[1] if both else None)
 
 
-def aten_max_unpool2d(graph: Graph, res: Res, self: Result, indices: Result, output_size: SymInts) -> Result:
+def aten_max_unpool2d(graph: Graph, res: ResultSpec, self: Result, indices: Result, output_size: SymInts) -> Result:
     """aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor"""
     return unpooled(graph, self, indices, list(output_size))
 
 
-def aten_max_unpool3d(graph: Graph, res: Res, self: Result, indices: Result, output_size: SymInts, stride: Ints, padding: Ints) -> Result:
+def aten_max_unpool3d(graph: Graph, res: ResultSpec, self: Result, indices: Result, output_size: SymInts, stride: Ints, padding: Ints) -> Result:
     """aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor"""
     return unpooled(graph, self, indices, list(output_size))
 

@@ -15,43 +15,43 @@ from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Float, Result
 
 
-def aten_isfinite(graph: Graph, res: Res, self: Result) -> Result:
+def aten_isfinite(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isfinite(Tensor self) -> Tensor"""
     if is_float(graph, self):
         return graph.make_node('Less', [graph.make_node('Abs', [self]), const_like(graph, float('inf'), self)], res.outputs)
     return filled_like(graph, self, True, boolean)
 
 
-def aten_isinf(graph: Graph, res: Res, self: Result) -> Result:
+def aten_isinf(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isinf(Tensor self) -> Tensor"""
     return graph.make_node('IsInf', [opmath(graph, self)], res.outputs) if is_float(graph, self) else filled_like(graph, self, False, boolean)
 
 
-def aten_isnan(graph: Graph, res: Res, self: Result) -> Result:
+def aten_isnan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isnan(Tensor self) -> Tensor"""
     return graph.make_node('IsNaN', [self], res.outputs) if is_float(graph, self) else filled_like(graph, self, False, boolean)
 
 
-def aten_isneginf(graph: Graph, res: Res, self: Result) -> Result:
+def aten_isneginf(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isneginf(Tensor self) -> Tensor"""
     if is_float(graph, self):
         return graph.make_node('Equal', [self, const_like(graph, -float('inf'), self)], res.outputs)
     return filled_like(graph, self, False, boolean)
 
 
-def aten_isposinf(graph: Graph, res: Res, self: Result) -> Result:
+def aten_isposinf(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isposinf(Tensor self) -> Tensor"""
     if is_float(graph, self):
         return graph.make_node('Equal', [self, const_like(graph, float('inf'), self)], res.outputs)
     return filled_like(graph, self, False, boolean)
 
 
-def aten_nan_to_num(graph: Graph, res: Res, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Result:
+def aten_nan_to_num(graph: Graph, res: ResultSpec, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Result:
     """aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
     if not is_float(graph, self):
         return self
@@ -64,12 +64,12 @@ def aten_nan_to_num(graph: Graph, res: Res, self: Result, nan: Float | None = No
     return graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, -float('inf'), self)]), bottom, capped], res.outputs)
 
 
-def aten_sgn(graph: Graph, res: Res, self: Result) -> Result:
+def aten_sgn(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sgn(Tensor self) -> Tensor"""
     return aten_sign(graph, res, self=self)
 
 
-def aten_sign(graph: Graph, res: Res, self: Result) -> Result:
+def aten_sign(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sign(Tensor self) -> Tensor"""
     if is_bool(graph, self):
         return self
@@ -81,40 +81,40 @@ def aten_sign(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Sign', [self], res.outputs)
 
 
-def aten_signbit(graph: Graph, res: Res, self: Result) -> Result:
+def aten_signbit(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::signbit(Tensor self) -> Tensor"""
     if is_bool(graph, self):
         return filled_like(graph, self, False, boolean)
     return is_sign_set(graph, self)
 
 
-def complex_aten_isfinite(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_isfinite(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isfinite(Tensor self) -> Tensor"""
     top = const_like(graph, float('inf'), re(graph, self))
     return graph.make_node('And', [graph.make_node('Less', [graph.make_node('Abs', [re(graph, self)]), top]), graph.make_node('Less', [graph.make_node('Abs', [im(graph, self)]), top])], res.outputs)
 
 
-def complex_aten_isinf(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_isinf(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isinf(Tensor self) -> Tensor"""
     return graph.make_node('Or', [graph.make_node('IsInf', [re(graph, self)]), graph.make_node('IsInf', [im(graph, self)])], res.outputs)
 
 
-def complex_aten_isnan(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_isnan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isnan(Tensor self) -> Tensor"""
     return graph.make_node('Or', [graph.make_node('IsNaN', [re(graph, self)]), graph.make_node('IsNaN', [im(graph, self)])], res.outputs)
 
 
-def complex_aten_nan_to_num(graph: Graph, res: Res, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Result:
+def complex_aten_nan_to_num(graph: Graph, res: ResultSpec, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Result:
     """aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
     return each_part(graph, res, aten_nan_to_num, {'self': self}, nan=nan, posinf=posinf, neginf=neginf)
 
 
-def complex_aten_sgn(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_sgn(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sgn(Tensor self) -> Tensor"""
     return complex_aten_sign(graph, res, self=self)
 
 
-def complex_aten_sign(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_sign(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sign(Tensor self) -> Tensor"""
     # only sgn takes complex tensors, which it scales to length 1
     size = c_abs(graph, self)

@@ -20,218 +20,218 @@ from ortable_generated.aten.shape_join import aten_cat, aten_flip, complex_aten_
 from ortable_generated.aten.statistics import aten_var_correction, complex_aten_var_correction, rule_aten_var_correction
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Result, Results, Scalar, SymInt, SymInts
 
 
-def complex_prims_cat(graph: Graph, res: Res, tensors: Results, dim: Int) -> Result:
+def complex_prims_cat(graph: Graph, res: ResultSpec, tensors: Results, dim: Int) -> Result:
     """prims::cat(Tensor[] tensors, int dim) -> Tensor"""
     return complex_aten_cat(graph, res, tensors=tensors, dim=dim)
 
 
-def complex_prims_clone(graph: Graph, res: Res, self: Result, *, memory_format: Any = None) -> Result:
+def complex_prims_clone(graph: Graph, res: ResultSpec, self: Result, *, memory_format: Any = None) -> Result:
     """prims::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"""
     return complex_aten_clone(graph, res, self=self, memory_format=memory_format)
 
 
-def complex_prims_convert_element_type(graph: Graph, res: Res, a: Result, dtype: Dtype) -> Result:
+def complex_prims_convert_element_type(graph: Graph, res: ResultSpec, a: Result, dtype: Dtype) -> Result:
     """prims::convert_element_type(Tensor a, ScalarType dtype) -> Tensor"""
     return complex_aten__to_copy(graph, res, self=a, dtype=dtype)
 
 
-def complex_prims_device_put(graph: Graph, res: Res, a: Result, device: Any, non_blocking: Bool = False) -> Result:
+def complex_prims_device_put(graph: Graph, res: ResultSpec, a: Result, device: Any, non_blocking: Bool = False) -> Result:
     """prims::device_put(Tensor a, Device device, bool non_blocking=False) -> Tensor"""
     return complex_aten_clone(graph, res, self=a)
 
 
-def complex_prims_empty_permuted(graph: Graph, res: Res, shape: SymInts, physical_layout: Ints, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
+def complex_prims_empty_permuted(graph: Graph, res: ResultSpec, shape: SymInts, physical_layout: Ints, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::empty_permuted(SymInt[] shape, int[] physical_layout, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
     return complex_aten_empty_permuted(graph, res, size=shape, physical_layout=physical_layout, dtype=dtype, device=device)
 
 
-def complex_prims_empty_strided(graph: Graph, res: Res, shape: SymInts, strides: SymInts, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
+def complex_prims_empty_strided(graph: Graph, res: ResultSpec, shape: SymInts, strides: SymInts, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::empty_strided(SymInt[] shape, SymInt[] strides, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
     return complex_aten_empty_strided(graph, res, size=shape, stride=strides, dtype=dtype, device=device)
 
 
-def complex_prims_fill(graph: Graph, res: Res, self: Result, value: Scalar) -> Result:
+def complex_prims_fill(graph: Graph, res: ResultSpec, self: Result, value: Scalar) -> Result:
     """prims::fill(Tensor self, Scalar value) -> Tensor"""
     return complex_aten_fill_Scalar(graph, res, self=self, value=value)
 
 
-def complex_prims_full(graph: Graph, res: Res, shape: SymInts, fill_value: Scalar, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
+def complex_prims_full(graph: Graph, res: ResultSpec, shape: SymInts, fill_value: Scalar, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::full(SymInt[] shape, Scalar fill_value, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
     return complex_aten_full(graph, res, size=shape, fill_value=fill_value, dtype=dtype, device=device)
 
 
-def complex_prims_full_like(graph: Graph, res: Res, a: Result, fill_value: Scalar, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
+def complex_prims_full_like(graph: Graph, res: ResultSpec, a: Result, fill_value: Scalar, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::full_like(Tensor a, Scalar fill_value, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
     return complex_aten_full_like(graph, res, self=a, fill_value=fill_value, dtype=dtype, device=device)
 
 
-def complex_prims_reshape(graph: Graph, res: Res, a: Result, shape: SymInts) -> Result:
+def complex_prims_reshape(graph: Graph, res: ResultSpec, a: Result, shape: SymInts) -> Result:
     """prims::reshape(Tensor a, SymInt[] shape) -> Tensor"""
     return complex_aten_reshape(graph, res, self=a, shape=shape)
 
 
-def complex_prims_rev(graph: Graph, res: Res, a: Result, dims: Ints) -> Result:
+def complex_prims_rev(graph: Graph, res: ResultSpec, a: Result, dims: Ints) -> Result:
     """prims::rev(Tensor a, int[] dims) -> Tensor"""
     return complex_aten_flip(graph, res, self=a, dims=dims)
 
 
-def complex_prims_scalar_tensor(graph: Graph, res: Res, s: Scalar, *, dtype: Dtype | None = None, device: Any = None) -> Result:
+def complex_prims_scalar_tensor(graph: Graph, res: ResultSpec, s: Scalar, *, dtype: Dtype | None = None, device: Any = None) -> Result:
     """prims::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Device? device=None) -> Tensor"""
     return complex_aten_scalar_tensor(graph, res, s=s, dtype=dtype, device=device)
 
 
-def complex_prims_squeeze(graph: Graph, res: Res, a: Result, dimensions: Ints) -> Result:
+def complex_prims_squeeze(graph: Graph, res: ResultSpec, a: Result, dimensions: Ints) -> Result:
     """prims::squeeze(Tensor(a) a, int[] dimensions) -> Tensor(a)"""
     return complex_aten_squeeze_dims(graph, res, self=a, dim=dimensions)
 
 
-def complex_prims_transpose(graph: Graph, res: Res, a: Result, permutation: Ints) -> Result:
+def complex_prims_transpose(graph: Graph, res: ResultSpec, a: Result, permutation: Ints) -> Result:
     """prims::transpose(Tensor(a) a, int[] permutation) -> Tensor(a)"""
     return complex_aten_permute(graph, res, self=a, dims=permutation)
 
 
-def complex_prims_var(graph: Graph, res: Res, inp: Result, dims: Ints | None, correction: Float | None = 1, *, output_dtype: Dtype | None = None) -> Result:
+def complex_prims_var(graph: Graph, res: ResultSpec, inp: Result, dims: Ints | None, correction: Float | None = 1, *, output_dtype: Dtype | None = None) -> Result:
     """prims::var(Tensor inp, int[]? dims, float? correction=1, *, ScalarType? output_dtype=None) -> Tensor"""
     return complex_aten_var_correction(graph, res, self=inp, dim=dims, correction=correction)
 
 
-def complex_prims_view_of(graph: Graph, res: Res, a: Result) -> Result:
+def complex_prims_view_of(graph: Graph, res: ResultSpec, a: Result) -> Result:
     """prims::view_of(Tensor(a) a) -> Tensor(a)"""
     return complex_aten_clone(graph, res, self=a)
 
 
-def complex_prims_where(graph: Graph, res: Res, pred: Result, a: Result, b: Result) -> Result:
+def complex_prims_where(graph: Graph, res: ResultSpec, pred: Result, a: Result, b: Result) -> Result:
     """prims::where(Tensor pred, Tensor a, Tensor b) -> Tensor"""
     return complex_aten_where_self(graph, res, condition=pred, self=a, other=b)
 
 
-def prims_amax(graph: Graph, res: Res, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Result:
+def prims_amax(graph: Graph, res: ResultSpec, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Result:
     """prims::amax(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor"""
     return aten_amax(graph, res, self=inp, dim=[] if dims is None else dims)
 
 
-def prims_amin(graph: Graph, res: Res, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Result:
+def prims_amin(graph: Graph, res: ResultSpec, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Result:
     """prims::amin(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor"""
     return aten_amin(graph, res, self=inp, dim=[] if dims is None else dims)
 
 
-def prims_broadcast_in_dim(graph: Graph, res: Res, a: Result, shape: SymInts, broadcast_dimensions: Ints) -> Result:
+def prims_broadcast_in_dim(graph: Graph, res: ResultSpec, a: Result, shape: SymInts, broadcast_dimensions: Ints) -> Result:
     """prims::broadcast_in_dim(Tensor(a) a, SymInt[] shape, int[] broadcast_dimensions) -> Tensor(a)"""
     added = other_axes(len(shape), broadcast_dimensions)
     return graph.make_node('Expand', [unsqueezed(graph, a, added), as_vec(graph, shape)], res.outputs)
 
 
-def prims_cat(graph: Graph, res: Res, tensors: Results, dim: Int) -> Result:
+def prims_cat(graph: Graph, res: ResultSpec, tensors: Results, dim: Int) -> Result:
     """prims::cat(Tensor[] tensors, int dim) -> Tensor"""
     return aten_cat(graph, res, tensors=tensors, dim=dim)
 
 
-def prims_clone(graph: Graph, res: Res, self: Result, *, memory_format: Any = None) -> Result:
+def prims_clone(graph: Graph, res: ResultSpec, self: Result, *, memory_format: Any = None) -> Result:
     """prims::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"""
     return aten_clone(graph, res, self=self, memory_format=memory_format)
 
 
-def prims_collapse(graph: Graph, res: Res, a: Result, start: Int, end: Int) -> Result:
+def prims_collapse(graph: Graph, res: ResultSpec, a: Result, start: Int, end: Int) -> Result:
     """prims::collapse(Tensor a, int start, int end) -> Tensor"""
     return reshape_to(graph, a, flat_sizes(graph, a, start, end))
 
 
-def prims_collapse_view(graph: Graph, res: Res, a: Result, start: Int, end: Int) -> Result:
+def prims_collapse_view(graph: Graph, res: ResultSpec, a: Result, start: Int, end: Int) -> Result:
     """prims::collapse_view(Tensor(a) a, int start, int end) -> Tensor(a)"""
     return reshape_to(graph, a, flat_sizes(graph, a, start, end))
 
 
-def prims_convert_element_type(graph: Graph, res: Res, a: Result, dtype: Dtype) -> Result:
+def prims_convert_element_type(graph: Graph, res: ResultSpec, a: Result, dtype: Dtype) -> Result:
     """prims::convert_element_type(Tensor a, ScalarType dtype) -> Tensor"""
     return aten__to_copy(graph, res, self=a, dtype=dtype)
 
 
-def prims_device_put(graph: Graph, res: Res, a: Result, device: Any, non_blocking: Bool = False) -> Result:
+def prims_device_put(graph: Graph, res: ResultSpec, a: Result, device: Any, non_blocking: Bool = False) -> Result:
     """prims::device_put(Tensor a, Device device, bool non_blocking=False) -> Tensor"""
     return aten_clone(graph, res, self=a)
 
 
-def prims_empty_permuted(graph: Graph, res: Res, shape: SymInts, physical_layout: Ints, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
+def prims_empty_permuted(graph: Graph, res: ResultSpec, shape: SymInts, physical_layout: Ints, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::empty_permuted(SymInt[] shape, int[] physical_layout, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
     return aten_empty_permuted(graph, res, size=shape, physical_layout=physical_layout, dtype=dtype, device=device)
 
 
-def prims_empty_strided(graph: Graph, res: Res, shape: SymInts, strides: SymInts, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
+def prims_empty_strided(graph: Graph, res: ResultSpec, shape: SymInts, strides: SymInts, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::empty_strided(SymInt[] shape, SymInt[] strides, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
     return aten_empty_strided(graph, res, size=shape, stride=strides, dtype=dtype, device=device)
 
 
-def prims_fill(graph: Graph, res: Res, self: Result, value: Scalar) -> Result:
+def prims_fill(graph: Graph, res: ResultSpec, self: Result, value: Scalar) -> Result:
     """prims::fill(Tensor self, Scalar value) -> Tensor"""
     return aten_fill_Scalar(graph, res, self=self, value=value)
 
 
-def prims_full(graph: Graph, res: Res, shape: SymInts, fill_value: Scalar, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
+def prims_full(graph: Graph, res: ResultSpec, shape: SymInts, fill_value: Scalar, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::full(SymInt[] shape, Scalar fill_value, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
     return aten_full(graph, res, size=shape, fill_value=fill_value, dtype=dtype, device=device)
 
 
-def prims_full_like(graph: Graph, res: Res, a: Result, fill_value: Scalar, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
+def prims_full_like(graph: Graph, res: ResultSpec, a: Result, fill_value: Scalar, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::full_like(Tensor a, Scalar fill_value, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
     return aten_full_like(graph, res, self=a, fill_value=fill_value, dtype=dtype, device=device)
 
 
-def prims_iota(graph: Graph, res: Res, length: SymInt, *, start: SymInt, step: SymInt, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
+def prims_iota(graph: Graph, res: ResultSpec, length: SymInt, *, start: SymInt, step: SymInt, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::iota(SymInt length, *, SymInt start, SymInt step, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
     return cast(graph, int_range(graph, start, length, step), dtype_of(graph, res))
 
 
-def prims_reshape(graph: Graph, res: Res, a: Result, shape: SymInts) -> Result:
+def prims_reshape(graph: Graph, res: ResultSpec, a: Result, shape: SymInts) -> Result:
     """prims::reshape(Tensor a, SymInt[] shape) -> Tensor"""
     return aten_reshape(graph, res, self=a, shape=shape)
 
 
-def prims_rev(graph: Graph, res: Res, a: Result, dims: Ints) -> Result:
+def prims_rev(graph: Graph, res: ResultSpec, a: Result, dims: Ints) -> Result:
     """prims::rev(Tensor a, int[] dims) -> Tensor"""
     return aten_flip(graph, res, self=a, dims=dims)
 
 
-def prims_scalar_tensor(graph: Graph, res: Res, s: Scalar, *, dtype: Dtype | None = None, device: Any = None) -> Result:
+def prims_scalar_tensor(graph: Graph, res: ResultSpec, s: Scalar, *, dtype: Dtype | None = None, device: Any = None) -> Result:
     """prims::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Device? device=None) -> Tensor"""
     return aten_scalar_tensor(graph, res, s=s, dtype=dtype, device=device)
 
 
-def prims_split_dim(graph: Graph, res: Res, a: Result, dim: Int, outer_length: SymInt) -> Result:
+def prims_split_dim(graph: Graph, res: ResultSpec, a: Result, dim: Int, outer_length: SymInt) -> Result:
     """prims::split_dim(Tensor(a) a, int dim, SymInt outer_length) -> Tensor(a)"""
     return reshape_to(graph, a, unflat_sizes(graph, a, dim, [outer_length, dim_of(graph, a, dim) // outer_length]))
 
 
-def prims_squeeze(graph: Graph, res: Res, a: Result, dimensions: Ints) -> Result:
+def prims_squeeze(graph: Graph, res: ResultSpec, a: Result, dimensions: Ints) -> Result:
     """prims::squeeze(Tensor(a) a, int[] dimensions) -> Tensor(a)"""
     return aten_squeeze_dims(graph, res, self=a, dim=dimensions)
 
 
-def prims_sum(graph: Graph, res: Res, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Result:
+def prims_sum(graph: Graph, res: ResultSpec, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Result:
     """prims::sum(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor"""
     return summed_over(graph, cast(graph, inp, dtype_of(graph, res)), axes_of(graph, inp, dims), False)
 
 
-def prims_transpose(graph: Graph, res: Res, a: Result, permutation: Ints) -> Result:
+def prims_transpose(graph: Graph, res: ResultSpec, a: Result, permutation: Ints) -> Result:
     """prims::transpose(Tensor(a) a, int[] permutation) -> Tensor(a)"""
     return aten_permute(graph, res, self=a, dims=permutation)
 
 
-def prims_var(graph: Graph, res: Res, inp: Result, dims: Ints | None, correction: Float | None = 1, *, output_dtype: Dtype | None = None) -> Result:
+def prims_var(graph: Graph, res: ResultSpec, inp: Result, dims: Ints | None, correction: Float | None = 1, *, output_dtype: Dtype | None = None) -> Result:
     """prims::var(Tensor inp, int[]? dims, float? correction=1, *, ScalarType? output_dtype=None) -> Tensor"""
     return aten_var_correction(graph, res, self=inp, dim=dims, correction=correction)
 
 
-def prims_view_of(graph: Graph, res: Res, a: Result) -> Result:
+def prims_view_of(graph: Graph, res: ResultSpec, a: Result) -> Result:
     """prims::view_of(Tensor(a) a) -> Tensor(a)"""
     return aten_clone(graph, res, self=a)
 
 
-def prims_where(graph: Graph, res: Res, pred: Result, a: Result, b: Result) -> Result:
+def prims_where(graph: Graph, res: ResultSpec, pred: Result, a: Result, b: Result) -> Result:
     """prims::where(Tensor pred, Tensor a, Tensor b) -> Tensor"""
     return aten_where_self(graph, res, condition=pred, self=a, other=b)
 

@@ -18,459 +18,459 @@ from ortable_generated.aten.trigonometric import aten_acos, aten_acosh, aten_asi
 from ortable_generated.aten.unary import aten_abs, aten_ceil, aten_erf, aten_erfc, aten_exp, aten_exp2, aten_expm1, aten_floor, aten_log, aten_log10, aten_log1p, aten_log2, aten_neg, aten_reciprocal, aten_round, aten_rsqrt, aten_sqrt, aten_trunc, complex_aten_abs, complex_aten_exp, complex_aten_exp2, complex_aten_expm1, complex_aten_log, complex_aten_log10, complex_aten_log1p, complex_aten_log2, complex_aten_neg, complex_aten_reciprocal, complex_aten_rsqrt, complex_aten_sqrt, rule_aten_abs, rule_aten_ceil, rule_aten_erf, rule_aten_erfc, rule_aten_exp, rule_aten_exp2, rule_aten_expm1, rule_aten_floor, rule_aten_log, rule_aten_log10, rule_aten_log1p, rule_aten_log2, rule_aten_neg, rule_aten_reciprocal, rule_aten_round, rule_aten_rsqrt, rule_aten_sqrt, rule_aten_trunc
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result
 
 
-def complex_prims_abs(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_abs(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::abs(Tensor self) -> Tensor"""
     return complex_aten_abs(graph, res, self=self)
 
 
-def complex_prims_acos(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_acos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::acos(Tensor self) -> Tensor"""
     return complex_aten_acos(graph, res, self=self)
 
 
-def complex_prims_acosh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_acosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::acosh(Tensor self) -> Tensor"""
     return complex_aten_acosh(graph, res, self=self)
 
 
-def complex_prims_add(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_prims_add(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::add(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_add_Tensor(graph, res, self=self, other=other)
 
 
-def complex_prims_asin(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_asin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::asin(Tensor self) -> Tensor"""
     return complex_aten_asin(graph, res, self=self)
 
 
-def complex_prims_asinh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_asinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::asinh(Tensor self) -> Tensor"""
     return complex_aten_asinh(graph, res, self=self)
 
 
-def complex_prims_atan(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_atan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::atan(Tensor self) -> Tensor"""
     return complex_aten_atan(graph, res, self=self)
 
 
-def complex_prims_atanh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_atanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::atanh(Tensor self) -> Tensor"""
     return complex_aten_atanh(graph, res, self=self)
 
 
-def complex_prims_cos(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_cos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::cos(Tensor self) -> Tensor"""
     return complex_aten_cos(graph, res, self=self)
 
 
-def complex_prims_cosh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_cosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::cosh(Tensor self) -> Tensor"""
     return complex_aten_cosh(graph, res, self=self)
 
 
-def complex_prims_eq(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_prims_eq(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::eq(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_eq_Tensor(graph, res, self=self, other=other)
 
 
-def complex_prims_exp(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_exp(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::exp(Tensor self) -> Tensor"""
     return complex_aten_exp(graph, res, self=self)
 
 
-def complex_prims_exp2(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_exp2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::exp2(Tensor self) -> Tensor"""
     return complex_aten_exp2(graph, res, self=self)
 
 
-def complex_prims_expm1(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::expm1(Tensor self) -> Tensor"""
     return complex_aten_expm1(graph, res, self=self)
 
 
-def complex_prims_isfinite(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_isfinite(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::isfinite(Tensor self) -> Tensor"""
     return complex_aten_isfinite(graph, res, self=self)
 
 
-def complex_prims_log(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_log(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::log(Tensor self) -> Tensor"""
     return complex_aten_log(graph, res, self=self)
 
 
-def complex_prims_log10(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_log10(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::log10(Tensor self) -> Tensor"""
     return complex_aten_log10(graph, res, self=self)
 
 
-def complex_prims_log1p(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_log1p(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::log1p(Tensor self) -> Tensor"""
     return complex_aten_log1p(graph, res, self=self)
 
 
-def complex_prims_log2(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_log2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::log2(Tensor self) -> Tensor"""
     return complex_aten_log2(graph, res, self=self)
 
 
-def complex_prims_mul(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_prims_mul(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::mul(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def complex_prims_ne(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_prims_ne(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::ne(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_ne_Tensor(graph, res, self=self, other=other)
 
 
-def complex_prims_neg(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_neg(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::neg(Tensor self) -> Tensor"""
     return complex_aten_neg(graph, res, self=self)
 
 
-def complex_prims_pow(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_prims_pow(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::pow(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_pow_Tensor_Tensor(graph, res, self=self, exponent=other)
 
 
-def complex_prims_reciprocal(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_reciprocal(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::reciprocal(Tensor self) -> Tensor"""
     return complex_aten_reciprocal(graph, res, self=self)
 
 
-def complex_prims_rsqrt(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_rsqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::rsqrt(Tensor self) -> Tensor"""
     return complex_aten_rsqrt(graph, res, self=self)
 
 
-def complex_prims_sign(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_sign(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::sign(Tensor self) -> Tensor"""
     return complex_aten_sign(graph, res, self=self)
 
 
-def complex_prims_sin(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_sin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::sin(Tensor self) -> Tensor"""
     return complex_aten_sin(graph, res, self=self)
 
 
-def complex_prims_sinh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_sinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::sinh(Tensor self) -> Tensor"""
     return complex_aten_sinh(graph, res, self=self)
 
 
-def complex_prims_sqrt(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_sqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::sqrt(Tensor self) -> Tensor"""
     return complex_aten_sqrt(graph, res, self=self)
 
 
-def complex_prims_sub(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_prims_sub(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::sub(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_sub_Tensor(graph, res, self=self, other=other)
 
 
-def complex_prims_tan(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_tan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::tan(Tensor self) -> Tensor"""
     return complex_aten_tan(graph, res, self=self)
 
 
-def complex_prims_tanh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_prims_tanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::tanh(Tensor self) -> Tensor"""
     return complex_aten_tanh(graph, res, self=self)
 
 
-def prims_abs(graph: Graph, res: Res, self: Result) -> Result:
+def prims_abs(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::abs(Tensor self) -> Tensor"""
     return aten_abs(graph, res, self=self)
 
 
-def prims_acos(graph: Graph, res: Res, self: Result) -> Result:
+def prims_acos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::acos(Tensor self) -> Tensor"""
     return aten_acos(graph, res, self=self)
 
 
-def prims_acosh(graph: Graph, res: Res, self: Result) -> Result:
+def prims_acosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::acosh(Tensor self) -> Tensor"""
     return aten_acosh(graph, res, self=self)
 
 
-def prims_add(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_add(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::add(Tensor self, Tensor other) -> Tensor"""
     return aten_add_Tensor(graph, res, self=self, other=other)
 
 
-def prims_asin(graph: Graph, res: Res, self: Result) -> Result:
+def prims_asin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::asin(Tensor self) -> Tensor"""
     return aten_asin(graph, res, self=self)
 
 
-def prims_asinh(graph: Graph, res: Res, self: Result) -> Result:
+def prims_asinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::asinh(Tensor self) -> Tensor"""
     return aten_asinh(graph, res, self=self)
 
 
-def prims_atan(graph: Graph, res: Res, self: Result) -> Result:
+def prims_atan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::atan(Tensor self) -> Tensor"""
     return aten_atan(graph, res, self=self)
 
 
-def prims_atan2(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_atan2(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::atan2(Tensor self, Tensor other) -> Tensor"""
     return aten_atan2(graph, res, self=self, other=other)
 
 
-def prims_atanh(graph: Graph, res: Res, self: Result) -> Result:
+def prims_atanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::atanh(Tensor self) -> Tensor"""
     return aten_atanh(graph, res, self=self)
 
 
-def prims_bitwise_and(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_bitwise_and(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::bitwise_and(Tensor self, Tensor other) -> Tensor"""
     return aten_bitwise_and_Tensor(graph, res, self=self, other=other)
 
 
-def prims_bitwise_not(graph: Graph, res: Res, self: Result) -> Result:
+def prims_bitwise_not(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::bitwise_not(Tensor self) -> Tensor"""
     return aten_bitwise_not(graph, res, self=self)
 
 
-def prims_bitwise_or(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_bitwise_or(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::bitwise_or(Tensor self, Tensor other) -> Tensor"""
     return aten_bitwise_or_Tensor(graph, res, self=self, other=other)
 
 
-def prims_bitwise_xor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_bitwise_xor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::bitwise_xor(Tensor self, Tensor other) -> Tensor"""
     return aten_bitwise_xor_Tensor(graph, res, self=self, other=other)
 
 
-def prims_ceil(graph: Graph, res: Res, self: Result) -> Result:
+def prims_ceil(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::ceil(Tensor self) -> Tensor"""
     return aten_ceil(graph, res, self=self)
 
 
-def prims_cos(graph: Graph, res: Res, self: Result) -> Result:
+def prims_cos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::cos(Tensor self) -> Tensor"""
     return aten_cos(graph, res, self=self)
 
 
-def prims_cosh(graph: Graph, res: Res, self: Result) -> Result:
+def prims_cosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::cosh(Tensor self) -> Tensor"""
     return aten_cosh(graph, res, self=self)
 
 
-def prims_div(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_div(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::div(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return graph.make_node('Div', [self, other], res.outputs)
 
 
-def prims_eq(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_eq(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::eq(Tensor self, Tensor other) -> Tensor"""
     return aten_eq_Tensor(graph, res, self=self, other=other)
 
 
-def prims_erf(graph: Graph, res: Res, self: Result) -> Result:
+def prims_erf(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::erf(Tensor self) -> Tensor"""
     return aten_erf(graph, res, self=self)
 
 
-def prims_erfc(graph: Graph, res: Res, self: Result) -> Result:
+def prims_erfc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::erfc(Tensor self) -> Tensor"""
     return aten_erfc(graph, res, self=self)
 
 
-def prims_exp(graph: Graph, res: Res, self: Result) -> Result:
+def prims_exp(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::exp(Tensor self) -> Tensor"""
     return aten_exp(graph, res, self=self)
 
 
-def prims_exp2(graph: Graph, res: Res, self: Result) -> Result:
+def prims_exp2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::exp2(Tensor self) -> Tensor"""
     return aten_exp2(graph, res, self=self)
 
 
-def prims_expm1(graph: Graph, res: Res, self: Result) -> Result:
+def prims_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::expm1(Tensor self) -> Tensor"""
     return aten_expm1(graph, res, self=self)
 
 
-def prims_floor(graph: Graph, res: Res, self: Result) -> Result:
+def prims_floor(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::floor(Tensor self) -> Tensor"""
     return aten_floor(graph, res, self=self)
 
 
-def prims_fma(graph: Graph, res: Res, a: Result, b: Result, c: Result) -> Result:
+def prims_fma(graph: Graph, res: ResultSpec, a: Result, b: Result, c: Result) -> Result:
     """prims::fma(Tensor a, Tensor b, Tensor c) -> Tensor"""
     a, b, c = promote_values(graph, 'default', [a, b, c])
     return cast(graph, graph.make_node('Add', [graph.make_node('Mul', [opmath(graph, a), opmath(graph, b)]), opmath(graph, c)]), dtype_of(graph, res))
 
 
-def prims_fmax(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_fmax(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::fmax(Tensor self, Tensor other) -> Tensor"""
     return aten_fmax(graph, res, self=self, other=other)
 
 
-def prims_fmin(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_fmin(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::fmin(Tensor self, Tensor other) -> Tensor"""
     return aten_fmin(graph, res, self=self, other=other)
 
 
-def prims_fmod(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_fmod(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::fmod(Tensor self, Tensor other) -> Tensor"""
     return aten_fmod_Tensor(graph, res, self=self, other=other)
 
 
-def prims_ge(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_ge(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::ge(Tensor self, Tensor other) -> Tensor"""
     return aten_ge_Tensor(graph, res, self=self, other=other)
 
 
-def prims_gt(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_gt(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::gt(Tensor self, Tensor other) -> Tensor"""
     return aten_gt_Tensor(graph, res, self=self, other=other)
 
 
-def prims_hypot(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_hypot(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::hypot(Tensor self, Tensor other) -> Tensor"""
     return aten_hypot(graph, res, self=self, other=other)
 
 
-def prims_isfinite(graph: Graph, res: Res, self: Result) -> Result:
+def prims_isfinite(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::isfinite(Tensor self) -> Tensor"""
     return aten_isfinite(graph, res, self=self)
 
 
-def prims_le(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_le(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::le(Tensor self, Tensor other) -> Tensor"""
     return aten_le_Tensor(graph, res, self=self, other=other)
 
 
-def prims_log(graph: Graph, res: Res, self: Result) -> Result:
+def prims_log(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::log(Tensor self) -> Tensor"""
     return aten_log(graph, res, self=self)
 
 
-def prims_log10(graph: Graph, res: Res, self: Result) -> Result:
+def prims_log10(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::log10(Tensor self) -> Tensor"""
     return aten_log10(graph, res, self=self)
 
 
-def prims_log1p(graph: Graph, res: Res, self: Result) -> Result:
+def prims_log1p(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::log1p(Tensor self) -> Tensor"""
     return aten_log1p(graph, res, self=self)
 
 
-def prims_log2(graph: Graph, res: Res, self: Result) -> Result:
+def prims_log2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::log2(Tensor self) -> Tensor"""
     return aten_log2(graph, res, self=self)
 
 
-def prims_lt(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_lt(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::lt(Tensor self, Tensor other) -> Tensor"""
     return aten_lt_Tensor(graph, res, self=self, other=other)
 
 
-def prims_maximum(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_maximum(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::maximum(Tensor self, Tensor other) -> Tensor"""
     return aten_maximum(graph, res, self=self, other=other)
 
 
-def prims_minimum(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_minimum(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::minimum(Tensor self, Tensor other) -> Tensor"""
     return aten_minimum(graph, res, self=self, other=other)
 
 
-def prims_mul(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_mul(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::mul(Tensor self, Tensor other) -> Tensor"""
     return aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def prims_ne(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_ne(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::ne(Tensor self, Tensor other) -> Tensor"""
     return aten_ne_Tensor(graph, res, self=self, other=other)
 
 
-def prims_neg(graph: Graph, res: Res, self: Result) -> Result:
+def prims_neg(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::neg(Tensor self) -> Tensor"""
     return aten_neg(graph, res, self=self)
 
 
-def prims_pow(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_pow(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::pow(Tensor self, Tensor other) -> Tensor"""
     return aten_pow_Tensor_Tensor(graph, res, self=self, exponent=other)
 
 
-def prims_reciprocal(graph: Graph, res: Res, self: Result) -> Result:
+def prims_reciprocal(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::reciprocal(Tensor self) -> Tensor"""
     return aten_reciprocal(graph, res, self=self)
 
 
-def prims_remainder(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_remainder(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::remainder(Tensor self, Tensor other) -> Tensor"""
     return aten_remainder_Tensor(graph, res, self=self, other=other)
 
 
-def prims_round(graph: Graph, res: Res, self: Result) -> Result:
+def prims_round(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::round(Tensor self) -> Tensor"""
     return aten_round(graph, res, self=self)
 
 
-def prims_rsqrt(graph: Graph, res: Res, self: Result) -> Result:
+def prims_rsqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::rsqrt(Tensor self) -> Tensor"""
     return aten_rsqrt(graph, res, self=self)
 
 
-def prims_shift_left(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_shift_left(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::shift_left(Tensor self, Tensor other) -> Tensor"""
     return aten_bitwise_left_shift_Tensor(graph, res, self=self, other=other)
 
 
-def prims_shift_right_arithmetic(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_shift_right_arithmetic(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::shift_right_arithmetic(Tensor self, Tensor other) -> Tensor"""
     return aten_bitwise_right_shift_Tensor(graph, res, self=self, other=other)
 
 
-def prims_sign(graph: Graph, res: Res, self: Result) -> Result:
+def prims_sign(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::sign(Tensor self) -> Tensor"""
     return aten_sign(graph, res, self=self)
 
 
-def prims_sin(graph: Graph, res: Res, self: Result) -> Result:
+def prims_sin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::sin(Tensor self) -> Tensor"""
     return aten_sin(graph, res, self=self)
 
 
-def prims_sinh(graph: Graph, res: Res, self: Result) -> Result:
+def prims_sinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::sinh(Tensor self) -> Tensor"""
     return aten_sinh(graph, res, self=self)
 
 
-def prims_sqrt(graph: Graph, res: Res, self: Result) -> Result:
+def prims_sqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::sqrt(Tensor self) -> Tensor"""
     return aten_sqrt(graph, res, self=self)
 
 
-def prims_sub(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def prims_sub(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::sub(Tensor self, Tensor other) -> Tensor"""
     return aten_sub_Tensor(graph, res, self=self, other=other)
 
 
-def prims_tan(graph: Graph, res: Res, self: Result) -> Result:
+def prims_tan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::tan(Tensor self) -> Tensor"""
     return aten_tan(graph, res, self=self)
 
 
-def prims_tanh(graph: Graph, res: Res, self: Result) -> Result:
+def prims_tanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::tanh(Tensor self) -> Tensor"""
     return aten_tanh(graph, res, self=self)
 
 
-def prims_trunc(graph: Graph, res: Res, self: Result) -> Result:
+def prims_trunc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::trunc(Tensor self) -> Tensor"""
     return aten_trunc(graph, res, self=self)
 

@@ -14,22 +14,22 @@ from ortable.prelude.values import cast, cast_all, const, reshape_to
 from ortable_generated.aten.cast import aten__to_copy, complex_aten__to_copy, rule_aten__to_copy
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Dtype, Float, Int, Result
 
 
-def complex_quantized_decomposed_convert_element_type_no_fuse(graph: Graph, res: Res, input: Result, dtype: Dtype) -> Result:
+def complex_quantized_decomposed_convert_element_type_no_fuse(graph: Graph, res: ResultSpec, input: Result, dtype: Dtype) -> Result:
     """quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor"""
     return complex_aten__to_copy(graph, res, self=input, dtype=dtype)
 
 
-def quantized_decomposed_convert_element_type_no_fuse(graph: Graph, res: Res, input: Result, dtype: Dtype) -> Result:
+def quantized_decomposed_convert_element_type_no_fuse(graph: Graph, res: ResultSpec, input: Result, dtype: Dtype) -> Result:
     """quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor"""
     return aten__to_copy(graph, res, self=input, dtype=dtype)
 
 
-def quantized_decomposed_dequantize_per_channel(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result | None, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
+def quantized_decomposed_dequantize_per_channel(graph: Graph, res: ResultSpec, input: Result, scales: Result, zero_points: Result | None, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
     """quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
     place = axis_of(graph, input, axis)
     rank = rank_of(graph, input)
@@ -52,7 +52,7 @@ def quantized_decomposed_dequantize_per_channel(graph: Graph, res: Res, input: R
     return cast(graph, result, dtype_of(graph, res))
 
 
-def quantized_decomposed_dequantize_per_tensor(graph: Graph, res: Res, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
+def quantized_decomposed_dequantize_per_tensor(graph: Graph, res: ResultSpec, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
     """quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
     plain = dtype_of(graph, res) == float32 and quant_min <= zero_point and (zero_point <= quant_max)
     if dtype in (int8, uint8) and plain:
@@ -70,7 +70,7 @@ def quantized_decomposed_dequantize_per_tensor(graph: Graph, res: Res, input: Re
     return cast(graph, graph.make_node('Mul', [shifted, const(graph, scale, compute_dtype)]), dtype_of(graph, res))
 
 
-def quantized_decomposed_dequantize_per_tensor_tensor(graph: Graph, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
+def quantized_decomposed_dequantize_per_tensor_tensor(graph: Graph, res: ResultSpec, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
     """quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
     own_dtype = dtype_of(graph, input)
     if own_dtype in (int8, uint8) and dtype_of(graph, res) == float32 and fits(graph, zero_point, own_dtype):
@@ -82,12 +82,12 @@ def quantized_decomposed_dequantize_per_tensor_tensor(graph: Graph, res: Res, in
     return cast(graph, graph.make_node('Mul', [shifted, cast(graph, reshape_to(graph, scale, []), compute_dtype)]), dtype_of(graph, res))
 
 
-def quantized_decomposed_dequantize_per_tensor_tensor2(graph: Graph, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
+def quantized_decomposed_dequantize_per_tensor_tensor2(graph: Graph, res: ResultSpec, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
     """quantized_decomposed::dequantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
     return quantized_decomposed_dequantize_per_tensor_tensor(graph, res, input=input, scale=scale, zero_point=zero_point, quant_min=0, quant_max=0, dtype=dtype, out_dtype=out_dtype)
 
 
-def quantized_decomposed_fake_quant_per_channel(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int) -> Result:
+def quantized_decomposed_fake_quant_per_channel(graph: Graph, res: ResultSpec, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int) -> Result:
     """quantized_decomposed::fake_quant_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max) -> Tensor"""
     place = axis_of(graph, input, axis)
     rank = rank_of(graph, input)
@@ -98,7 +98,7 @@ def quantized_decomposed_fake_quant_per_channel(graph: Graph, res: Res, input: R
     return graph.make_node('Mul', [graph.make_node('Sub', [codes, zero]), factor], res.outputs)
 
 
-def quantized_decomposed_quantize_per_channel(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
+def quantized_decomposed_quantize_per_channel(graph: Graph, res: ResultSpec, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
     place = axis_of(graph, input, axis)
     rank = rank_of(graph, input)
@@ -116,7 +116,7 @@ def quantized_decomposed_quantize_per_channel(graph: Graph, res: Res, input: Res
     return cast(graph, graph.make_node('Clip', [shifted, *bounds]), dtype)
 
 
-def quantized_decomposed_quantize_per_tensor(graph: Graph, res: Res, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
+def quantized_decomposed_quantize_per_tensor(graph: Graph, res: ResultSpec, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
     inside = quant_min <= zero_point and zero_point <= quant_max and (1e-30 < scale)
     if dtype in (int8, uint8) and inside:
@@ -131,7 +131,7 @@ def quantized_decomposed_quantize_per_tensor(graph: Graph, res: Res, input: Resu
     return cast(graph, graph.make_node('Clip', [shifted, const(graph, quant_min, float32), const(graph, quant_max, float32)]), dtype)
 
 
-def quantized_decomposed_quantize_per_tensor_tensor(graph: Graph, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
+def quantized_decomposed_quantize_per_tensor_tensor(graph: Graph, res: ResultSpec, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
     if has_codes(graph, input, zero_point) and quant_min == 0 and (quant_max == 255):
         # DynamicQuantizeLinear, which chose the parameters, has made them
@@ -146,7 +146,7 @@ def quantized_decomposed_quantize_per_tensor_tensor(graph: Graph, res: Res, inpu
     return cast(graph, graph.make_node('Clip', [shifted, const(graph, quant_min, float32), const(graph, quant_max, float32)]), dtype)
 
 
-def quantized_decomposed_quantize_per_tensor_tensor2(graph: Graph, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype) -> Result:
+def quantized_decomposed_quantize_per_tensor_tensor2(graph: Graph, res: ResultSpec, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype) -> Tensor"""
     inverse = graph.make_node('Div', [const(graph, 1, float64), cast(graph, reshape_to(graph, scale, []), float64)])
     steps = graph.make_node('Round', [graph.make_node('Mul', [cast(graph, input, float32), cast(graph, inverse, float32)])])

@@ -14,12 +14,12 @@ from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.values import cast, cast_all, const, consts, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Dtype, Float, Int, Result
 
 
-def quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: Graph, res: Res, input: Result, dtype: Dtype) -> Any:
+def quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: Graph, res: ResultSpec, input: Result, dtype: Dtype) -> Any:
     """quantized_decomposed::_choose_qparams_per_token_asymmetric_impl(Tensor input, ScalarType dtype) -> (Tensor, Tensor)"""
     own_dtype = dtype_of(graph, input)
     compute_dtype = opmath_dtype(dtype_of(graph, input))
@@ -34,17 +34,17 @@ def quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: Graph,
     return (cast(graph, scale, float64), cast(graph, graph.make_node('Round', [result]), int64))
 
 
-def quantized_decomposed_choose_qparams_per_token(graph: Graph, res: Res, input: Result, dtype: Dtype) -> Any:
+def quantized_decomposed_choose_qparams_per_token(graph: Graph, res: ResultSpec, input: Result, dtype: Dtype) -> Any:
     """quantized_decomposed::choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)"""
     raise UnsupportedCase('quantized_decomposed::choose_qparams_per_token: torch exports it with results of other types than it computes')
 
 
-def quantized_decomposed_choose_qparams_per_token_asymmetric(graph: Graph, res: Res, input: Result, dtype: Dtype) -> Any:
+def quantized_decomposed_choose_qparams_per_token_asymmetric(graph: Graph, res: ResultSpec, input: Result, dtype: Dtype) -> Any:
     """quantized_decomposed::choose_qparams_per_token_asymmetric(Tensor input, ScalarType dtype) -> (Tensor, Tensor)"""
     return quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph, res, input=input, dtype=dtype)
 
 
-def quantized_decomposed_choose_qparams_symmetric_tensor(graph: Graph, res: Res, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Any:
+def quantized_decomposed_choose_qparams_symmetric_tensor(graph: Graph, res: ResultSpec, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Any:
     """quantized_decomposed::choose_qparams_symmetric.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)"""
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     axes = axes_of(graph, input, [])
@@ -58,7 +58,7 @@ def quantized_decomposed_choose_qparams_symmetric_tensor(graph: Graph, res: Res,
     return (cast(graph, scale, float64), consts(graph, [128 if dtype == uint8 else 0], int64))
 
 
-def quantized_decomposed_choose_qparams_tensor(graph: Graph, res: Res, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Any:
+def quantized_decomposed_choose_qparams_tensor(graph: Graph, res: ResultSpec, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Any:
     """quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)"""
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     axes = axes_of(graph, input, [])
@@ -78,7 +78,7 @@ def quantized_decomposed_choose_qparams_tensor(graph: Graph, res: Res, input: Re
     return (as_vector_of_one(graph, scale, float64), as_vector_of_one(graph, point, int64))
 
 
-def quantized_decomposed_dequantize_per_channel_group(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Result:
+def quantized_decomposed_dequantize_per_channel_group(graph: Graph, res: ResultSpec, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Result:
     """quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size, ScalarType output_dtype) -> Tensor"""
     whole = dim_of(graph, input, -1)
     size = whole if group_size > whole and dim_of(graph, scales, -1) == 1 else group_size
@@ -96,14 +96,14 @@ def quantized_decomposed_dequantize_per_channel_group(graph: Graph, res: Res, in
     return cast(graph, reshape_to(graph, result, shape_of(graph, input)), output_dtype)
 
 
-def quantized_decomposed_dequantize_per_token(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, output_dtype: Dtype) -> Result:
+def quantized_decomposed_dequantize_per_token(graph: Graph, res: ResultSpec, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, output_dtype: Dtype) -> Result:
     """quantized_decomposed::dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, ScalarType output_dtype) -> Tensor"""
     shifted = graph.make_node('Sub', [*cast_all(graph, [input, zero_points], common_dtype(graph, [input, zero_points]))])
     result = graph.make_node('Mul', [*cast_all(graph, [shifted, scales], common_dtype(graph, [shifted, scales]))])
     return cast(graph, result, output_dtype)
 
 
-def quantized_decomposed_quantize_per_channel_group(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int) -> Result:
+def quantized_decomposed_quantize_per_channel_group(graph: Graph, res: ResultSpec, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int) -> Result:
     """quantized_decomposed::quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size) -> Tensor"""
     whole = dim_of(graph, input, -1)
     size = whole if group_size > whole and dim_of(graph, scales, -1) == 1 else group_size
@@ -116,7 +116,7 @@ def quantized_decomposed_quantize_per_channel_group(graph: Graph, res: Res, inpu
     return reshape_to(graph, cast(graph, graph.make_node('Clip', [shifted, *bounds]), dtype), shape_of(graph, input))
 
 
-def quantized_decomposed_quantize_per_token(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
+def quantized_decomposed_quantize_per_token(graph: Graph, res: ResultSpec, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
     inverse = graph.make_node('Div', [const(graph, 1, dtype_of(graph, scales)), scales])
     steps = graph.make_node('Mul', [*cast_all(graph, [input, inverse], common_dtype(graph, [input, inverse]))])

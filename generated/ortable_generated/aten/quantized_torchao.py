@@ -14,7 +14,7 @@ from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.values import cast, cast_all, const, filled, reshape_to
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Float, Result, Scalar, Str, SymInts
 
@@ -31,7 +31,7 @@ def rule_torchao_quantize_affine(graph: Graph, input: Result, block_size: SymInt
     return ((output_dtype, shape_or_none(graph, input)),)
 
 
-def torchao_choose_qparams_affine(graph: Graph, res: Res, input: Result | None, mapping_type: Str, block_size: SymInts, target_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, eps: Float | None = None, scale_dtype: Dtype | None = None, zero_point_dtype: Dtype | None = None, keepdim: Bool = False) -> Any:
+def torchao_choose_qparams_affine(graph: Graph, res: ResultSpec, input: Result | None, mapping_type: Str, block_size: SymInts, target_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, eps: Float | None = None, scale_dtype: Dtype | None = None, zero_point_dtype: Dtype | None = None, keepdim: Bool = False) -> Any:
     """torchao::choose_qparams_affine(Tensor? input, str mapping_type, SymInt[] block_size, ScalarType target_dtype, Scalar? quant_min=None, Scalar? quant_max=None, float? eps=None, ScalarType? scale_dtype=None, ScalarType? zero_point_dtype=None, bool keepdim=False) -> (Tensor, Tensor)"""
     low = dtype_min(target_dtype) if quant_min is None else quant_min
     high = dtype_max(target_dtype) if quant_max is None else quant_max
@@ -61,7 +61,7 @@ def torchao_choose_qparams_affine(graph: Graph, res: Res, input: Result | None, 
     raise UnsupportedCase('torchao::choose_qparams_affine: a way to choose the parameters that torchao uses for weights only')
 
 
-def torchao_dequantize_affine(graph: Graph, res: Res, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, input_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, output_dtype: Dtype = 1) -> Result:
+def torchao_dequantize_affine(graph: Graph, res: ResultSpec, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, input_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, output_dtype: Dtype = 1) -> Result:
     """torchao::dequantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType input_dtype, Scalar? quant_min=None, Scalar? quant_max=None, ScalarType output_dtype=6) -> Tensor"""
     dtype = dtype_of(graph, input)
     axis = channel_axis(graph, input, block_size)
@@ -84,7 +84,7 @@ def torchao_dequantize_affine(graph: Graph, res: Res, input: Result, block_size:
     return cast(graph, reshape_to(graph, result, shape_of(graph, input)), dtype_of(graph, res))
 
 
-def torchao_quantize_affine(graph: Graph, res: Res, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, output_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None) -> Result:
+def torchao_quantize_affine(graph: Graph, res: ResultSpec, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, output_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None) -> Result:
     """torchao::quantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType output_dtype, Scalar? quant_min=None, Scalar? quant_max=None) -> Tensor"""
     low = dtype_min(output_dtype) if quant_min is None else quant_min
     high = dtype_max(output_dtype) if quant_max is None else quant_max

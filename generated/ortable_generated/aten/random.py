@@ -15,19 +15,19 @@ from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast, const, filled
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Result
 
 
-def aten_alpha_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool) -> Result:
+def aten_alpha_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
     """aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
     if p == 0 or not train:
         return input
     raise UnsupportedCase('aten::alpha_dropout: alpha dropout in training draws random numbers that only torch can draw')
 
 
-def aten_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool) -> Result:
+def aten_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
     """aten::dropout(Tensor input, float p, bool train) -> Tensor"""
     if p == 0 or not train:
         return input
@@ -37,17 +37,17 @@ def aten_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool) -
     return random_dropout(graph, input, p)[0]
 
 
-def aten_feature_alpha_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool) -> Result:
+def aten_feature_alpha_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
     """aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
     return aten_alpha_dropout(graph, res, input=input, p=p, train=train)
 
 
-def aten_feature_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool) -> Result:
+def aten_feature_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
     """aten::feature_dropout(Tensor input, float p, bool train) -> Tensor"""
     return aten_alpha_dropout(graph, res, input=input, p=p, train=train)
 
 
-def aten_native_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool | None, *, drawn: Result | None = None) -> Any:
+def aten_native_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool | None, *, drawn: Result | None = None) -> Any:
     """aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)"""
     if p == 0 or (train is not None and (not train)):
         return (input, filled(graph, shape_of(graph, input), True, boolean))
@@ -63,7 +63,7 @@ def aten_native_dropout(graph: Graph, res: Res, input: Result, p: Float, train: 
     return random_dropout(graph, input, p)
 
 
-def aten_native_dropout_backward(graph: Graph, res: Res, grad_output: Result, mask: Result, scale: Float) -> Result:
+def aten_native_dropout_backward(graph: Graph, res: ResultSpec, grad_output: Result, mask: Result, scale: Float) -> Result:
     """aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor"""
     dtype = dtype_of(graph, res)
     return scaled(graph, graph.make_node('Mul', [cast(graph, grad_output, dtype), cast(graph, mask, dtype)]), scale)

@@ -17,22 +17,22 @@ from ortable.prelude.values import at_least_1d, cast, const, reshape_to, squeeze
 from ortable_generated.aten.compare import aten_maximum, aten_minimum, rule_aten_maximum, rule_aten_minimum
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Int, Ints, Result
 
 
-def aten_all(graph: Graph, res: Res, self: Result) -> Result:
+def aten_all(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::all(Tensor self) -> Tensor"""
     return aten_all_dims(graph, res, self=self, dim=None)
 
 
-def aten_all_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
+def aten_all_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Result:
     """aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
     return aten_all_dims(graph, res, self=self, dim=[dim], keepdim=keepdim)
 
 
-def aten_all_dims(graph: Graph, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
+def aten_all_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
     """aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     if dim is not None and len(dim) == 0:
         # an empty list reduces nothing here, None reduces everything
@@ -40,34 +40,34 @@ def aten_all_dims(graph: Graph, res: Res, self: Result, dim: Ints | None = None,
     return cast(graph, all_true(graph, self, axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
 
 
-def aten_amax(graph: Graph, res: Res, self: Result, dim: Ints = (), keepdim: Bool = False) -> Result:
+def aten_amax(graph: Graph, res: ResultSpec, self: Result, dim: Ints = (), keepdim: Bool = False) -> Result:
     """aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
     return reduced_extreme(graph, self, axes_of(graph, self, dim), keepdim, True)
 
 
-def aten_amin(graph: Graph, res: Res, self: Result, dim: Ints = (), keepdim: Bool = False) -> Result:
+def aten_amin(graph: Graph, res: ResultSpec, self: Result, dim: Ints = (), keepdim: Bool = False) -> Result:
     """aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
     return reduced_extreme(graph, self, axes_of(graph, self, dim), keepdim, False)
 
 
-def aten_aminmax(graph: Graph, res: Res, self: Result, *, dim: Int | None = None, keepdim: Bool = False) -> Any:
+def aten_aminmax(graph: Graph, res: ResultSpec, self: Result, *, dim: Int | None = None, keepdim: Bool = False) -> Any:
     """aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"""
     axes = axes_of(graph, self, [] if dim is None else [dim])
     least = reduced_extreme(graph, self, axes, keepdim, False)
     return (least, reduced_extreme(graph, self, axes, keepdim, True))
 
 
-def aten_any(graph: Graph, res: Res, self: Result) -> Result:
+def aten_any(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::any(Tensor self) -> Tensor"""
     return aten_any_dims(graph, res, self=self, dim=None)
 
 
-def aten_any_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
+def aten_any_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Result:
     """aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
     return aten_any_dims(graph, res, self=self, dim=[dim], keepdim=keepdim)
 
 
-def aten_any_dims(graph: Graph, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
+def aten_any_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
     """aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     if dim is not None and len(dim) == 0:
         # an empty list reduces nothing here, None reduces everything
@@ -75,7 +75,7 @@ def aten_any_dims(graph: Graph, res: Res, self: Result, dim: Ints | None = None,
     return cast(graph, any_true(graph, self, axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
 
 
-def aten_argmax(graph: Graph, res: Res, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Result:
+def aten_argmax(graph: Graph, res: ResultSpec, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Result:
     """aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
     if dim is None:
         # with keepdim torch keeps every dimension as 1
@@ -85,7 +85,7 @@ def aten_argmax(graph: Graph, res: Res, self: Result, dim: Int | None = None, ke
     return with_rank_of(graph, extreme_index(graph, at_least_1d(graph, self), axis_of(graph, self, dim), kept, True), self)
 
 
-def aten_argmin(graph: Graph, res: Res, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Result:
+def aten_argmin(graph: Graph, res: ResultSpec, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Result:
     """aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
     if dim is None:
         # with keepdim torch keeps every dimension as 1
@@ -95,12 +95,12 @@ def aten_argmin(graph: Graph, res: Res, self: Result, dim: Int | None = None, ke
     return with_rank_of(graph, extreme_index(graph, at_least_1d(graph, self), axis_of(graph, self, dim), kept, False), self)
 
 
-def aten_max(graph: Graph, res: Res, self: Result) -> Result:
+def aten_max(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::max(Tensor self) -> Tensor"""
     return aten_amax(graph, res, self=self)
 
 
-def aten_max_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
+def aten_max_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
@@ -111,17 +111,17 @@ def aten_max_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool =
     return (value, with_rank_of(graph, squeezed(graph, index, dropped), self) if index is not None else None)
 
 
-def aten_max_other(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_max_other(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::max.other(Tensor self, Tensor other) -> Tensor"""
     return aten_maximum(graph, res, self=self, other=other)
 
 
-def aten_min(graph: Graph, res: Res, self: Result) -> Result:
+def aten_min(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::min(Tensor self) -> Tensor"""
     return aten_amin(graph, res, self=self)
 
 
-def aten_min_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
+def aten_min_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
@@ -132,12 +132,12 @@ def aten_min_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool =
     return (value, with_rank_of(graph, squeezed(graph, index, dropped), self) if index is not None else None)
 
 
-def aten_min_other(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_min_other(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::min.other(Tensor self, Tensor other) -> Tensor"""
     return aten_minimum(graph, res, self=self, other=other)
 
 
-def aten_nansum(graph: Graph, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_nansum(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = axes_of(graph, self, dim)
     if not is_float(graph, self):
@@ -146,77 +146,77 @@ def aten_nansum(graph: Graph, res: Res, self: Result, dim: Ints | None = None, k
     return summed_over(graph, cast(graph, known, dtype_of(graph, res)), axes, keepdim)
 
 
-def aten_prod(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+def aten_prod(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return product_over(graph, cast(graph, self, dtype_of(graph, res)), axes_of(graph, self, []), False)
 
 
-def aten_prod_dim_int(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_prod_dim_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = axes_of(graph, self, dim)
     return product_over(graph, cast(graph, self, dtype_of(graph, res)), axes, keepdim)
 
 
-def aten_sum(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+def aten_sum(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return aten_sum_dim_IntList(graph, res, self=self, dim=None, dtype=dtype)
 
 
-def aten_sum_dim_IntList(graph: Graph, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_sum_dim_IntList(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     return summed_over(graph, cast(graph, self, dtype_of(graph, res)), axes_of(graph, self, dim), keepdim)
 
 
-def complex_aten_all(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_all(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::all(Tensor self) -> Tensor"""
     return complex_aten_all_dims(graph, res, self=self, dim=None)
 
 
-def complex_aten_all_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
+def complex_aten_all_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Result:
     """aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
     return complex_aten_all_dims(graph, res, self=self, dim=[dim], keepdim=keepdim)
 
 
-def complex_aten_all_dims(graph: Graph, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
+def complex_aten_all_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
     """aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     if dim is not None and len(dim) == 0:
         return c_truth(graph, self)
     return all_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim)
 
 
-def complex_aten_any(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_any(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::any(Tensor self) -> Tensor"""
     return complex_aten_any_dims(graph, res, self=self, dim=None)
 
 
-def complex_aten_any_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
+def complex_aten_any_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Result:
     """aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
     return complex_aten_any_dims(graph, res, self=self, dim=[dim], keepdim=keepdim)
 
 
-def complex_aten_any_dims(graph: Graph, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
+def complex_aten_any_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
     """aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     if dim is not None and len(dim) == 0:
         return c_truth(graph, self)
     return any_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim)
 
 
-def complex_aten_prod(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_prod(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return c_prod(graph, c_reshaped(graph, c_cast(graph, self, dtype_of(graph, res)), [-1]), 0, False)
 
 
-def complex_aten_prod_dim_int(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_prod_dim_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     return c_prod(graph, c_cast(graph, self, dtype_of(graph, res)), axis_of(graph, self, dim), keepdim)
 
 
-def complex_aten_sum(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_sum(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return complex_aten_sum_dim_IntList(graph, res, self=self, dim=None, dtype=dtype)
 
 
-def complex_aten_sum_dim_IntList(graph: Graph, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_sum_dim_IntList(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     return each_part(graph, res, aten_sum_dim_IntList, {'self': self}, dim=dim, keepdim=keepdim, dtype=dtype)
 

@@ -8,12 +8,12 @@ from ortable.prelude.matrices import projected
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result, Results
 
 
-def aten_gru_cell(graph: Graph, res: Res, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
+def aten_gru_cell(graph: Graph, res: ResultSpec, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
     """aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
     reset, update, new = gate_parts(graph, projected(graph, input, w_ih, b_ih), 3)
     reset_h, update_h, new_h = gate_parts(graph, projected(graph, hx, w_hh, b_hh), 3)
@@ -23,7 +23,7 @@ def aten_gru_cell(graph: Graph, res: Res, input: Result, hx: Result, w_ih: Resul
     return graph.make_node('Add', [graph.make_node('Mul', [graph.make_node('Sub', [hx, fresh]), kept]), fresh], res.outputs)
 
 
-def aten_lstm_cell(graph: Graph, res: Res, input: Result, hx: Results, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Any:
+def aten_lstm_cell(graph: Graph, res: ResultSpec, input: Result, hx: Results, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Any:
     """aten::lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)"""
     total = graph.make_node('Add', [projected(graph, input, w_ih, b_ih), projected(graph, hx[0], w_hh, b_hh)])
     first, forget, cell, last = gate_parts(graph, total, 4)
@@ -31,12 +31,12 @@ def aten_lstm_cell(graph: Graph, res: Res, input: Result, hx: Results, w_ih: Res
     return (graph.make_node('Mul', [graph.make_node('Sigmoid', [last]), graph.make_node('Tanh', [kept])]), kept)
 
 
-def aten_rnn_relu_cell(graph: Graph, res: Res, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
+def aten_rnn_relu_cell(graph: Graph, res: ResultSpec, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
     """aten::rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
     return graph.make_node('Relu', [graph.make_node('Add', [projected(graph, input, w_ih, b_ih), projected(graph, hx, w_hh, b_hh)])], res.outputs)
 
 
-def aten_rnn_tanh_cell(graph: Graph, res: Res, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
+def aten_rnn_tanh_cell(graph: Graph, res: ResultSpec, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
     """aten::rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
     return graph.make_node('Tanh', [graph.make_node('Add', [projected(graph, input, w_ih, b_ih), projected(graph, hx, w_hh, b_hh)])], res.outputs)
 

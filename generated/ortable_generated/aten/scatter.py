@@ -17,12 +17,12 @@ from ortable.prelude.shapes import along_axis, as_flat, expanded, iota, moved_ax
 from ortable.prelude.values import as_scalar, as_vec, at_least_1d, cast, const, permuted, reshape_to, unsqueezed, with_rank_of
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Result, Scalar, Str, SymInt, SymInts
 
 
-def aten_diag_embed(graph: Graph, res: Res, self: Result, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:
+def aten_diag_embed(graph: Graph, res: ResultSpec, self: Result, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:
     """aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"""
     rank = rank_of(graph, self)
     size = dim_of(graph, self, -1) + abs(offset)
@@ -36,19 +36,19 @@ def aten_diag_embed(graph: Graph, res: Res, self: Result, offset: Int = 0, dim1:
     return permuted(graph, graph.make_node('Where', [here, wide, zero]), ends)
 
 
-def aten_diagonal_backward(graph: Graph, res: Res, grad_output: Result, input_sizes: SymInts, offset: Int, dim1: Int, dim2: Int) -> Result:
+def aten_diagonal_backward(graph: Graph, res: ResultSpec, grad_output: Result, input_sizes: SymInts, offset: Int, dim1: Int, dim2: Int) -> Result:
     """aten::diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor"""
     base = zeros_of(graph, input_sizes, dtype_of(graph, grad_output))
     return put_diagonal(graph, base, grad_output, offset, axis_of(graph, base, dim1), axis_of(graph, base, dim2))
 
 
-def aten_diagonal_scatter(graph: Graph, res: Res, self: Result, src: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
+def aten_diagonal_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
     """aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
     values = cast(graph, src, dtype_of(graph, self))
     return put_diagonal(graph, self, values, offset, axis_of(graph, self, dim1), axis_of(graph, self, dim2))
 
 
-def aten_embedding_dense_backward(graph: Graph, res: Res, grad_output: Result, indices: Result, num_weights: SymInt, padding_idx: SymInt, scale_grad_by_freq: Bool) -> Result:
+def aten_embedding_dense_backward(graph: Graph, res: ResultSpec, grad_output: Result, indices: Result, num_weights: SymInt, padding_idx: SymInt, scale_grad_by_freq: Bool) -> Result:
     """aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor"""
     width = dim_of(graph, grad_output, -1)
     if scale_grad_by_freq:
@@ -70,7 +70,7 @@ def aten_embedding_dense_backward(graph: Graph, res: Res, grad_output: Result, i
     return scatter_slices(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')
 
 
-def aten_index_add(graph: Graph, res: Res, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> Result:
+def aten_index_add(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> Result:
     """aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
     if is_bool(graph, self) and (not bool(alpha)):
         return self
@@ -84,32 +84,32 @@ def aten_index_add(graph: Graph, res: Res, self: Result, dim: Int, index: Result
     return with_rank_of(graph, result, self)
 
 
-def aten_index_copy(graph: Graph, res: Res, self: Result, dim: Int, index: Result, source: Result) -> Result:
+def aten_index_copy(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, source: Result) -> Result:
     """aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
     indices = cast(graph, at_least_1d(graph, index), int64)
     result = scatter_slices(graph, at_least_1d(graph, self), axis_of(graph, self, dim), indices, at_least_1d(graph, source), 'none')
     return with_rank_of(graph, result, self)
 
 
-def aten_index_fill_int_Scalar(graph: Graph, res: Res, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
+def aten_index_fill_int_Scalar(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
     """aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
     here = marked_indices(graph, self, dim, index)
     return graph.make_node('Where', [here, const(graph, value, dtype_of(graph, self)), self], res.outputs)
 
 
-def aten_index_fill_int_Tensor(graph: Graph, res: Res, self: Result, dim: Int, index: Result, value: Result) -> Result:
+def aten_index_fill_int_Tensor(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, value: Result) -> Result:
     """aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
     here = marked_indices(graph, self, dim, index)
     return graph.make_node('Where', [here, cast(graph, value, dtype_of(graph, self)), self], res.outputs)
 
 
-def aten_index_reduce(graph: Graph, res: Res, self: Result, dim: Int, index: Result, source: Result, reduce: Str, *, include_self: Bool = True) -> Result:
+def aten_index_reduce(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, source: Result, reduce: Str, *, include_self: Bool = True) -> Result:
     """aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
     indices = expanded_index(graph, index, source, dim)
     return scatter_reduce(graph, self, dim, indices, source, reduce, include_self)
 
 
-def aten_masked_scatter(graph: Graph, res: Res, self: Result, mask: Result, source: Result) -> Result:
+def aten_masked_scatter(graph: Graph, res: ResultSpec, self: Result, mask: Result, source: Result) -> Result:
     """aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
     if count_of(graph, source) == 0:
         return expanded(graph, self, common_sizes(graph, [self, mask]))
@@ -122,46 +122,46 @@ def aten_masked_scatter(graph: Graph, res: Res, self: Result, mask: Result, sour
     return reshape_to(graph, graph.make_node('Where', [here, graph.make_node('Gather', [as_flat(graph, source), index]), kept]), sizes)
 
 
-def aten_put(graph: Graph, res: Res, self: Result, index: Result, source: Result, accumulate: Bool = False) -> Result:
+def aten_put(graph: Graph, res: ResultSpec, self: Result, index: Result, source: Result, accumulate: Bool = False) -> Result:
     """aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
     how = 'add' if accumulate else 'none'
     indices = cast(graph, as_flat(graph, index), int64)
     return reshape_to(graph, scatter_slices(graph, as_flat(graph, self), 0, indices, as_flat(graph, source), how), shape_of(graph, self))
 
 
-def aten_scatter_add(graph: Graph, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
+def aten_scatter_add(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, src: Result) -> Result:
     """aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
     return scatter_elements(graph, self, dim, index, src, 'add')
 
 
-def aten_scatter_reduce(graph: Graph, res: Res, self: Result, dim: Int, index: Result, src: Result, *, reduce: Str) -> Result:
+def aten_scatter_reduce(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, src: Result, *, reduce: Str) -> Result:
     """aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"""
     how = 'mul' if reduce == 'multiply' else 'add'
     return scatter_elements(graph, self, dim, index, src, how)
 
 
-def aten_scatter_reduce_two(graph: Graph, res: Res, self: Result, dim: Int, index: Result, src: Result, reduce: Str, *, include_self: Bool = True) -> Result:
+def aten_scatter_reduce_two(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, src: Result, reduce: Str, *, include_self: Bool = True) -> Result:
     """aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""
     return scatter_reduce(graph, self, dim, index, src, reduce, include_self)
 
 
-def aten_scatter_src(graph: Graph, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
+def aten_scatter_src(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, src: Result) -> Result:
     """aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
     return scatter_elements(graph, self, dim, index, src, 'none')
 
 
-def aten_scatter_value(graph: Graph, res: Res, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
+def aten_scatter_value(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
     """aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
     return scatter_elements(graph, self, dim, index, const(graph, value, dtype_of(graph, self)), 'none')
 
 
-def aten_scatter_value_reduce(graph: Graph, res: Res, self: Result, dim: Int, index: Result, value: Scalar, *, reduce: Str) -> Result:
+def aten_scatter_value_reduce(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, value: Scalar, *, reduce: Str) -> Result:
     """aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"""
     how = 'mul' if reduce == 'multiply' else 'add'
     return scatter_elements(graph, self, dim, index, const(graph, value, dtype_of(graph, self)), how)
 
 
-def aten_select_backward(graph: Graph, res: Res, grad_output: Result, input_sizes: SymInts, dim: Int, index: SymInt) -> Result:
+def aten_select_backward(graph: Graph, res: ResultSpec, grad_output: Result, input_sizes: SymInts, dim: Int, index: SymInt) -> Result:
     """aten::select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor"""
     rank = len(input_sizes)
     axis = dim if dim >= 0 else dim + rank
@@ -170,7 +170,7 @@ def aten_select_backward(graph: Graph, res: Res, grad_output: Result, input_size
     return graph.make_node('Pad', [graph.make_node('Unsqueeze', [grad_output, as_vec(graph, axis)]), pads, const(graph, 0, dtype_of(graph, grad_output))], res.outputs)
 
 
-def aten_select_scatter(graph: Graph, res: Res, self: Result, src: Result, dim: Int, index: SymInt) -> Result:
+def aten_select_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result, dim: Int, index: SymInt) -> Result:
     """aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor"""
     axis = axis_of(graph, self, dim)
     position = wrapped_index(index, dim_of(graph, self, dim))
@@ -179,7 +179,7 @@ def aten_select_scatter(graph: Graph, res: Res, self: Result, src: Result, dim: 
     return graph.make_node('Where', [along_axis(graph, here, axis, rank_of(graph, self)), row, self], res.outputs)
 
 
-def aten_slice_backward(graph: Graph, res: Res, grad_output: Result, input_sizes: SymInts, dim: Int, start: SymInt, end: SymInt, step: SymInt) -> Result:
+def aten_slice_backward(graph: Graph, res: ResultSpec, grad_output: Result, input_sizes: SymInts, dim: Int, start: SymInt, end: SymInt, step: SymInt) -> Result:
     """aten::slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor"""
     axis = dim if dim >= 0 else dim + len(input_sizes)
     size = input_sizes[axis]
@@ -193,7 +193,7 @@ def aten_slice_backward(graph: Graph, res: Res, grad_output: Result, input_sizes
     return scatter_slices(graph, base, axis, indices, grad_output, 'none')
 
 
-def aten_slice_scatter(graph: Graph, res: Res, self: Result, src: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
+def aten_slice_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
     """aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor"""
     axis = axis_of(graph, self, dim)
     size = dim_of(graph, self, dim)
@@ -209,7 +209,7 @@ def aten_slice_scatter(graph: Graph, res: Res, self: Result, src: Result, dim: I
     return scatter_slices(graph, self, axis, indices, cast(graph, src, dtype_of(graph, self)), 'none')
 
 
-def aten_value_selecting_reduction_backward(graph: Graph, res: Res, grad: Result, dim: Int, indices: Result, sizes: SymInts, keepdim: Bool) -> Result:
+def aten_value_selecting_reduction_backward(graph: Graph, res: ResultSpec, grad: Result, dim: Int, indices: Result, sizes: SymInts, keepdim: Bool) -> Result:
     """aten::value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor"""
     if len(sizes) == 0:
         return grad
@@ -220,82 +220,82 @@ def aten_value_selecting_reduction_backward(graph: Graph, res: Res, grad: Result
     return graph.make_node('ScatterElements', [base, index, rows], res.outputs, axis=axis)
 
 
-def complex_aten_diag_embed(graph: Graph, res: Res, self: Result, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:
+def complex_aten_diag_embed(graph: Graph, res: ResultSpec, self: Result, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:
     """aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"""
     return each_part(graph, res, aten_diag_embed, {'self': self}, offset=offset, dim1=dim1, dim2=dim2)
 
 
-def complex_aten_diagonal_backward(graph: Graph, res: Res, grad_output: Result, input_sizes: SymInts, offset: Int, dim1: Int, dim2: Int) -> Result:
+def complex_aten_diagonal_backward(graph: Graph, res: ResultSpec, grad_output: Result, input_sizes: SymInts, offset: Int, dim1: Int, dim2: Int) -> Result:
     """aten::diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor"""
     return each_part(graph, res, aten_diagonal_backward, {'grad_output': grad_output}, input_sizes=input_sizes, offset=offset, dim1=dim1, dim2=dim2)
 
 
-def complex_aten_diagonal_scatter(graph: Graph, res: Res, self: Result, src: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
+def complex_aten_diagonal_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
     """aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
     return each_part(graph, res, aten_diagonal_scatter, {'self': self, 'src': src}, offset=offset, dim1=dim1, dim2=dim2)
 
 
-def complex_aten_index_add(graph: Graph, res: Res, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> Result:
+def complex_aten_index_add(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> Result:
     """aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
     return each_part(graph, res, aten_index_add, {'self': self, 'source': source}, dim=dim, index=index, alpha=alpha)
 
 
-def complex_aten_index_copy(graph: Graph, res: Res, self: Result, dim: Int, index: Result, source: Result) -> Result:
+def complex_aten_index_copy(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, source: Result) -> Result:
     """aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
     return each_part(graph, res, aten_index_copy, {'self': self, 'source': source}, dim=dim, index=index)
 
 
-def complex_aten_index_fill_int_Scalar(graph: Graph, res: Res, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
+def complex_aten_index_fill_int_Scalar(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
     """aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
     return each_part(graph, res, aten_index_fill_int_Scalar, {'self': self, 'value': value}, dim=dim, index=index)
 
 
-def complex_aten_index_fill_int_Tensor(graph: Graph, res: Res, self: Result, dim: Int, index: Result, value: Result) -> Result:
+def complex_aten_index_fill_int_Tensor(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, value: Result) -> Result:
     """aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
     return each_part(graph, res, aten_index_fill_int_Tensor, {'self': self, 'value': value}, dim=dim, index=index)
 
 
-def complex_aten_masked_scatter(graph: Graph, res: Res, self: Result, mask: Result, source: Result) -> Result:
+def complex_aten_masked_scatter(graph: Graph, res: ResultSpec, self: Result, mask: Result, source: Result) -> Result:
     """aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
     return each_part(graph, res, aten_masked_scatter, {'self': self, 'source': source}, mask=mask)
 
 
-def complex_aten_put(graph: Graph, res: Res, self: Result, index: Result, source: Result, accumulate: Bool = False) -> Result:
+def complex_aten_put(graph: Graph, res: ResultSpec, self: Result, index: Result, source: Result, accumulate: Bool = False) -> Result:
     """aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
     return each_part(graph, res, aten_put, {'self': self, 'source': source}, index=index, accumulate=accumulate)
 
 
-def complex_aten_scatter_add(graph: Graph, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
+def complex_aten_scatter_add(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, src: Result) -> Result:
     """aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
     return each_part(graph, res, aten_scatter_add, {'self': self, 'src': src}, dim=dim, index=index)
 
 
-def complex_aten_scatter_src(graph: Graph, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
+def complex_aten_scatter_src(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, src: Result) -> Result:
     """aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
     return each_part(graph, res, aten_scatter_src, {'self': self, 'src': src}, dim=dim, index=index)
 
 
-def complex_aten_scatter_value(graph: Graph, res: Res, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
+def complex_aten_scatter_value(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
     """aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
     return each_part(graph, res, aten_scatter_value, {'self': self, 'value': value}, dim=dim, index=index)
 
 
-def complex_aten_select_backward(graph: Graph, res: Res, grad_output: Result, input_sizes: SymInts, dim: Int, index: SymInt) -> Result:
+def complex_aten_select_backward(graph: Graph, res: ResultSpec, grad_output: Result, input_sizes: SymInts, dim: Int, index: SymInt) -> Result:
     """aten::select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor"""
     return each_part(graph, res, aten_select_backward, {'grad_output': grad_output}, input_sizes=input_sizes, dim=dim, index=index)
 
 
-def complex_aten_select_scatter(graph: Graph, res: Res, self: Result, src: Result, dim: Int, index: SymInt) -> Result:
+def complex_aten_select_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result, dim: Int, index: SymInt) -> Result:
     """aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor"""
     return each_part(graph, res, aten_select_scatter, {'self': self, 'src': src}, dim=dim, index=index)
 
 
-def complex_aten_slice_backward(graph: Graph, res: Res, grad_output: Result, input_sizes: SymInts, dim: Int, start: SymInt, end: SymInt, step: SymInt) -> Result:
+def complex_aten_slice_backward(graph: Graph, res: ResultSpec, grad_output: Result, input_sizes: SymInts, dim: Int, start: SymInt, end: SymInt, step: SymInt) -> Result:
     """aten::slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor"""
     return each_part(graph, res, aten_slice_backward, {'grad_output': grad_output}, input_sizes=input_sizes, dim=dim, start=start, end=end, step=step)
 
 
-def complex_aten_slice_scatter(graph: Graph, res: Res, self: Result, src: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
+def complex_aten_slice_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
     """aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor"""
     return each_part(graph, res, aten_slice_scatter, {'self': self, 'src': src}, dim=dim, start=start, end=end, step=step)
 

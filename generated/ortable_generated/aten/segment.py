@@ -8,12 +8,12 @@ from ortable.lowerings.segments import segment_reduce
 from ortable.prelude.metadata import dtype_or_none
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Result, Scalar, Str
 
 
-def aten_segment_reduce(graph: Graph, res: Res, data: Result, reduce: Str, *, lengths: Result | None = None, indices: Result | None = None, offsets: Result | None = None, axis: Int = 0, unsafe: Bool = False, initial: Scalar | None = None) -> Result:
+def aten_segment_reduce(graph: Graph, res: ResultSpec, data: Result, reduce: Str, *, lengths: Result | None = None, indices: Result | None = None, offsets: Result | None = None, axis: Int = 0, unsafe: Bool = False, initial: Scalar | None = None) -> Result:
     """aten::segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor"""
     if indices is not None:
         raise UnsupportedCase('aten::segment_reduce: segments given by indices, which torch refuses, too')

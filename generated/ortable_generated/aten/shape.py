@@ -18,42 +18,42 @@ from ortable.prelude.shapes import expanded, expanded_sizes, flat_sizes, other_a
 from ortable.prelude.values import as_scalar, as_vec, permuted, reshape_to, squeezed
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Int, Ints, Result, Results, SymInt, SymInts
 
 
-def aten__reshape_alias(graph: Graph, res: Res, self: Result, size: SymInts, stride: SymInts) -> Result:
+def aten__reshape_alias(graph: Graph, res: ResultSpec, self: Result, size: SymInts, stride: SymInts) -> Result:
     """aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)"""
     return aten_view(graph, res, self=self, size=size)
 
 
-def aten__unsafe_view(graph: Graph, res: Res, self: Result, size: SymInts) -> Result:
+def aten__unsafe_view(graph: Graph, res: ResultSpec, self: Result, size: SymInts) -> Result:
     """aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor"""
     return aten_view(graph, res, self=self, size=size)
 
 
-def aten_alias(graph: Graph, res: Res, self: Result) -> Result:
+def aten_alias(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::alias(Tensor(a) self) -> Tensor(a)"""
     return self
 
 
-def aten_as_strided(graph: Graph, res: Res, self: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
+def aten_as_strided(graph: Graph, res: ResultSpec, self: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
     """aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)"""
     return as_strided(graph, res, self=self, size=size, stride=stride, storage_offset=storage_offset)
 
 
-def aten_broadcast_tensors(graph: Graph, res: Res, tensors: Results) -> Any:
+def aten_broadcast_tensors(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]"""
     return [expanded(graph, t, common_sizes(graph, tensors)) for t in tensors]
 
 
-def aten_broadcast_to(graph: Graph, res: Res, self: Result, size: SymInts) -> Result:
+def aten_broadcast_to(graph: Graph, res: ResultSpec, self: Result, size: SymInts) -> Result:
     """aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
     return aten_expand(graph, res, self=self, size=size, implicit=False)
 
 
-def aten_diagonal(graph: Graph, res: Res, self: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
+def aten_diagonal(graph: Graph, res: ResultSpec, self: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
     """aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
     row = axis_of(graph, self, dim1)
     column = axis_of(graph, self, dim2)
@@ -67,53 +67,53 @@ def aten_diagonal(graph: Graph, res: Res, self: Result, offset: Int = 0, dim1: I
     return graph.make_node('Slice', [row_major, as_vec(graph, start), end, as_vec(graph, -1), as_vec(graph, width + 1)], res.outputs)
 
 
-def aten_expand(graph: Graph, res: Res, self: Result, size: SymInts, *, implicit: Bool = False) -> Result:
+def aten_expand(graph: Graph, res: ResultSpec, self: Result, size: SymInts, *, implicit: Bool = False) -> Result:
     """aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)"""
     return expanded(graph, self, expanded_sizes(graph, self, size))
 
 
-def aten_expand_as(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_expand_as(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
     return expanded(graph, self, shape_of(graph, other))
 
 
-def aten_flatten_using_ints(graph: Graph, res: Res, self: Result, start_dim: Int = 0, end_dim: Int = -1) -> Result:
+def aten_flatten_using_ints(graph: Graph, res: ResultSpec, self: Result, start_dim: Int = 0, end_dim: Int = -1) -> Result:
     """aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)"""
     return reshape_to(graph, self, flat_sizes(graph, self, start_dim, end_dim))
 
 
-def aten_lift_fresh_copy(graph: Graph, res: Res, self: Result) -> Result:
+def aten_lift_fresh_copy(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::lift_fresh_copy(Tensor self) -> Tensor"""
     return aten_alias(graph, res, self=self)
 
 
-def aten_narrow(graph: Graph, res: Res, self: Result, dim: Int, start: SymInt, length: SymInt) -> Result:
+def aten_narrow(graph: Graph, res: ResultSpec, self: Result, dim: Int, start: SymInt, length: SymInt) -> Result:
     """aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)"""
     first = wrapped_index(start, dim_of(graph, self, dim))
     return sliced(graph, self, axis_of(graph, self, dim), first, first + length)
 
 
-def aten_permute(graph: Graph, res: Res, self: Result, dims: Ints) -> Result:
+def aten_permute(graph: Graph, res: ResultSpec, self: Result, dims: Ints) -> Result:
     """aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
     return permuted(graph, self, [axis_of(graph, self, d) for d in dims])
 
 
-def aten_reshape(graph: Graph, res: Res, self: Result, shape: SymInts) -> Result:
+def aten_reshape(graph: Graph, res: ResultSpec, self: Result, shape: SymInts) -> Result:
     """aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)"""
     return reshape_to(graph, self, shape)
 
 
-def aten_reshape_as(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_reshape_as(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
     return reshape_to(graph, self, shape_of(graph, other))
 
 
-def aten_select_int(graph: Graph, res: Res, self: Result, dim: Int, index: SymInt) -> Result:
+def aten_select_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: SymInt) -> Result:
     """aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)"""
     return graph.make_node('Gather', [self, as_scalar(graph, index)], res.outputs, axis=axis_of(graph, self, dim))
 
 
-def aten_slice_Tensor(graph: Graph, res: Res, self: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
+def aten_slice_Tensor(graph: Graph, res: ResultSpec, self: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
     """aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)"""
     axis = axis_of(graph, self, dim)
     first = 0 if start is None else start
@@ -122,49 +122,49 @@ def aten_slice_Tensor(graph: Graph, res: Res, self: Result, dim: Int = 0, start:
     return sliced(graph, self, axis, first, end, step)
 
 
-def aten_squeeze(graph: Graph, res: Res, self: Result) -> Result:
+def aten_squeeze(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::squeeze(Tensor(a) self) -> Tensor(a)"""
     return squeezed(graph, self, ones_axes(graph, self, range(rank_of(graph, self))))
 
 
-def aten_squeeze_dim(graph: Graph, res: Res, self: Result, dim: Int) -> Result:
+def aten_squeeze_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Result:
     """aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)"""
     return squeezed(graph, self, ones_axes(graph, self, axes_of(graph, self, dim)))
 
 
-def aten_squeeze_dims(graph: Graph, res: Res, self: Result, dim: Ints) -> Result:
+def aten_squeeze_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints) -> Result:
     """aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
     if len(dim) == 0:
         return self
     return squeezed(graph, self, ones_axes(graph, self, axes_of(graph, self, dim)))
 
 
-def aten_swapaxes(graph: Graph, res: Res, self: Result, axis0: Int, axis1: Int) -> Result:
+def aten_swapaxes(graph: Graph, res: ResultSpec, self: Result, axis0: Int, axis1: Int) -> Result:
     """aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)"""
     return aten_transpose_int(graph, res, self=self, dim0=axis0, dim1=axis1)
 
 
-def aten_swapdims(graph: Graph, res: Res, self: Result, dim0: Int, dim1: Int) -> Result:
+def aten_swapdims(graph: Graph, res: ResultSpec, self: Result, dim0: Int, dim1: Int) -> Result:
     """aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
     return aten_transpose_int(graph, res, self=self, dim0=dim0, dim1=dim1)
 
 
-def aten_t(graph: Graph, res: Res, self: Result) -> Result:
+def aten_t(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::t(Tensor(a) self) -> Tensor(a)"""
     return permuted(graph, self, list(reversed(range(rank_of(graph, self)))))
 
 
-def aten_transpose_int(graph: Graph, res: Res, self: Result, dim0: Int, dim1: Int) -> Result:
+def aten_transpose_int(graph: Graph, res: ResultSpec, self: Result, dim0: Int, dim1: Int) -> Result:
     """aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
     return permuted(graph, self, transpose_perm(rank_of(graph, self), dim0, dim1))
 
 
-def aten_unflatten_int(graph: Graph, res: Res, self: Result, dim: Int, sizes: SymInts) -> Result:
+def aten_unflatten_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, sizes: SymInts) -> Result:
     """aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)"""
     return reshape_to(graph, self, unflat_sizes(graph, self, dim, sizes))
 
 
-def aten_unfold(graph: Graph, res: Res, self: Result, dimension: Int, size: Int, step: Int) -> Result:
+def aten_unfold(graph: Graph, res: ResultSpec, self: Result, dimension: Int, size: Int, step: Int) -> Result:
     """aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)"""
     axis = axis_of(graph, self, dimension)
     rank = rank_of(graph, self)
@@ -175,22 +175,22 @@ def aten_unfold(graph: Graph, res: Res, self: Result, dimension: Int, size: Int,
     return permuted(graph, windows, [*other_axes(rank + 1, [axis + 1]), axis + 1])
 
 
-def aten_unsqueeze(graph: Graph, res: Res, self: Result, dim: Int) -> Result:
+def aten_unsqueeze(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Result:
     """aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
     return graph.make_node('Unsqueeze', [self, as_vec(graph, dim)], res.outputs)
 
 
-def aten_view(graph: Graph, res: Res, self: Result, size: SymInts) -> Result:
+def aten_view(graph: Graph, res: ResultSpec, self: Result, size: SymInts) -> Result:
     """aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
     return reshape_to(graph, self, size)
 
 
-def aten_view_as(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_view_as(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
     return aten_reshape_as(graph, res, self=self, other=other)
 
 
-def aten_view_dtype(graph: Graph, res: Res, self: Result, dtype: Dtype) -> Result:
+def aten_view_dtype(graph: Graph, res: ResultSpec, self: Result, dtype: Dtype) -> Result:
     """aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)"""
     if dtype_of(graph, self) == dtype:
         return self
@@ -203,152 +203,152 @@ def aten_view_dtype(graph: Graph, res: Res, self: Result, dtype: Dtype) -> Resul
     raise UnsupportedCase('aten::view.dtype: the bits of floats read as another dtype, which ONNX has from opset 26 only (BitCast)')
 
 
-def complex_aten__reshape_alias(graph: Graph, res: Res, self: Result, size: SymInts, stride: SymInts) -> Result:
+def complex_aten__reshape_alias(graph: Graph, res: ResultSpec, self: Result, size: SymInts, stride: SymInts) -> Result:
     """aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)"""
     return complex_aten_view(graph, res, self=self, size=size)
 
 
-def complex_aten__unsafe_view(graph: Graph, res: Res, self: Result, size: SymInts) -> Result:
+def complex_aten__unsafe_view(graph: Graph, res: ResultSpec, self: Result, size: SymInts) -> Result:
     """aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor"""
     return complex_aten_view(graph, res, self=self, size=size)
 
 
-def complex_aten_alias(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_alias(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::alias(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_alias, {'self': self})
 
 
-def complex_aten_as_strided(graph: Graph, res: Res, self: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
+def complex_aten_as_strided(graph: Graph, res: ResultSpec, self: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
     """aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)"""
     return each_part(graph, res, aten_as_strided, {'self': self}, size=size, stride=stride, storage_offset=storage_offset)
 
 
-def complex_aten_broadcast_tensors(graph: Graph, res: Res, tensors: Results) -> Any:
+def complex_aten_broadcast_tensors(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]"""
     return each_part(graph, res, aten_broadcast_tensors, {'tensors': tensors})
 
 
-def complex_aten_broadcast_to(graph: Graph, res: Res, self: Result, size: SymInts) -> Result:
+def complex_aten_broadcast_to(graph: Graph, res: ResultSpec, self: Result, size: SymInts) -> Result:
     """aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
     return complex_aten_expand(graph, res, self=self, size=size, implicit=False)
 
 
-def complex_aten_diagonal(graph: Graph, res: Res, self: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
+def complex_aten_diagonal(graph: Graph, res: ResultSpec, self: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
     """aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
     return each_part(graph, res, aten_diagonal, {'self': self}, offset=offset, dim1=dim1, dim2=dim2)
 
 
-def complex_aten_expand(graph: Graph, res: Res, self: Result, size: SymInts, *, implicit: Bool = False) -> Result:
+def complex_aten_expand(graph: Graph, res: ResultSpec, self: Result, size: SymInts, *, implicit: Bool = False) -> Result:
     """aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)"""
     return each_part(graph, res, aten_expand, {'self': self}, size=size, implicit=implicit)
 
 
-def complex_aten_expand_as(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_expand_as(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
     return each_part(graph, res, aten_expand_as, {'self': self}, other=other)
 
 
-def complex_aten_flatten_using_ints(graph: Graph, res: Res, self: Result, start_dim: Int = 0, end_dim: Int = -1) -> Result:
+def complex_aten_flatten_using_ints(graph: Graph, res: ResultSpec, self: Result, start_dim: Int = 0, end_dim: Int = -1) -> Result:
     """aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)"""
     return each_part(graph, res, aten_flatten_using_ints, {'self': self}, start_dim=start_dim, end_dim=end_dim)
 
 
-def complex_aten_lift_fresh_copy(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_lift_fresh_copy(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::lift_fresh_copy(Tensor self) -> Tensor"""
     return complex_aten_alias(graph, res, self=self)
 
 
-def complex_aten_narrow(graph: Graph, res: Res, self: Result, dim: Int, start: SymInt, length: SymInt) -> Result:
+def complex_aten_narrow(graph: Graph, res: ResultSpec, self: Result, dim: Int, start: SymInt, length: SymInt) -> Result:
     """aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)"""
     return each_part(graph, res, aten_narrow, {'self': self}, dim=dim, start=start, length=length)
 
 
-def complex_aten_permute(graph: Graph, res: Res, self: Result, dims: Ints) -> Result:
+def complex_aten_permute(graph: Graph, res: ResultSpec, self: Result, dims: Ints) -> Result:
     """aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
     return each_part(graph, res, aten_permute, {'self': self}, dims=dims)
 
 
-def complex_aten_reshape(graph: Graph, res: Res, self: Result, shape: SymInts) -> Result:
+def complex_aten_reshape(graph: Graph, res: ResultSpec, self: Result, shape: SymInts) -> Result:
     """aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)"""
     return each_part(graph, res, aten_reshape, {'self': self}, shape=shape)
 
 
-def complex_aten_reshape_as(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_reshape_as(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
     return each_part(graph, res, aten_reshape_as, {'self': self}, other=other)
 
 
-def complex_aten_select_int(graph: Graph, res: Res, self: Result, dim: Int, index: SymInt) -> Result:
+def complex_aten_select_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: SymInt) -> Result:
     """aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)"""
     return each_part(graph, res, aten_select_int, {'self': self}, dim=dim, index=index)
 
 
-def complex_aten_slice_Tensor(graph: Graph, res: Res, self: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
+def complex_aten_slice_Tensor(graph: Graph, res: ResultSpec, self: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
     """aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)"""
     return each_part(graph, res, aten_slice_Tensor, {'self': self}, dim=dim, start=start, end=end, step=step)
 
 
-def complex_aten_squeeze(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_squeeze(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::squeeze(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_squeeze, {'self': self})
 
 
-def complex_aten_squeeze_dim(graph: Graph, res: Res, self: Result, dim: Int) -> Result:
+def complex_aten_squeeze_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Result:
     """aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)"""
     return each_part(graph, res, aten_squeeze_dim, {'self': self}, dim=dim)
 
 
-def complex_aten_squeeze_dims(graph: Graph, res: Res, self: Result, dim: Ints) -> Result:
+def complex_aten_squeeze_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints) -> Result:
     """aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
     return each_part(graph, res, aten_squeeze_dims, {'self': self}, dim=dim)
 
 
-def complex_aten_swapaxes(graph: Graph, res: Res, self: Result, axis0: Int, axis1: Int) -> Result:
+def complex_aten_swapaxes(graph: Graph, res: ResultSpec, self: Result, axis0: Int, axis1: Int) -> Result:
     """aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)"""
     return complex_aten_transpose_int(graph, res, self=self, dim0=axis0, dim1=axis1)
 
 
-def complex_aten_swapdims(graph: Graph, res: Res, self: Result, dim0: Int, dim1: Int) -> Result:
+def complex_aten_swapdims(graph: Graph, res: ResultSpec, self: Result, dim0: Int, dim1: Int) -> Result:
     """aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
     return complex_aten_transpose_int(graph, res, self=self, dim0=dim0, dim1=dim1)
 
 
-def complex_aten_t(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_t(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::t(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_t, {'self': self})
 
 
-def complex_aten_transpose_int(graph: Graph, res: Res, self: Result, dim0: Int, dim1: Int) -> Result:
+def complex_aten_transpose_int(graph: Graph, res: ResultSpec, self: Result, dim0: Int, dim1: Int) -> Result:
     """aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
     return each_part(graph, res, aten_transpose_int, {'self': self}, dim0=dim0, dim1=dim1)
 
 
-def complex_aten_unflatten_int(graph: Graph, res: Res, self: Result, dim: Int, sizes: SymInts) -> Result:
+def complex_aten_unflatten_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, sizes: SymInts) -> Result:
     """aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)"""
     return each_part(graph, res, aten_unflatten_int, {'self': self}, dim=dim, sizes=sizes)
 
 
-def complex_aten_unfold(graph: Graph, res: Res, self: Result, dimension: Int, size: Int, step: Int) -> Result:
+def complex_aten_unfold(graph: Graph, res: ResultSpec, self: Result, dimension: Int, size: Int, step: Int) -> Result:
     """aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)"""
     return each_part(graph, res, aten_unfold, {'self': self}, dimension=dimension, size=size, step=step)
 
 
-def complex_aten_unsqueeze(graph: Graph, res: Res, self: Result, dim: Int) -> Result:
+def complex_aten_unsqueeze(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Result:
     """aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
     return each_part(graph, res, aten_unsqueeze, {'self': self}, dim=dim)
 
 
-def complex_aten_view(graph: Graph, res: Res, self: Result, size: SymInts) -> Result:
+def complex_aten_view(graph: Graph, res: ResultSpec, self: Result, size: SymInts) -> Result:
     """aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
     return each_part(graph, res, aten_view, {'self': self}, size=size)
 
 
-def complex_aten_view_as(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_view_as(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
     return complex_aten_reshape_as(graph, res, self=self, other=other)
 
 
-def complex_aten_view_dtype(graph: Graph, res: Res, self: Result, dtype: Dtype) -> Result:
+def complex_aten_view_dtype(graph: Graph, res: ResultSpec, self: Result, dtype: Dtype) -> Result:
     """aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)"""
     if dtype_of(graph, self) == dtype:
         return self

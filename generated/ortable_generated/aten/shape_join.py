@@ -14,18 +14,18 @@ from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, expanded, 
 from ortable.prelude.values import as_vec, at_least_1d, cast, cast_all, const, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Int, Ints, Result, Results, Str, SymInt, SymInts
 
 
-def aten_cat(graph: Graph, res: Res, tensors: Results, dim: Int = 0) -> Result:
+def aten_cat(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> Result:
     """aten::cat(Tensor[] tensors, int dim=0) -> Tensor"""
     parts = cat_list(graph, tensors)
     return parts[0] if len(parts) == 1 else graph.make_node('Concat', [*parts], res.outputs, axis=axis_of(graph, parts[0], dim))
 
 
-def aten_chunk(graph: Graph, res: Res, self: Result, chunks: Int, dim: Int = 0) -> Any:
+def aten_chunk(graph: Graph, res: ResultSpec, self: Result, chunks: Int, dim: Int = 0) -> Any:
     """aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(graph, self, dim)
     size = ceil_div(dim_of(graph, self, axis), chunks)
@@ -35,29 +35,29 @@ def aten_chunk(graph: Graph, res: Res, self: Result, chunks: Int, dim: Int = 0) 
     return as_list(graph.make_node('Split', [self, as_vec(graph, chunk_sizes(graph, self, axis, size, count))], count, axis=axis))
 
 
-def aten_column_stack(graph: Graph, res: Res, tensors: Results) -> Result:
+def aten_column_stack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::column_stack(Tensor[] tensors) -> Tensor"""
     parts = [as_column(graph, t) for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
     return graph.make_node('Concat', [*parts], res.outputs, axis=1)
 
 
-def aten_concat(graph: Graph, res: Res, tensors: Results, dim: Int = 0) -> Result:
+def aten_concat(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> Result:
     """aten::concat(Tensor[] tensors, int dim=0) -> Tensor"""
     return aten_cat(graph, res, tensors=tensors, dim=dim)
 
 
-def aten_concatenate(graph: Graph, res: Res, tensors: Results, dim: Int = 0) -> Result:
+def aten_concatenate(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> Result:
     """aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor"""
     return aten_cat(graph, res, tensors=tensors, dim=dim)
 
 
-def aten_dstack(graph: Graph, res: Res, tensors: Results) -> Result:
+def aten_dstack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::dstack(Tensor[] tensors) -> Tensor"""
     parts = [at_least_3d(graph, t) for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
     return graph.make_node('Concat', [*parts], res.outputs, axis=2)
 
 
-def aten_flip(graph: Graph, res: Res, self: Result, dims: Ints) -> Result:
+def aten_flip(graph: Graph, res: ResultSpec, self: Result, dims: Ints) -> Result:
     """aten::flip(Tensor self, int[] dims) -> Tensor"""
     axes = [axis_of(graph, self, d) for d in dims]
     if len(dims) == 0 or rank_of(graph, self) == 0:
@@ -65,33 +65,33 @@ def aten_flip(graph: Graph, res: Res, self: Result, dims: Ints) -> Result:
     return flipped_along(graph, self, axes)
 
 
-def aten_fliplr(graph: Graph, res: Res, self: Result) -> Result:
+def aten_fliplr(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::fliplr(Tensor self) -> Tensor"""
     return aten_flip(graph, res, self=self, dims=[1])
 
 
-def aten_flipud(graph: Graph, res: Res, self: Result) -> Result:
+def aten_flipud(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::flipud(Tensor self) -> Tensor"""
     return aten_flip(graph, res, self=self, dims=[0])
 
 
-def aten_hstack(graph: Graph, res: Res, tensors: Results) -> Result:
+def aten_hstack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::hstack(Tensor[] tensors) -> Tensor"""
     parts = [at_least_1d(graph, t) for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
     return graph.make_node('Concat', [*parts], res.outputs, axis=min(rank_of(graph, parts[0]) - 1, 1))
 
 
-def aten_meshgrid(graph: Graph, res: Res, tensors: Results) -> Any:
+def aten_meshgrid(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::meshgrid(Tensor[] tensors) -> Tensor[]"""
     return [on_grid(graph, t, tensors, i, False) for i, t in numbered(tensors)]
 
 
-def aten_meshgrid_indexing(graph: Graph, res: Res, tensors: Results, *, indexing: Str) -> Any:
+def aten_meshgrid_indexing(graph: Graph, res: ResultSpec, tensors: Results, *, indexing: Str) -> Any:
     """aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"""
     return [on_grid(graph, t, tensors, i, indexing == 'xy') for i, t in numbered(tensors)]
 
 
-def aten_repeat(graph: Graph, res: Res, self: Result, repeats: SymInts) -> Result:
+def aten_repeat(graph: Graph, res: ResultSpec, self: Result, repeats: SymInts) -> Result:
     """aten::repeat(Tensor self, SymInt[] repeats) -> Tensor"""
     lead = len(repeats) - rank_of(graph, self)
     if len(repeats) == 0:
@@ -99,12 +99,12 @@ def aten_repeat(graph: Graph, res: Res, self: Result, repeats: SymInts) -> Resul
     return graph.make_node('Tile', [unsqueezed(graph, self, list(range(lead))), as_vec(graph, repeats)], res.outputs)
 
 
-def aten_repeat_interleave_Tensor(graph: Graph, res: Res, repeats: Result, *, output_size: SymInt | None = None) -> Result:
+def aten_repeat_interleave_Tensor(graph: Graph, res: ResultSpec, repeats: Result, *, output_size: SymInt | None = None) -> Result:
     """aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor"""
     return cast(graph, repeat_indices(graph, repeats), dtype_of(graph, repeats))
 
 
-def aten_repeat_interleave_self_Tensor(graph: Graph, res: Res, self: Result, repeats: Result, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
+def aten_repeat_interleave_self_Tensor(graph: Graph, res: ResultSpec, self: Result, repeats: Result, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
     """aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
     if dim is None:
         counts = expanded(graph, at_least_1d(graph, repeats), [count_of(graph, self)])
@@ -113,7 +113,7 @@ def aten_repeat_interleave_self_Tensor(graph: Graph, res: Res, self: Result, rep
     return graph.make_node('Gather', [self, repeat_indices(graph, counts)], res.outputs, axis=axis_of(graph, self, dim))
 
 
-def aten_repeat_interleave_self_int(graph: Graph, res: Res, self: Result, repeats: SymInt, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
+def aten_repeat_interleave_self_int(graph: Graph, res: ResultSpec, self: Result, repeats: SymInt, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
     """aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
     if dim is None:
         rows = reshape_to(graph, self, [count_of(graph, self), 1])
@@ -124,14 +124,14 @@ def aten_repeat_interleave_self_int(graph: Graph, res: Res, self: Result, repeat
     return reshape_to(graph, wide, replaced_at(shape_of(graph, self), axis, dim_of(graph, self, axis) * repeats))
 
 
-def aten_roll(graph: Graph, res: Res, self: Result, shifts: SymInts, dims: Ints = ()) -> Result:
+def aten_roll(graph: Graph, res: ResultSpec, self: Result, shifts: SymInts, dims: Ints = ()) -> Result:
     """aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor"""
     if len(dims) == 0:
         return reshape_to(graph, rolled_along(graph, as_flat(graph, self), shifts, [0]), shape_of(graph, self))
     return rolled_along(graph, self, shifts, dims)
 
 
-def aten_rot90(graph: Graph, res: Res, self: Result, k: Int = 1, dims: Ints = (0, 1)) -> Result:
+def aten_rot90(graph: Graph, res: ResultSpec, self: Result, k: Int = 1, dims: Ints = (0, 1)) -> Result:
     """aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor"""
     first = axis_of(graph, self, dims[0])
     second = axis_of(graph, self, dims[1])
@@ -146,46 +146,46 @@ def aten_rot90(graph: Graph, res: Res, self: Result, k: Int = 1, dims: Ints = (0
     return graph.make_node('Transpose', [flipped_along(graph, self, [first])], res.outputs, perm=turn)
 
 
-def aten_split_Tensor(graph: Graph, res: Res, self: Result, split_size: SymInt, dim: Int = 0) -> Any:
+def aten_split_Tensor(graph: Graph, res: ResultSpec, self: Result, split_size: SymInt, dim: Int = 0) -> Any:
     """aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(graph, self, dim)
     count = chunk_count(graph, self, axis, split_size, len(res))
     return as_list(graph.make_node('Split', [self, as_vec(graph, chunk_sizes(graph, self, axis, split_size, count))], count, axis=axis))
 
 
-def aten_split_sizes(graph: Graph, res: Res, self: Result, split_size: SymInts, dim: Int = 0) -> Any:
+def aten_split_sizes(graph: Graph, res: ResultSpec, self: Result, split_size: SymInts, dim: Int = 0) -> Any:
     """aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]"""
     return aten_split_with_sizes(graph, res, self=self, split_sizes=split_size, dim=dim)
 
 
-def aten_split_with_sizes(graph: Graph, res: Res, self: Result, split_sizes: SymInts, dim: Int = 0) -> Any:
+def aten_split_with_sizes(graph: Graph, res: ResultSpec, self: Result, split_sizes: SymInts, dim: Int = 0) -> Any:
     """aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]"""
     count = len(split_sizes)
     return as_list(graph.make_node('Split', [self, as_vec(graph, split_sizes)], count, axis=axis_of(graph, self, dim)))
 
 
-def aten_stack(graph: Graph, res: Res, tensors: Results, dim: Int = 0) -> Result:
+def aten_stack(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> Result:
     """aten::stack(Tensor[] tensors, int dim=0) -> Tensor"""
     axis = dim if dim >= 0 else dim + rank_of(graph, tensors[0]) + 1
     rows = [unsqueezed(graph, t, [axis]) for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
     return graph.make_node('Concat', [*rows], res.outputs, axis=axis)
 
 
-def aten_tensor_split_indices(graph: Graph, res: Res, self: Result, indices: SymInts, dim: Int = 0) -> Any:
+def aten_tensor_split_indices(graph: Graph, res: ResultSpec, self: Result, indices: SymInts, dim: Int = 0) -> Any:
     """aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(graph, self, dim)
     size = dim_of(graph, self, dim)
     return [sliced(graph, self, axis, s, e) for s, e in neighbours([0, *indices, size])]
 
 
-def aten_tensor_split_sections(graph: Graph, res: Res, self: Result, sections: SymInt, dim: Int = 0) -> Any:
+def aten_tensor_split_sections(graph: Graph, res: ResultSpec, self: Result, sections: SymInt, dim: Int = 0) -> Any:
     """aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(graph, self, dim)
     count = static(sections)
     return as_list(graph.make_node('Split', [self, as_vec(graph, even_sizes(graph, self, axis, count))], count, axis=axis))
 
 
-def aten_tile(graph: Graph, res: Res, self: Result, dims: SymInts) -> Result:
+def aten_tile(graph: Graph, res: ResultSpec, self: Result, dims: SymInts) -> Result:
     """aten::tile(Tensor self, SymInt[] dims) -> Tensor"""
     rank = rank_of(graph, self)
     times = [1] * (rank - len(dims)) + [d for d in dims]
@@ -194,175 +194,175 @@ def aten_tile(graph: Graph, res: Res, self: Result, dims: SymInts) -> Result:
     return graph.make_node('Tile', [unsqueezed(graph, self, list(range(len(times) - rank))), as_vec(graph, times)], res.outputs)
 
 
-def aten_unbind_int(graph: Graph, res: Res, self: Result, dim: Int = 0) -> Any:
+def aten_unbind_int(graph: Graph, res: ResultSpec, self: Result, dim: Int = 0) -> Any:
     """aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(graph, self, dim)
     count = static(dim_of(graph, self, dim))
     return [graph.make_node('Gather', [self, const(graph, i, int64)], axis=axis) for i in range(count)]
 
 
-def aten_unsafe_chunk(graph: Graph, res: Res, self: Result, chunks: Int, dim: Int = 0) -> Any:
+def aten_unsafe_chunk(graph: Graph, res: ResultSpec, self: Result, chunks: Int, dim: Int = 0) -> Any:
     """aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]"""
     return aten_chunk(graph, res, self=self, chunks=chunks, dim=dim)
 
 
-def aten_unsafe_split_Tensor(graph: Graph, res: Res, self: Result, split_size: SymInt, dim: Int = 0) -> Any:
+def aten_unsafe_split_Tensor(graph: Graph, res: ResultSpec, self: Result, split_size: SymInt, dim: Int = 0) -> Any:
     """aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]"""
     return aten_split_Tensor(graph, res, self=self, split_size=split_size, dim=dim)
 
 
-def aten_unsafe_split_with_sizes(graph: Graph, res: Res, self: Result, split_sizes: SymInts, dim: Int = 0) -> Any:
+def aten_unsafe_split_with_sizes(graph: Graph, res: ResultSpec, self: Result, split_sizes: SymInts, dim: Int = 0) -> Any:
     """aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]"""
     return aten_split_with_sizes(graph, res, self=self, split_sizes=split_sizes, dim=dim)
 
 
-def aten_vstack(graph: Graph, res: Res, tensors: Results) -> Result:
+def aten_vstack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::vstack(Tensor[] tensors) -> Tensor"""
     parts = [at_least_2d(graph, t) for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
     return graph.make_node('Concat', [*parts], res.outputs, axis=0)
 
 
-def complex_aten_cat(graph: Graph, res: Res, tensors: Results, dim: Int = 0) -> Result:
+def complex_aten_cat(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> Result:
     """aten::cat(Tensor[] tensors, int dim=0) -> Tensor"""
     return each_part(graph, res, aten_cat, {'tensors': tensors}, dim=dim)
 
 
-def complex_aten_chunk(graph: Graph, res: Res, self: Result, chunks: Int, dim: Int = 0) -> Any:
+def complex_aten_chunk(graph: Graph, res: ResultSpec, self: Result, chunks: Int, dim: Int = 0) -> Any:
     """aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]"""
     return each_part(graph, res, aten_chunk, {'self': self}, chunks=chunks, dim=dim)
 
 
-def complex_aten_column_stack(graph: Graph, res: Res, tensors: Results) -> Result:
+def complex_aten_column_stack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::column_stack(Tensor[] tensors) -> Tensor"""
     return each_part(graph, res, aten_column_stack, {'tensors': tensors})
 
 
-def complex_aten_concat(graph: Graph, res: Res, tensors: Results, dim: Int = 0) -> Result:
+def complex_aten_concat(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> Result:
     """aten::concat(Tensor[] tensors, int dim=0) -> Tensor"""
     return complex_aten_cat(graph, res, tensors=tensors, dim=dim)
 
 
-def complex_aten_concatenate(graph: Graph, res: Res, tensors: Results, dim: Int = 0) -> Result:
+def complex_aten_concatenate(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> Result:
     """aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor"""
     return complex_aten_cat(graph, res, tensors=tensors, dim=dim)
 
 
-def complex_aten_dstack(graph: Graph, res: Res, tensors: Results) -> Result:
+def complex_aten_dstack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::dstack(Tensor[] tensors) -> Tensor"""
     return each_part(graph, res, aten_dstack, {'tensors': tensors})
 
 
-def complex_aten_flip(graph: Graph, res: Res, self: Result, dims: Ints) -> Result:
+def complex_aten_flip(graph: Graph, res: ResultSpec, self: Result, dims: Ints) -> Result:
     """aten::flip(Tensor self, int[] dims) -> Tensor"""
     return each_part(graph, res, aten_flip, {'self': self}, dims=dims)
 
 
-def complex_aten_fliplr(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_fliplr(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::fliplr(Tensor self) -> Tensor"""
     return complex_aten_flip(graph, res, self=self, dims=[1])
 
 
-def complex_aten_flipud(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_flipud(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::flipud(Tensor self) -> Tensor"""
     return complex_aten_flip(graph, res, self=self, dims=[0])
 
 
-def complex_aten_hstack(graph: Graph, res: Res, tensors: Results) -> Result:
+def complex_aten_hstack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::hstack(Tensor[] tensors) -> Tensor"""
     return each_part(graph, res, aten_hstack, {'tensors': tensors})
 
 
-def complex_aten_meshgrid(graph: Graph, res: Res, tensors: Results) -> Any:
+def complex_aten_meshgrid(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::meshgrid(Tensor[] tensors) -> Tensor[]"""
     return each_part(graph, res, aten_meshgrid, {'tensors': tensors})
 
 
-def complex_aten_meshgrid_indexing(graph: Graph, res: Res, tensors: Results, *, indexing: Str) -> Any:
+def complex_aten_meshgrid_indexing(graph: Graph, res: ResultSpec, tensors: Results, *, indexing: Str) -> Any:
     """aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"""
     return each_part(graph, res, aten_meshgrid_indexing, {'tensors': tensors}, indexing=indexing)
 
 
-def complex_aten_repeat(graph: Graph, res: Res, self: Result, repeats: SymInts) -> Result:
+def complex_aten_repeat(graph: Graph, res: ResultSpec, self: Result, repeats: SymInts) -> Result:
     """aten::repeat(Tensor self, SymInt[] repeats) -> Tensor"""
     return each_part(graph, res, aten_repeat, {'self': self}, repeats=repeats)
 
 
-def complex_aten_repeat_interleave_self_Tensor(graph: Graph, res: Res, self: Result, repeats: Result, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
+def complex_aten_repeat_interleave_self_Tensor(graph: Graph, res: ResultSpec, self: Result, repeats: Result, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
     """aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
     return each_part(graph, res, aten_repeat_interleave_self_Tensor, {'self': self}, repeats=repeats, dim=dim, output_size=output_size)
 
 
-def complex_aten_repeat_interleave_self_int(graph: Graph, res: Res, self: Result, repeats: SymInt, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
+def complex_aten_repeat_interleave_self_int(graph: Graph, res: ResultSpec, self: Result, repeats: SymInt, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
     """aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
     return each_part(graph, res, aten_repeat_interleave_self_int, {'self': self}, repeats=repeats, dim=dim, output_size=output_size)
 
 
-def complex_aten_roll(graph: Graph, res: Res, self: Result, shifts: SymInts, dims: Ints = ()) -> Result:
+def complex_aten_roll(graph: Graph, res: ResultSpec, self: Result, shifts: SymInts, dims: Ints = ()) -> Result:
     """aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor"""
     return each_part(graph, res, aten_roll, {'self': self}, shifts=shifts, dims=dims)
 
 
-def complex_aten_rot90(graph: Graph, res: Res, self: Result, k: Int = 1, dims: Ints = (0, 1)) -> Result:
+def complex_aten_rot90(graph: Graph, res: ResultSpec, self: Result, k: Int = 1, dims: Ints = (0, 1)) -> Result:
     """aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor"""
     return each_part(graph, res, aten_rot90, {'self': self}, k=k, dims=dims)
 
 
-def complex_aten_split_Tensor(graph: Graph, res: Res, self: Result, split_size: SymInt, dim: Int = 0) -> Any:
+def complex_aten_split_Tensor(graph: Graph, res: ResultSpec, self: Result, split_size: SymInt, dim: Int = 0) -> Any:
     """aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"""
     return each_part(graph, res, aten_split_Tensor, {'self': self}, split_size=split_size, dim=dim)
 
 
-def complex_aten_split_sizes(graph: Graph, res: Res, self: Result, split_size: SymInts, dim: Int = 0) -> Any:
+def complex_aten_split_sizes(graph: Graph, res: ResultSpec, self: Result, split_size: SymInts, dim: Int = 0) -> Any:
     """aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]"""
     return complex_aten_split_with_sizes(graph, res, self=self, split_sizes=split_size, dim=dim)
 
 
-def complex_aten_split_with_sizes(graph: Graph, res: Res, self: Result, split_sizes: SymInts, dim: Int = 0) -> Any:
+def complex_aten_split_with_sizes(graph: Graph, res: ResultSpec, self: Result, split_sizes: SymInts, dim: Int = 0) -> Any:
     """aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]"""
     return each_part(graph, res, aten_split_with_sizes, {'self': self}, split_sizes=split_sizes, dim=dim)
 
 
-def complex_aten_stack(graph: Graph, res: Res, tensors: Results, dim: Int = 0) -> Result:
+def complex_aten_stack(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> Result:
     """aten::stack(Tensor[] tensors, int dim=0) -> Tensor"""
     return each_part(graph, res, aten_stack, {'tensors': tensors}, dim=dim)
 
 
-def complex_aten_tensor_split_indices(graph: Graph, res: Res, self: Result, indices: SymInts, dim: Int = 0) -> Any:
+def complex_aten_tensor_split_indices(graph: Graph, res: ResultSpec, self: Result, indices: SymInts, dim: Int = 0) -> Any:
     """aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]"""
     return each_part(graph, res, aten_tensor_split_indices, {'self': self}, indices=indices, dim=dim)
 
 
-def complex_aten_tensor_split_sections(graph: Graph, res: Res, self: Result, sections: SymInt, dim: Int = 0) -> Any:
+def complex_aten_tensor_split_sections(graph: Graph, res: ResultSpec, self: Result, sections: SymInt, dim: Int = 0) -> Any:
     """aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]"""
     return each_part(graph, res, aten_tensor_split_sections, {'self': self}, sections=sections, dim=dim)
 
 
-def complex_aten_tile(graph: Graph, res: Res, self: Result, dims: SymInts) -> Result:
+def complex_aten_tile(graph: Graph, res: ResultSpec, self: Result, dims: SymInts) -> Result:
     """aten::tile(Tensor self, SymInt[] dims) -> Tensor"""
     return each_part(graph, res, aten_tile, {'self': self}, dims=dims)
 
 
-def complex_aten_unbind_int(graph: Graph, res: Res, self: Result, dim: Int = 0) -> Any:
+def complex_aten_unbind_int(graph: Graph, res: ResultSpec, self: Result, dim: Int = 0) -> Any:
     """aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
     return each_part(graph, res, aten_unbind_int, {'self': self}, dim=dim)
 
 
-def complex_aten_unsafe_chunk(graph: Graph, res: Res, self: Result, chunks: Int, dim: Int = 0) -> Any:
+def complex_aten_unsafe_chunk(graph: Graph, res: ResultSpec, self: Result, chunks: Int, dim: Int = 0) -> Any:
     """aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]"""
     return complex_aten_chunk(graph, res, self=self, chunks=chunks, dim=dim)
 
 
-def complex_aten_unsafe_split_Tensor(graph: Graph, res: Res, self: Result, split_size: SymInt, dim: Int = 0) -> Any:
+def complex_aten_unsafe_split_Tensor(graph: Graph, res: ResultSpec, self: Result, split_size: SymInt, dim: Int = 0) -> Any:
     """aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]"""
     return complex_aten_split_Tensor(graph, res, self=self, split_size=split_size, dim=dim)
 
 
-def complex_aten_unsafe_split_with_sizes(graph: Graph, res: Res, self: Result, split_sizes: SymInts, dim: Int = 0) -> Any:
+def complex_aten_unsafe_split_with_sizes(graph: Graph, res: ResultSpec, self: Result, split_sizes: SymInts, dim: Int = 0) -> Any:
     """aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]"""
     return complex_aten_split_with_sizes(graph, res, self=self, split_sizes=split_sizes, dim=dim)
 
 
-def complex_aten_vstack(graph: Graph, res: Res, tensors: Results) -> Result:
+def complex_aten_vstack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::vstack(Tensor[] tensors) -> Tensor"""
     return each_part(graph, res, aten_vstack, {'tensors': tensors})
 

@@ -12,18 +12,18 @@ from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.values import at_least_1d, cast, const, consts, with_rank_of
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Int, Result
 
 
-def aten__log_softmax(graph: Graph, res: Res, self: Result, dim: Int, half_to_float: Bool) -> Result:
+def aten__log_softmax(graph: Graph, res: ResultSpec, self: Result, dim: Int, half_to_float: Bool) -> Result:
     """aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
     compute_dtype = at_least_1d(graph, cast(graph, self, float32) if half_to_float else self)
     return with_rank_of(graph, log_softmax_of(graph, compute_dtype, axis_of(graph, self, dim)), self)
 
 
-def aten__log_softmax_backward_data(graph: Graph, res: Res, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Result:
+def aten__log_softmax_backward_data(graph: Graph, res: ResultSpec, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Result:
     """aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"""
     axes = axes_of(graph, output, dim)
     wanted = opmath_dtype(dtype_of(graph, output))
@@ -32,7 +32,7 @@ def aten__log_softmax_backward_data(graph: Graph, res: Res, grad_output: Result,
     return cast(graph, graph.make_node('Sub', [grad, graph.make_node('Mul', [graph.make_node('Exp', [cast(graph, output, wanted)]), total])]), input_dtype)
 
 
-def aten__safe_softmax(graph: Graph, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
+def aten__safe_softmax(graph: Graph, res: ResultSpec, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     axis = axis_of(graph, self, dim)
     whole = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
@@ -42,13 +42,13 @@ def aten__safe_softmax(graph: Graph, res: Res, self: Result, dim: Int, dtype: Dt
     return with_rank_of(graph, result, self)
 
 
-def aten__softmax(graph: Graph, res: Res, self: Result, dim: Int, half_to_float: Bool) -> Result:
+def aten__softmax(graph: Graph, res: ResultSpec, self: Result, dim: Int, half_to_float: Bool) -> Result:
     """aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
     compute_dtype = at_least_1d(graph, cast(graph, self, float32) if half_to_float else self)
     return with_rank_of(graph, graph.make_node('Softmax', [compute_dtype], axis=axis_of(graph, self, dim)), self)
 
 
-def aten__softmax_backward_data(graph: Graph, res: Res, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Result:
+def aten__softmax_backward_data(graph: Graph, res: ResultSpec, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Result:
     """aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"""
     axes = axes_of(graph, output, dim)
     wanted = opmath_dtype(dtype_of(graph, output))
@@ -58,13 +58,13 @@ def aten__softmax_backward_data(graph: Graph, res: Res, grad_output: Result, out
     return cast(graph, graph.make_node('Sub', [both, graph.make_node('Mul', [result, total])]), input_dtype)
 
 
-def aten_log_softmax_int(graph: Graph, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
+def aten_log_softmax_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     compute_dtype = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
     return with_rank_of(graph, log_softmax_of(graph, compute_dtype, axis_of(graph, self, dim)), self)
 
 
-def aten_softmax_int(graph: Graph, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
+def aten_softmax_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     compute_dtype = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
     return with_rank_of(graph, graph.make_node('Softmax', [compute_dtype], axis=axis_of(graph, self, dim)), self)

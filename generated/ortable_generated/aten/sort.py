@@ -13,12 +13,12 @@ from ortable.prelude.promotion import common_dtype
 from ortable.prelude.values import as_vec, cast, const, squeezed, with_rank_of
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Result, Scalar, Str, SymInt
 
 
-def aten_argsort(graph: Graph, res: Res, self: Result, dim: Int = -1, descending: Bool = False) -> Result:
+def aten_argsort(graph: Graph, res: ResultSpec, self: Result, dim: Int = -1, descending: Bool = False) -> Result:
     """aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor"""
     axis = axis_of(graph, self, dim)
     keys = sort_keys(graph, self)
@@ -26,7 +26,7 @@ def aten_argsort(graph: Graph, res: Res, self: Result, dim: Int = -1, descending
     return with_rank_of(graph, order, self)
 
 
-def aten_argsort_stable(graph: Graph, res: Res, self: Result, *, stable: Bool, dim: Int = -1, descending: Bool = False) -> Result:
+def aten_argsort_stable(graph: Graph, res: ResultSpec, self: Result, *, stable: Bool, dim: Int = -1, descending: Bool = False) -> Result:
     """aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor"""
     axis = axis_of(graph, self, dim)
     keys = sort_keys(graph, self)
@@ -34,21 +34,21 @@ def aten_argsort_stable(graph: Graph, res: Res, self: Result, *, stable: Bool, d
     return with_rank_of(graph, order, self)
 
 
-def aten_bucketize_Scalar(graph: Graph, res: Res, self: Scalar, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
+def aten_bucketize_Scalar(graph: Graph, res: ResultSpec, self: Scalar, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
     """aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
     dtype = common_dtype(graph, [boundaries, self])
     edges = cast(graph, boundaries, dtype)
     return searchsorted(graph, edges, const(graph, self, dtype), right, int32 if out_int32 else int64)
 
 
-def aten_bucketize_Tensor(graph: Graph, res: Res, self: Result, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
+def aten_bucketize_Tensor(graph: Graph, res: ResultSpec, self: Result, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
     """aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
     value = cast(graph, self, common_dtype(graph, [self, boundaries]))
     edges = cast(graph, boundaries, common_dtype(graph, [self, boundaries]))
     return searchsorted(graph, edges, value, right, int32 if out_int32 else int64)
 
 
-def aten_kthvalue(graph: Graph, res: Res, self: Result, k: SymInt, dim: Int = -1, keepdim: Bool = False) -> Any:
+def aten_kthvalue(graph: Graph, res: ResultSpec, self: Result, k: SymInt, dim: Int = -1, keepdim: Bool = False) -> Any:
     """aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     if rank_of(graph, self) == 0:
@@ -60,14 +60,14 @@ def aten_kthvalue(graph: Graph, res: Res, self: Result, k: SymInt, dim: Int = -1
     return (squeezed(graph, value, dropped), squeezed(graph, index, dropped))
 
 
-def aten_msort(graph: Graph, res: Res, self: Result) -> Result:
+def aten_msort(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::msort(Tensor self) -> Tensor"""
     keys = sort_keys(graph, self)
     _, order = graph.make_node('TopK', [keys, as_vec(graph, dim_of(graph, keys, 0))], 2, axis=0, largest=0)
     return with_rank_of(graph, take_along_dim(graph, self, order, 0), self)
 
 
-def aten_searchsorted_Scalar(graph: Graph, res: Res, sorted_sequence: Result, self: Scalar, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
+def aten_searchsorted_Scalar(graph: Graph, res: ResultSpec, sorted_sequence: Result, self: Scalar, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
     """aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
     after = right or side == 'right'
     dtype = common_dtype(graph, [sorted_sequence, self])
@@ -75,7 +75,7 @@ def aten_searchsorted_Scalar(graph: Graph, res: Res, sorted_sequence: Result, se
     return searchsorted(graph, edges, const(graph, self, dtype), after, int32 if out_int32 else int64)
 
 
-def aten_searchsorted_Tensor(graph: Graph, res: Res, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
+def aten_searchsorted_Tensor(graph: Graph, res: ResultSpec, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
     """aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
     after = right or side == 'right'
     dtype = common_dtype(graph, [sorted_sequence, self])
@@ -83,7 +83,7 @@ def aten_searchsorted_Tensor(graph: Graph, res: Res, sorted_sequence: Result, se
     return searchsorted(graph, edges, cast(graph, self, dtype), after, int32 if out_int32 else int64)
 
 
-def aten_sort(graph: Graph, res: Res, self: Result, dim: Int = -1, descending: Bool = False) -> Any:
+def aten_sort(graph: Graph, res: ResultSpec, self: Result, dim: Int = -1, descending: Bool = False) -> Any:
     """aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     keys = sort_keys(graph, self)
@@ -92,7 +92,7 @@ def aten_sort(graph: Graph, res: Res, self: Result, dim: Int = -1, descending: B
     return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
 
 
-def aten_sort_stable(graph: Graph, res: Res, self: Result, *, stable: Bool | None, dim: Int = -1, descending: Bool = False) -> Any:
+def aten_sort_stable(graph: Graph, res: ResultSpec, self: Result, *, stable: Bool | None, dim: Int = -1, descending: Bool = False) -> Any:
     """aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     keys = sort_keys(graph, self)
@@ -101,7 +101,7 @@ def aten_sort_stable(graph: Graph, res: Res, self: Result, *, stable: Bool | Non
     return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
 
 
-def aten_topk(graph: Graph, res: Res, self: Result, k: SymInt, dim: Int = -1, largest: Bool = True, sorted: Bool = True) -> Any:
+def aten_topk(graph: Graph, res: ResultSpec, self: Result, k: SymInt, dim: Int = -1, largest: Bool = True, sorted: Bool = True) -> Any:
     """aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     keys, order = graph.make_node('TopK', [sort_keys(graph, self), as_vec(graph, k)], 2, axis=axis, largest=largest)

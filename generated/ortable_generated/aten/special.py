@@ -17,12 +17,12 @@ from ortable_generated.aten.trigonometric import aten_sinc, complex_aten_sinc, r
 from ortable_generated.aten.unary import aten_exp2, aten_expm1, aten_log1p, aten_logit, aten_round_decimals, complex_aten_exp2, complex_aten_expm1, complex_aten_log1p, rule_aten_exp2, rule_aten_expm1, rule_aten_log1p, rule_aten_logit, rule_aten_round_decimals
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Result, Scalar
 
 
-def aten_special_entr(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_entr(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_entr(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     zero = const(graph, 0, dtype_of(graph, self))
@@ -31,57 +31,57 @@ def aten_special_entr(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Where', [graph.make_node('Or', [graph.make_node('Greater', [self, zero]), graph.make_node('IsNaN', [self])]), inside, outside], res.outputs)
 
 
-def aten_special_exp2(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_exp2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_exp2(Tensor self) -> Tensor"""
     return aten_exp2(graph, res, self=self)
 
 
-def aten_special_expit(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_expit(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_expit(Tensor self) -> Tensor"""
     return aten_sigmoid(graph, res, self=self)
 
 
-def aten_special_expm1(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_expm1(Tensor self) -> Tensor"""
     return aten_expm1(graph, res, self=self)
 
 
-def aten_special_log1p(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_log1p(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_log1p(Tensor self) -> Tensor"""
     return aten_log1p(graph, res, self=self)
 
 
-def aten_special_log_softmax(graph: Graph, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+def aten_special_log_softmax(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     return aten_log_softmax_int(graph, res, self=self, dim=dim, dtype=dtype)
 
 
-def aten_special_logit(graph: Graph, res: Res, self: Result, eps: Float | None = None) -> Result:
+def aten_special_logit(graph: Graph, res: ResultSpec, self: Result, eps: Float | None = None) -> Result:
     """aten::special_logit(Tensor self, float? eps=None) -> Tensor"""
     return aten_logit(graph, res, self=self, eps=eps)
 
 
-def aten_special_logsumexp(graph: Graph, res: Res, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
+def aten_special_logsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     return aten_logsumexp(graph, res, self=self, dim=dim, keepdim=keepdim)
 
 
-def aten_special_round(graph: Graph, res: Res, self: Result, *, decimals: Int = 0) -> Result:
+def aten_special_round(graph: Graph, res: ResultSpec, self: Result, *, decimals: Int = 0) -> Result:
     """aten::special_round(Tensor self, *, int decimals=0) -> Tensor"""
     return aten_round_decimals(graph, res, self=self, decimals=decimals)
 
 
-def aten_special_sinc(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_sinc(Tensor self) -> Tensor"""
     return aten_sinc(graph, res, self=self)
 
 
-def aten_special_softmax(graph: Graph, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
+def aten_special_softmax(graph: Graph, res: ResultSpec, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     return aten_softmax_int(graph, res, self=self, dim=dim, dtype=dtype)
 
 
-def aten_special_xlog1py(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_special_xlog1py(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::special_xlog1py(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'int_to_float', [self, other])
     x = opmath(graph, self)
@@ -91,52 +91,52 @@ def aten_special_xlog1py(graph: Graph, res: Res, self: Result, other: Result) ->
     return cast(graph, graph.make_node('Where', [graph.make_node('IsNaN', [y]), y, result]), dtype_of(graph, self))
 
 
-def aten_special_xlog1py_other_scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_special_xlog1py_other_scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_special_xlog1py(graph, res, self=self, other=other)
 
 
-def aten_special_xlog1py_self_scalar(graph: Graph, res: Res, self: Scalar, other: Result) -> Result:
+def aten_special_xlog1py_self_scalar(graph: Graph, res: ResultSpec, self: Scalar, other: Result) -> Result:
     """aten::special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor"""
     return aten_special_xlog1py(graph, res, self=self, other=other)
 
 
-def aten_special_xlogy(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_special_xlogy(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::special_xlogy(Tensor self, Tensor other) -> Tensor"""
     return aten_xlogy_Tensor(graph, res, self=self, other=other)
 
 
-def aten_special_xlogy_other_scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_special_xlogy_other_scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_xlogy_Tensor(graph, res, self=self, other=other)
 
 
-def aten_special_xlogy_self_scalar(graph: Graph, res: Res, self: Scalar, other: Result) -> Result:
+def aten_special_xlogy_self_scalar(graph: Graph, res: ResultSpec, self: Scalar, other: Result) -> Result:
     """aten::special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor"""
     return aten_xlogy_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_special_exp2(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_special_exp2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_exp2(Tensor self) -> Tensor"""
     return complex_aten_exp2(graph, res, self=self)
 
 
-def complex_aten_special_expit(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_special_expit(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_expit(Tensor self) -> Tensor"""
     return complex_aten_sigmoid(graph, res, self=self)
 
 
-def complex_aten_special_expm1(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_special_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_expm1(Tensor self) -> Tensor"""
     return complex_aten_expm1(graph, res, self=self)
 
 
-def complex_aten_special_log1p(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_special_log1p(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_log1p(Tensor self) -> Tensor"""
     return complex_aten_log1p(graph, res, self=self)
 
 
-def complex_aten_special_sinc(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_special_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_sinc(Tensor self) -> Tensor"""
     return complex_aten_sinc(graph, res, self=self)
 

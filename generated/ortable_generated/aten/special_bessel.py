@@ -12,19 +12,19 @@ from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result
 
 
-def aten_i0(graph: Graph, res: Res, self: Result) -> Result:
+def aten_i0(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::i0(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     size = graph.make_node('Abs', [opmath(graph, self)])
     return cast(graph, graph.make_node('Mul', [graph.make_node('Exp', [size]), bessel_series(graph, size, 'i0')]), dtype_of(graph, self))
 
 
-def aten_special_airy_ai(graph: Graph, res: Res, x: Result) -> Result:
+def aten_special_airy_ai(graph: Graph, res: ResultSpec, x: Result) -> Result:
     """aten::special_airy_ai(Tensor x) -> Tensor"""
     x, = promote_values(graph, 'int_to_float', [x])
     zero = const_like(graph, 0, x)
@@ -37,19 +37,19 @@ def aten_special_airy_ai(graph: Graph, res: Res, x: Result) -> Result:
     return graph.make_node('Where', [graph.make_node('IsInf', [x]), const_like(graph, float('nan'), x), result], res.outputs)
 
 
-def aten_special_bessel_j0(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_bessel_j0(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_bessel_j0(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return bessel_j0_of(graph, self)
 
 
-def aten_special_bessel_j1(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_bessel_j1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_bessel_j1(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return bessel_j1_of(graph, self)
 
 
-def aten_special_bessel_y0(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_bessel_y0(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_bessel_y0(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     near = ratio_of(graph, graph.make_node('Mul', [self, self]), 'y0_yp', 'y0_yq')
@@ -59,7 +59,7 @@ def aten_special_bessel_y0(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, 0, self)]), const_like(graph, -float('inf'), self), result], res.outputs)
 
 
-def aten_special_bessel_y1(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_bessel_y1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_bessel_y1(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     near = graph.make_node('Mul', [self, ratio_of(graph, graph.make_node('Mul', [self, self]), 'y1_yp', 'y1_yq')])
@@ -70,18 +70,18 @@ def aten_special_bessel_y1(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, 0, self)]), const_like(graph, -float('inf'), self), result], res.outputs)
 
 
-def aten_special_i0(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_i0(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_i0(Tensor self) -> Tensor"""
     return aten_i0(graph, res, self=self)
 
 
-def aten_special_i0e(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_i0e(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_i0e(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return cast(graph, bessel_series(graph, graph.make_node('Abs', [opmath(graph, self)]), 'i0'), dtype_of(graph, self))
 
 
-def aten_special_i1(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_i1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_i1(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     x = opmath(graph, self)
@@ -90,7 +90,7 @@ def aten_special_i1(graph: Graph, res: Res, self: Result) -> Result:
     return cast(graph, graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, 0, x)]), graph.make_node('Neg', [result]), result]), dtype_of(graph, self))
 
 
-def aten_special_i1e(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_i1e(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_i1e(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     x = opmath(graph, self)
@@ -98,43 +98,43 @@ def aten_special_i1e(graph: Graph, res: Res, self: Result) -> Result:
     return cast(graph, graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, 0, x)]), graph.make_node('Neg', [result]), result]), dtype_of(graph, self))
 
 
-def aten_special_modified_bessel_i0(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_modified_bessel_i0(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_modified_bessel_i0(Tensor self) -> Tensor"""
     return aten_i0(graph, res, self=self)
 
 
-def aten_special_modified_bessel_i1(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_modified_bessel_i1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_modified_bessel_i1(Tensor self) -> Tensor"""
     return aten_special_i1(graph, res, self=self)
 
 
-def aten_special_modified_bessel_k0(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_modified_bessel_k0(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_modified_bessel_k0(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     tail = graph.make_node('Mul', [graph.make_node('Exp', [graph.make_node('Neg', [self])]), bessel_k_tail(graph, self, 'k0')])
     return bessel_k_joined(graph, self, bessel_k0_near(graph, self), tail)
 
 
-def aten_special_modified_bessel_k1(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_modified_bessel_k1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_modified_bessel_k1(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     tail = graph.make_node('Mul', [graph.make_node('Exp', [graph.make_node('Neg', [self])]), bessel_k_tail(graph, self, 'k1')])
     return bessel_k_joined(graph, self, bessel_k1_near(graph, self), tail)
 
 
-def aten_special_scaled_modified_bessel_k0(graph: Graph, res: Res, x: Result) -> Result:
+def aten_special_scaled_modified_bessel_k0(graph: Graph, res: ResultSpec, x: Result) -> Result:
     """aten::special_scaled_modified_bessel_k0(Tensor x) -> Tensor"""
     x, = promote_values(graph, 'int_to_float', [x])
     return bessel_k_joined(graph, x, graph.make_node('Mul', [bessel_k0_near(graph, x), graph.make_node('Exp', [x])]), bessel_k_tail(graph, x, 'k0'))
 
 
-def aten_special_scaled_modified_bessel_k1(graph: Graph, res: Res, x: Result) -> Result:
+def aten_special_scaled_modified_bessel_k1(graph: Graph, res: ResultSpec, x: Result) -> Result:
     """aten::special_scaled_modified_bessel_k1(Tensor x) -> Tensor"""
     x, = promote_values(graph, 'int_to_float', [x])
     return bessel_k_joined(graph, x, graph.make_node('Mul', [bessel_k1_near(graph, x), graph.make_node('Exp', [x])]), bessel_k_tail(graph, x, 'k1'))
 
 
-def aten_special_spherical_bessel_j0(graph: Graph, res: Res, x: Result) -> Result:
+def aten_special_spherical_bessel_j0(graph: Graph, res: ResultSpec, x: Result) -> Result:
     """aten::special_spherical_bessel_j0(Tensor x) -> Tensor"""
     x, = promote_values(graph, 'int_to_float', [x])
     series = [1 / 6227020800, -1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6, 1.0]

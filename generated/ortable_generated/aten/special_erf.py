@@ -14,12 +14,12 @@ from ortable.prelude.values import cast, const
 from ortable_generated.aten.unary import aten_erf, aten_erfc, rule_aten_erf, rule_aten_erfc
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result
 
 
-def aten_erfinv(graph: Graph, res: Res, self: Result) -> Result:
+def aten_erfinv(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::erfinv(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) == float64:
@@ -41,28 +41,28 @@ def aten_erfinv(graph: Graph, res: Res, self: Result) -> Result:
     return cast(graph, graph.make_node('Where', [graph.make_node('Equal', [graph.make_node('Abs', [x]), one]), ends, result]), dtype_of(graph, self))
 
 
-def aten_special_erf(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_erf(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_erf(Tensor self) -> Tensor"""
     return aten_erf(graph, res, self=self)
 
 
-def aten_special_erfc(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_erfc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_erfc(Tensor self) -> Tensor"""
     return aten_erfc(graph, res, self=self)
 
 
-def aten_special_erfcx(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_erfcx(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_erfcx(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return erfcx_of(graph, self)
 
 
-def aten_special_erfinv(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_erfinv(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_erfinv(Tensor self) -> Tensor"""
     return aten_erfinv(graph, res, self=self)
 
 
-def aten_special_log_ndtr(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_log_ndtr(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_log_ndtr(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     t = graph.make_node('Mul', [self, const_like(graph, square_root(0.5), self)])
@@ -72,7 +72,7 @@ def aten_special_log_ndtr(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Where', [graph.make_node('Less', [self, const_like(graph, -1, self)]), far, near], res.outputs)
 
 
-def aten_special_ndtr(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_ndtr(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_ndtr(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     x = opmath(graph, self)
@@ -80,7 +80,7 @@ def aten_special_ndtr(graph: Graph, res: Res, self: Result) -> Result:
     return cast(graph, graph.make_node('Mul', [erfc_wide(graph, t), const_like(graph, 0.5, x)]), dtype_of(graph, self))
 
 
-def aten_special_ndtri(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_ndtri(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_ndtri(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     one = const_like(graph, 1, self)

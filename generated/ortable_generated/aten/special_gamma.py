@@ -14,36 +14,36 @@ from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, consts, unsqueezed
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Int, Result, Scalar
 
 
-def aten_digamma(graph: Graph, res: Res, self: Result) -> Result:
+def aten_digamma(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::digamma(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return digamma_of(graph, self)
 
 
-def aten_igamma(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_igamma(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::igamma(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return igamma(graph, res, self=self, other=other)
 
 
-def aten_igammac(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_igammac(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::igammac(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return igammac(graph, res, self=self, other=other)
 
 
-def aten_lgamma(graph: Graph, res: Res, self: Result) -> Result:
+def aten_lgamma(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::lgamma(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return lgamma_of(graph, self)
 
 
-def aten_mvlgamma(graph: Graph, res: Res, self: Result, p: Int) -> Result:
+def aten_mvlgamma(graph: Graph, res: ResultSpec, self: Result, p: Int) -> Result:
     """aten::mvlgamma(Tensor self, int p) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     offsets = consts(graph, [-0.5 * i for i in range(p)], dtype_of(graph, self))
@@ -52,7 +52,7 @@ def aten_mvlgamma(graph: Graph, res: Res, self: Result, p: Int) -> Result:
     return graph.make_node('Add', [total, const_like(graph, p * (p - 1) / 4 * 1.1447298858494002, self)], res.outputs)
 
 
-def aten_polygamma(graph: Graph, res: Res, n: Int, self: Result) -> Result:
+def aten_polygamma(graph: Graph, res: ResultSpec, n: Int, self: Result) -> Result:
     """aten::polygamma(int n, Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if n == 0:
@@ -64,53 +64,53 @@ def aten_polygamma(graph: Graph, res: Res, n: Int, self: Result) -> Result:
     return cast(graph, graph.make_node('Mul', [value, const_like(graph, signed_factorial(n), x)]), dtype_of(graph, self))
 
 
-def aten_special_digamma(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_digamma(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_digamma(Tensor self) -> Tensor"""
     return aten_digamma(graph, res, self=self)
 
 
-def aten_special_gammainc(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_special_gammainc(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::special_gammainc(Tensor self, Tensor other) -> Tensor"""
     return aten_igamma(graph, res, self=self, other=other)
 
 
-def aten_special_gammaincc(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_special_gammaincc(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::special_gammaincc(Tensor self, Tensor other) -> Tensor"""
     return aten_igammac(graph, res, self=self, other=other)
 
 
-def aten_special_gammaln(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_gammaln(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_gammaln(Tensor self) -> Tensor"""
     return aten_lgamma(graph, res, self=self)
 
 
-def aten_special_multigammaln(graph: Graph, res: Res, self: Result, p: Int) -> Result:
+def aten_special_multigammaln(graph: Graph, res: ResultSpec, self: Result, p: Int) -> Result:
     """aten::special_multigammaln(Tensor self, int p) -> Tensor"""
     return aten_mvlgamma(graph, res, self=self, p=p)
 
 
-def aten_special_polygamma(graph: Graph, res: Res, n: Int, self: Result) -> Result:
+def aten_special_polygamma(graph: Graph, res: ResultSpec, n: Int, self: Result) -> Result:
     """aten::special_polygamma(int n, Tensor self) -> Tensor"""
     return aten_polygamma(graph, res, n=n, self=self)
 
 
-def aten_special_psi(graph: Graph, res: Res, self: Result) -> Result:
+def aten_special_psi(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_psi(Tensor self) -> Tensor"""
     return aten_digamma(graph, res, self=self)
 
 
-def aten_special_zeta(graph: Graph, res: Res, self: Result, other: Result) -> Result:
+def aten_special_zeta(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::special_zeta(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'int_to_float', [self, other])
     return zeta_of(graph, self, other)
 
 
-def aten_special_zeta_other_scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
+def aten_special_zeta_other_scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_special_zeta(graph, res, self=self, other=other)
 
 
-def aten_special_zeta_self_scalar(graph: Graph, res: Res, self: Scalar, other: Result) -> Result:
+def aten_special_zeta_self_scalar(graph: Graph, res: ResultSpec, self: Scalar, other: Result) -> Result:
     """aten::special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor"""
     return aten_special_zeta(graph, res, self=self, other=other)
 

@@ -12,12 +12,12 @@ from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import promote_values, promoted_dtype
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result, Scalar
 
 
-def aten_special_chebyshev_polynomial_t(graph: Graph, res: Res, x: Result, n: Result) -> Result:
+def aten_special_chebyshev_polynomial_t(graph: Graph, res: ResultSpec, x: Result, n: Result) -> Result:
     """aten::special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     order = truncated_order(graph, n)
@@ -29,17 +29,17 @@ def aten_special_chebyshev_polynomial_t(graph: Graph, res: Res, x: Result, n: Re
     return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
-def aten_special_chebyshev_polynomial_t_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
+def aten_special_chebyshev_polynomial_t_n_scalar(graph: Graph, res: ResultSpec, x: Result, n: Scalar) -> Result:
     """aten::special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor"""
     return aten_special_chebyshev_polynomial_t(graph, res, x=x, n=n)
 
 
-def aten_special_chebyshev_polynomial_t_x_scalar(graph: Graph, res: Res, x: Scalar, n: Result) -> Result:
+def aten_special_chebyshev_polynomial_t_x_scalar(graph: Graph, res: ResultSpec, x: Scalar, n: Result) -> Result:
     """aten::special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor"""
     return aten_special_chebyshev_polynomial_t(graph, res, x=x, n=n)
 
 
-def aten_special_chebyshev_polynomial_u(graph: Graph, res: Res, x: Result, n: Result) -> Result:
+def aten_special_chebyshev_polynomial_u(graph: Graph, res: ResultSpec, x: Result, n: Result) -> Result:
     """aten::special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     order = truncated_order(graph, n)
@@ -53,17 +53,17 @@ def aten_special_chebyshev_polynomial_u(graph: Graph, res: Res, x: Result, n: Re
     return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
-def aten_special_chebyshev_polynomial_u_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
+def aten_special_chebyshev_polynomial_u_n_scalar(graph: Graph, res: ResultSpec, x: Result, n: Scalar) -> Result:
     """aten::special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor"""
     return aten_special_chebyshev_polynomial_u(graph, res, x=x, n=n)
 
 
-def aten_special_chebyshev_polynomial_u_x_scalar(graph: Graph, res: Res, x: Scalar, n: Result) -> Result:
+def aten_special_chebyshev_polynomial_u_x_scalar(graph: Graph, res: ResultSpec, x: Scalar, n: Result) -> Result:
     """aten::special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor"""
     return aten_special_chebyshev_polynomial_u(graph, res, x=x, n=n)
 
 
-def aten_special_chebyshev_polynomial_v(graph: Graph, res: Res, x: Result, n: Result) -> Result:
+def aten_special_chebyshev_polynomial_v(graph: Graph, res: ResultSpec, x: Result, n: Result) -> Result:
     """aten::special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     order = truncated_order(graph, n)
@@ -77,17 +77,17 @@ def aten_special_chebyshev_polynomial_v(graph: Graph, res: Res, x: Result, n: Re
     return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
-def aten_special_chebyshev_polynomial_v_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
+def aten_special_chebyshev_polynomial_v_n_scalar(graph: Graph, res: ResultSpec, x: Result, n: Scalar) -> Result:
     """aten::special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor"""
     return aten_special_chebyshev_polynomial_v(graph, res, x=x, n=n)
 
 
-def aten_special_chebyshev_polynomial_v_x_scalar(graph: Graph, res: Res, x: Scalar, n: Result) -> Result:
+def aten_special_chebyshev_polynomial_v_x_scalar(graph: Graph, res: ResultSpec, x: Scalar, n: Result) -> Result:
     """aten::special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor"""
     return aten_special_chebyshev_polynomial_v(graph, res, x=x, n=n)
 
 
-def aten_special_chebyshev_polynomial_w(graph: Graph, res: Res, x: Result, n: Result) -> Result:
+def aten_special_chebyshev_polynomial_w(graph: Graph, res: ResultSpec, x: Result, n: Result) -> Result:
     """aten::special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     order = truncated_order(graph, n)
@@ -101,17 +101,17 @@ def aten_special_chebyshev_polynomial_w(graph: Graph, res: Res, x: Result, n: Re
     return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
-def aten_special_chebyshev_polynomial_w_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
+def aten_special_chebyshev_polynomial_w_n_scalar(graph: Graph, res: ResultSpec, x: Result, n: Scalar) -> Result:
     """aten::special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor"""
     return aten_special_chebyshev_polynomial_w(graph, res, x=x, n=n)
 
 
-def aten_special_chebyshev_polynomial_w_x_scalar(graph: Graph, res: Res, x: Scalar, n: Result) -> Result:
+def aten_special_chebyshev_polynomial_w_x_scalar(graph: Graph, res: ResultSpec, x: Scalar, n: Result) -> Result:
     """aten::special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor"""
     return aten_special_chebyshev_polynomial_w(graph, res, x=x, n=n)
 
 
-def aten_special_hermite_polynomial_h(graph: Graph, res: Res, x: Result, n: Result) -> Result:
+def aten_special_hermite_polynomial_h(graph: Graph, res: ResultSpec, x: Result, n: Result) -> Result:
     """aten::special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     order = truncated_order(graph, n)
@@ -120,17 +120,17 @@ def aten_special_hermite_polynomial_h(graph: Graph, res: Res, x: Result, n: Resu
     return graph.make_node('Where', [graph.make_node('Greater', [order, limit]), const_like(graph, float('nan'), x), result], res.outputs)
 
 
-def aten_special_hermite_polynomial_h_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
+def aten_special_hermite_polynomial_h_n_scalar(graph: Graph, res: ResultSpec, x: Result, n: Scalar) -> Result:
     """aten::special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor"""
     return aten_special_hermite_polynomial_h(graph, res, x=x, n=n)
 
 
-def aten_special_hermite_polynomial_h_x_scalar(graph: Graph, res: Res, x: Scalar, n: Result) -> Result:
+def aten_special_hermite_polynomial_h_x_scalar(graph: Graph, res: ResultSpec, x: Scalar, n: Result) -> Result:
     """aten::special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor"""
     return aten_special_hermite_polynomial_h(graph, res, x=x, n=n)
 
 
-def aten_special_hermite_polynomial_he(graph: Graph, res: Res, x: Result, n: Result) -> Result:
+def aten_special_hermite_polynomial_he(graph: Graph, res: ResultSpec, x: Result, n: Result) -> Result:
     """aten::special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     order = truncated_order(graph, n)
@@ -139,50 +139,50 @@ def aten_special_hermite_polynomial_he(graph: Graph, res: Res, x: Result, n: Res
     return graph.make_node('Where', [graph.make_node('Greater', [order, limit]), const_like(graph, float('nan'), x), result], res.outputs)
 
 
-def aten_special_hermite_polynomial_he_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
+def aten_special_hermite_polynomial_he_n_scalar(graph: Graph, res: ResultSpec, x: Result, n: Scalar) -> Result:
     """aten::special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor"""
     return aten_special_hermite_polynomial_he(graph, res, x=x, n=n)
 
 
-def aten_special_hermite_polynomial_he_x_scalar(graph: Graph, res: Res, x: Scalar, n: Result) -> Result:
+def aten_special_hermite_polynomial_he_x_scalar(graph: Graph, res: ResultSpec, x: Scalar, n: Result) -> Result:
     """aten::special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor"""
     return aten_special_hermite_polynomial_he(graph, res, x=x, n=n)
 
 
-def aten_special_laguerre_polynomial_l(graph: Graph, res: Res, x: Result, n: Result) -> Result:
+def aten_special_laguerre_polynomial_l(graph: Graph, res: ResultSpec, x: Result, n: Result) -> Result:
     """aten::special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     y = graph.make_node('Sub', [const_like(graph, 1, x), x])
     return recurrence(graph, y, truncated_order(graph, n), y, [2, 0, 0, 1, 1])
 
 
-def aten_special_laguerre_polynomial_l_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
+def aten_special_laguerre_polynomial_l_n_scalar(graph: Graph, res: ResultSpec, x: Result, n: Scalar) -> Result:
     """aten::special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor"""
     return aten_special_laguerre_polynomial_l(graph, res, x=x, n=n)
 
 
-def aten_special_laguerre_polynomial_l_x_scalar(graph: Graph, res: Res, x: Scalar, n: Result) -> Result:
+def aten_special_laguerre_polynomial_l_x_scalar(graph: Graph, res: ResultSpec, x: Scalar, n: Result) -> Result:
     """aten::special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor"""
     return aten_special_laguerre_polynomial_l(graph, res, x=x, n=n)
 
 
-def aten_special_legendre_polynomial_p(graph: Graph, res: Res, x: Result, n: Result) -> Result:
+def aten_special_legendre_polynomial_p(graph: Graph, res: ResultSpec, x: Result, n: Result) -> Result:
     """aten::special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     return recurrence(graph, x, truncated_order(graph, n), x, [0, 2, 0, 1, 1])
 
 
-def aten_special_legendre_polynomial_p_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
+def aten_special_legendre_polynomial_p_n_scalar(graph: Graph, res: ResultSpec, x: Result, n: Scalar) -> Result:
     """aten::special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor"""
     return aten_special_legendre_polynomial_p(graph, res, x=x, n=n)
 
 
-def aten_special_legendre_polynomial_p_x_scalar(graph: Graph, res: Res, x: Scalar, n: Result) -> Result:
+def aten_special_legendre_polynomial_p_x_scalar(graph: Graph, res: ResultSpec, x: Scalar, n: Result) -> Result:
     """aten::special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor"""
     return aten_special_legendre_polynomial_p(graph, res, x=x, n=n)
 
 
-def aten_special_shifted_chebyshev_polynomial_t(graph: Graph, res: Res, x: Result, n: Result) -> Result:
+def aten_special_shifted_chebyshev_polynomial_t(graph: Graph, res: ResultSpec, x: Result, n: Result) -> Result:
     """aten::special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     y = graph.make_node('Sub', [graph.make_node('Add', [x, x]), const_like(graph, 1, x)])
@@ -195,17 +195,17 @@ def aten_special_shifted_chebyshev_polynomial_t(graph: Graph, res: Res, x: Resul
     return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
-def aten_special_shifted_chebyshev_polynomial_t_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
+def aten_special_shifted_chebyshev_polynomial_t_n_scalar(graph: Graph, res: ResultSpec, x: Result, n: Scalar) -> Result:
     """aten::special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor"""
     return aten_special_shifted_chebyshev_polynomial_t(graph, res, x=x, n=n)
 
 
-def aten_special_shifted_chebyshev_polynomial_t_x_scalar(graph: Graph, res: Res, x: Scalar, n: Result) -> Result:
+def aten_special_shifted_chebyshev_polynomial_t_x_scalar(graph: Graph, res: ResultSpec, x: Scalar, n: Result) -> Result:
     """aten::special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor"""
     return aten_special_shifted_chebyshev_polynomial_t(graph, res, x=x, n=n)
 
 
-def aten_special_shifted_chebyshev_polynomial_u(graph: Graph, res: Res, x: Result, n: Result) -> Result:
+def aten_special_shifted_chebyshev_polynomial_u(graph: Graph, res: ResultSpec, x: Result, n: Result) -> Result:
     """aten::special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     y = graph.make_node('Sub', [graph.make_node('Add', [x, x]), const_like(graph, 1, x)])
@@ -220,17 +220,17 @@ def aten_special_shifted_chebyshev_polynomial_u(graph: Graph, res: Res, x: Resul
     return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
-def aten_special_shifted_chebyshev_polynomial_u_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
+def aten_special_shifted_chebyshev_polynomial_u_n_scalar(graph: Graph, res: ResultSpec, x: Result, n: Scalar) -> Result:
     """aten::special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor"""
     return aten_special_shifted_chebyshev_polynomial_u(graph, res, x=x, n=n)
 
 
-def aten_special_shifted_chebyshev_polynomial_u_x_scalar(graph: Graph, res: Res, x: Scalar, n: Result) -> Result:
+def aten_special_shifted_chebyshev_polynomial_u_x_scalar(graph: Graph, res: ResultSpec, x: Scalar, n: Result) -> Result:
     """aten::special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor"""
     return aten_special_shifted_chebyshev_polynomial_u(graph, res, x=x, n=n)
 
 
-def aten_special_shifted_chebyshev_polynomial_v(graph: Graph, res: Res, x: Result, n: Result) -> Result:
+def aten_special_shifted_chebyshev_polynomial_v(graph: Graph, res: ResultSpec, x: Result, n: Result) -> Result:
     """aten::special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     y = graph.make_node('Sub', [graph.make_node('Add', [x, x]), const_like(graph, 1, x)])
@@ -245,17 +245,17 @@ def aten_special_shifted_chebyshev_polynomial_v(graph: Graph, res: Res, x: Resul
     return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
-def aten_special_shifted_chebyshev_polynomial_v_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
+def aten_special_shifted_chebyshev_polynomial_v_n_scalar(graph: Graph, res: ResultSpec, x: Result, n: Scalar) -> Result:
     """aten::special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor"""
     return aten_special_shifted_chebyshev_polynomial_v(graph, res, x=x, n=n)
 
 
-def aten_special_shifted_chebyshev_polynomial_v_x_scalar(graph: Graph, res: Res, x: Scalar, n: Result) -> Result:
+def aten_special_shifted_chebyshev_polynomial_v_x_scalar(graph: Graph, res: ResultSpec, x: Scalar, n: Result) -> Result:
     """aten::special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor"""
     return aten_special_shifted_chebyshev_polynomial_v(graph, res, x=x, n=n)
 
 
-def aten_special_shifted_chebyshev_polynomial_w(graph: Graph, res: Res, x: Result, n: Result) -> Result:
+def aten_special_shifted_chebyshev_polynomial_w(graph: Graph, res: ResultSpec, x: Result, n: Result) -> Result:
     """aten::special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor"""
     x, n = promote_values(graph, 'int_to_float', [x, n])
     y = graph.make_node('Sub', [graph.make_node('Add', [x, x]), const_like(graph, 1, x)])
@@ -270,12 +270,12 @@ def aten_special_shifted_chebyshev_polynomial_w(graph: Graph, res: Res, x: Resul
     return graph.make_node('Where', [turning, wave, result], res.outputs)
 
 
-def aten_special_shifted_chebyshev_polynomial_w_n_scalar(graph: Graph, res: Res, x: Result, n: Scalar) -> Result:
+def aten_special_shifted_chebyshev_polynomial_w_n_scalar(graph: Graph, res: ResultSpec, x: Result, n: Scalar) -> Result:
     """aten::special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor"""
     return aten_special_shifted_chebyshev_polynomial_w(graph, res, x=x, n=n)
 
 
-def aten_special_shifted_chebyshev_polynomial_w_x_scalar(graph: Graph, res: Res, x: Scalar, n: Result) -> Result:
+def aten_special_shifted_chebyshev_polynomial_w_x_scalar(graph: Graph, res: ResultSpec, x: Scalar, n: Result) -> Result:
     """aten::special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor"""
     return aten_special_shifted_chebyshev_polynomial_w(graph, res, x=x, n=n)
 

@@ -18,44 +18,44 @@ from ortable.prelude.sums import count_true, summed_over
 from ortable.prelude.values import cast, const, squeezed
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Int, Ints, Result, Scalar
 
 
-def aten_count_nonzero(graph: Graph, res: Res, self: Result, dim: Int | None = None) -> Result:
+def aten_count_nonzero(graph: Graph, res: ResultSpec, self: Result, dim: Int | None = None) -> Result:
     """aten::count_nonzero(Tensor self, int? dim=None) -> Tensor"""
     return aten_count_nonzero_dim_IntList(graph, res, self=self, dim=[] if dim is None else [dim])
 
 
-def aten_count_nonzero_dim_IntList(graph: Graph, res: Res, self: Result, dim: Ints) -> Result:
+def aten_count_nonzero_dim_IntList(graph: Graph, res: ResultSpec, self: Result, dim: Ints) -> Result:
     """aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
     return count_true(graph, cast(graph, self, boolean), axes_of(graph, self, dim), False)
 
 
-def aten_linalg_vector_norm(graph: Graph, res: Res, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     return power_norm(graph, cast(graph, self, dtype_of(graph, res)), as_float(ord), axes_of(graph, self, dim), keepdim)
 
 
-def aten_logsumexp(graph: Graph, res: Res, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
+def aten_logsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return cast(graph, log_sum_exp(graph, opmath(graph, self), axes_of(graph, self, dim), keepdim), dtype_of(graph, self))
 
 
-def aten_mean(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+def aten_mean(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return aten_mean_dim(graph, res, self=self, dim=None, dtype=dtype)
 
 
-def aten_mean_dim(graph: Graph, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_mean_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     wanted = opmath_dtype(dtype_of(graph, res))
     return cast(graph, mean_over(graph, cast(graph, self, wanted), axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
 
 
-def aten_nanmean(graph: Graph, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_nanmean(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = axes_of(graph, self, dim)
     wanted = opmath_dtype(dtype_of(graph, res))
@@ -65,48 +65,48 @@ def aten_nanmean(graph: Graph, res: Res, self: Result, dim: Ints | None = None, 
     return cast(graph, graph.make_node('Div', [total, count]), dtype_of(graph, res))
 
 
-def aten_norm_Scalar(graph: Graph, res: Res, self: Result, p: Scalar = 2) -> Result:
+def aten_norm_Scalar(graph: Graph, res: ResultSpec, self: Result, p: Scalar = 2) -> Result:
     """aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
     return aten_linalg_vector_norm(graph, res, self=self, ord=p, dim=None)
 
 
-def aten_norm_ScalarOpt_dim(graph: Graph, res: Res, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool = False) -> Result:
+def aten_norm_ScalarOpt_dim(graph: Graph, res: ResultSpec, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
     return aten_linalg_vector_norm(graph, res, self=self, ord=2 if p is None else p, dim=dim, keepdim=keepdim)
 
 
-def aten_norm_ScalarOpt_dim_dtype(graph: Graph, res: Res, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool, *, dtype: Dtype) -> Result:
+def aten_norm_ScalarOpt_dim_dtype(graph: Graph, res: ResultSpec, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool, *, dtype: Dtype) -> Result:
     """aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor"""
     return aten_linalg_vector_norm(graph, res, self=self, ord=2 if p is None else p, dim=dim, keepdim=keepdim, dtype=dtype)
 
 
-def aten_norm_ScalarOpt_dtype(graph: Graph, res: Res, self: Result, p: Scalar | None, *, dtype: Dtype) -> Result:
+def aten_norm_ScalarOpt_dtype(graph: Graph, res: ResultSpec, self: Result, p: Scalar | None, *, dtype: Dtype) -> Result:
     """aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor"""
     return aten_linalg_vector_norm(graph, res, self=self, ord=2 if p is None else p, dim=None, dtype=dtype)
 
 
-def aten_std(graph: Graph, res: Res, self: Result, unbiased: Bool = True) -> Result:
+def aten_std(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True) -> Result:
     """aten::std(Tensor self, bool unbiased=True) -> Tensor"""
     return aten_std_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
 
 
-def aten_std_correction(graph: Graph, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
+def aten_std_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
     variance = mean_var(graph, self, axes_of(graph, self, dim), correction, keepdim)[1]
     return cast(graph, graph.make_node('Sqrt', [variance]), dtype_of(graph, self))
 
 
-def aten_std_dim(graph: Graph, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
+def aten_std_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
     """aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
     return aten_std_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
 
 
-def aten_std_mean(graph: Graph, res: Res, self: Result, unbiased: Bool = True) -> Any:
+def aten_std_mean(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True) -> Any:
     """aten::std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
     return aten_std_mean_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
 
 
-def aten_std_mean_correction(graph: Graph, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
+def aten_std_mean_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
     """aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
     axes = axes_of(graph, self, dim)
     mean, variance = mean_var(graph, self, axes, correction, keepdim)
@@ -114,33 +114,33 @@ def aten_std_mean_correction(graph: Graph, res: Res, self: Result, dim: Ints | N
     return (cast(graph, graph.make_node('Sqrt', [variance]), dtype_of(graph, self)), cast(graph, middle, dtype_of(graph, self)))
 
 
-def aten_std_mean_dim(graph: Graph, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Any:
+def aten_std_mean_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Any:
     """aten::std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)"""
     return aten_std_mean_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
 
 
-def aten_var(graph: Graph, res: Res, self: Result, unbiased: Bool = True) -> Result:
+def aten_var(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True) -> Result:
     """aten::var(Tensor self, bool unbiased=True) -> Tensor"""
     return aten_var_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
 
 
-def aten_var_correction(graph: Graph, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
+def aten_var_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
     variance = mean_var(graph, self, axes_of(graph, self, dim), correction, keepdim)[1]
     return cast(graph, variance, dtype_of(graph, self))
 
 
-def aten_var_dim(graph: Graph, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
+def aten_var_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
     """aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
     return aten_var_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
 
 
-def aten_var_mean(graph: Graph, res: Res, self: Result, unbiased: Bool = True) -> Any:
+def aten_var_mean(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True) -> Any:
     """aten::var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
     return aten_var_mean_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
 
 
-def aten_var_mean_correction(graph: Graph, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
+def aten_var_mean_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
     """aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
     axes = axes_of(graph, self, dim)
     mean, variance = mean_var(graph, self, axes, correction, keepdim)
@@ -148,22 +148,22 @@ def aten_var_mean_correction(graph: Graph, res: Res, self: Result, dim: Ints | N
     return (cast(graph, variance, dtype_of(graph, self)), cast(graph, middle, dtype_of(graph, self)))
 
 
-def aten_var_mean_dim(graph: Graph, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Any:
+def aten_var_mean_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Any:
     """aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)"""
     return aten_var_mean_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
 
 
-def complex_aten_count_nonzero(graph: Graph, res: Res, self: Result, dim: Int | None = None) -> Result:
+def complex_aten_count_nonzero(graph: Graph, res: ResultSpec, self: Result, dim: Int | None = None) -> Result:
     """aten::count_nonzero(Tensor self, int? dim=None) -> Tensor"""
     return complex_aten_count_nonzero_dim_IntList(graph, res, self=self, dim=[] if dim is None else [dim])
 
 
-def complex_aten_count_nonzero_dim_IntList(graph: Graph, res: Res, self: Result, dim: Ints) -> Result:
+def complex_aten_count_nonzero_dim_IntList(graph: Graph, res: ResultSpec, self: Result, dim: Ints) -> Result:
     """aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
     return count_true(graph, c_truth(graph, self), axes_of(graph, self, dim), False)
 
 
-def complex_aten_linalg_vector_norm(graph: Graph, res: Res, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     if as_float(ord) == float('inf') or as_float(ord) == -float('inf'):
         size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
@@ -174,66 +174,66 @@ def complex_aten_linalg_vector_norm(graph: Graph, res: Res, self: Result, ord: S
     return power_norm(graph, size, as_float(ord), axes_of(graph, self, dim), keepdim)
 
 
-def complex_aten_mean(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_mean(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return complex_aten_mean_dim(graph, res, self=self, dim=None, dtype=dtype)
 
 
-def complex_aten_mean_dim(graph: Graph, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_mean_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     return each_part(graph, res, aten_mean_dim, {'self': self}, dim=dim, keepdim=keepdim, dtype=dtype)
 
 
-def complex_aten_norm_Scalar(graph: Graph, res: Res, self: Result, p: Scalar = 2) -> Result:
+def complex_aten_norm_Scalar(graph: Graph, res: ResultSpec, self: Result, p: Scalar = 2) -> Result:
     """aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
     return complex_aten_linalg_vector_norm(graph, res, self=self, ord=p, dim=None)
 
 
-def complex_aten_norm_ScalarOpt_dim(graph: Graph, res: Res, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool = False) -> Result:
+def complex_aten_norm_ScalarOpt_dim(graph: Graph, res: ResultSpec, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
     return complex_aten_linalg_vector_norm(graph, res, self=self, ord=2 if p is None else p, dim=dim, keepdim=keepdim)
 
 
-def complex_aten_norm_ScalarOpt_dim_dtype(graph: Graph, res: Res, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool, *, dtype: Dtype) -> Result:
+def complex_aten_norm_ScalarOpt_dim_dtype(graph: Graph, res: ResultSpec, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool, *, dtype: Dtype) -> Result:
     """aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor"""
     return complex_aten_linalg_vector_norm(graph, res, self=self, ord=2 if p is None else p, dim=dim, keepdim=keepdim, dtype=dtype)
 
 
-def complex_aten_norm_ScalarOpt_dtype(graph: Graph, res: Res, self: Result, p: Scalar | None, *, dtype: Dtype) -> Result:
+def complex_aten_norm_ScalarOpt_dtype(graph: Graph, res: ResultSpec, self: Result, p: Scalar | None, *, dtype: Dtype) -> Result:
     """aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor"""
     return complex_aten_linalg_vector_norm(graph, res, self=self, ord=2 if p is None else p, dim=None, dtype=dtype)
 
 
-def complex_aten_std(graph: Graph, res: Res, self: Result, unbiased: Bool = True) -> Result:
+def complex_aten_std(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True) -> Result:
     """aten::std(Tensor self, bool unbiased=True) -> Tensor"""
     return complex_aten_std_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
 
 
-def complex_aten_std_correction(graph: Graph, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
+def complex_aten_std_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
     axes = axes_of(graph, self, dim)
     parts_ = [mean_var(graph, x, axes, correction, keepdim)[1] for x in [re(graph, self), im(graph, self)]]
     return cast(graph, graph.make_node('Sqrt', [graph.make_node('Add', [*parts_])]), dtype_of(graph, res))
 
 
-def complex_aten_std_dim(graph: Graph, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
+def complex_aten_std_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
     """aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
     return complex_aten_std_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
 
 
-def complex_aten_var(graph: Graph, res: Res, self: Result, unbiased: Bool = True) -> Result:
+def complex_aten_var(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True) -> Result:
     """aten::var(Tensor self, bool unbiased=True) -> Tensor"""
     return complex_aten_var_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
 
 
-def complex_aten_var_correction(graph: Graph, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
+def complex_aten_var_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
     axes = axes_of(graph, self, dim)
     parts_ = [mean_var(graph, x, axes, correction, keepdim)[1] for x in [re(graph, self), im(graph, self)]]
     return cast(graph, graph.make_node('Add', [*parts_]), dtype_of(graph, res))
 
 
-def complex_aten_var_dim(graph: Graph, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
+def complex_aten_var_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
     """aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
     return complex_aten_var_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
 

@@ -15,29 +15,29 @@ from ortable.prelude.reductions import all_true
 from ortable.prelude.values import as_tensor, cast, const, reshape_to
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Float, Int, Result, Scalar
 
 
-def aten__local_scalar_dense(graph: Graph, res: Res, self: Result) -> Any:
+def aten__local_scalar_dense(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::_local_scalar_dense(Tensor self) -> Scalar"""
     return reshape_to(graph, self, [])
 
 
-def aten_allclose(graph: Graph, res: Res, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Any:
+def aten_allclose(graph: Graph, res: ResultSpec, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Any:
     """aten::allclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> bool"""
     self, other = promote_values(graph, 'default', [self, other])
     close = close_to(graph, self, other, rtol, atol, equal_nan)
     return all_true(graph, close, list(range(rank_of(graph, close))), False)
 
 
-def aten_eq(graph: Graph, res: Res, a: Scalar, b: Scalar) -> Any:
+def aten_eq(graph: Graph, res: ResultSpec, a: Scalar, b: Scalar) -> Any:
     """aten::eq(Scalar a, Scalar b) -> bool"""
     return graph.make_node('Equal', [as_tensor(graph, a), as_tensor(graph, b)], res.outputs)
 
 
-def aten_equal(graph: Graph, res: Res, self: Result, other: Result) -> Any:
+def aten_equal(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Any:
     """aten::equal(Tensor self, Tensor other) -> bool"""
     if shape_of(graph, self) == shape_of(graph, other):
         dtype = common_dtype(graph, [self, other])
@@ -48,112 +48,112 @@ def aten_equal(graph: Graph, res: Res, self: Result, other: Result) -> Any:
     raise UnsupportedCase('aten::equal: whether two dynamic shapes are the same')
 
 
-def aten_is_nonzero(graph: Graph, res: Res, self: Result) -> Any:
+def aten_is_nonzero(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::is_nonzero(Tensor self) -> bool"""
     return reshape_to(graph, cast(graph, self, boolean), [])
 
 
-def aten_item(graph: Graph, res: Res, self: Result) -> Any:
+def aten_item(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::item(Tensor self) -> Scalar"""
     return aten__local_scalar_dense(graph, res, self=self)
 
 
-def aten_mul(graph: Graph, res: Res, a: Scalar, b: Scalar) -> Any:
+def aten_mul(graph: Graph, res: ResultSpec, a: Scalar, b: Scalar) -> Any:
     """aten::mul(Scalar a, Scalar b) -> Scalar"""
     return graph.make_node('Mul', [as_tensor(graph, a), as_tensor(graph, b)], res.outputs)
 
 
-def aten_ne(graph: Graph, res: Res, a: Scalar, b: Scalar) -> Any:
+def aten_ne(graph: Graph, res: ResultSpec, a: Scalar, b: Scalar) -> Any:
     """aten::ne(Scalar a, Scalar b) -> bool"""
     return graph.make_node('Not', [graph.make_node('Equal', [as_tensor(graph, a), as_tensor(graph, b)])], res.outputs)
 
 
-def aten_numel(graph: Graph, res: Res, self: Result) -> Any:
+def aten_numel(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::numel(Tensor self) -> int"""
     return aten_sym_numel(graph, res, self=self)
 
 
-def aten_size(graph: Graph, res: Res, self: Result) -> Any:
+def aten_size(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::size(Tensor self) -> int[]"""
     return aten_sym_size(graph, res, self=self)
 
 
-def aten_size_int(graph: Graph, res: Res, self: Result, dim: Int) -> Any:
+def aten_size_int(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Any:
     """aten::size.int(Tensor self, int dim) -> int"""
     return aten_sym_size_int(graph, res, self=self, dim=dim)
 
 
-def aten_sym_is_contiguous(graph: Graph, res: Res, self: Result, memory_format: Any = 0) -> Any:
+def aten_sym_is_contiguous(graph: Graph, res: ResultSpec, self: Result, memory_format: Any = 0) -> Any:
     """aten::sym_is_contiguous(Tensor self, MemoryFormat memory_format=0) -> SymBool"""
     return const(graph, metadata_bool(graph), boolean)
 
 
-def aten_sym_numel(graph: Graph, res: Res, self: Result) -> Any:
+def aten_sym_numel(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::sym_numel(Tensor self) -> SymInt"""
     return count_of(graph, self)
 
 
-def aten_sym_size(graph: Graph, res: Res, self: Result) -> Any:
+def aten_sym_size(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::sym_size(Tensor self) -> SymInt[]"""
     return as_list(list(shape_of(graph, self)))
 
 
-def aten_sym_size_int(graph: Graph, res: Res, self: Result, dim: Int) -> Any:
+def aten_sym_size_int(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Any:
     """aten::sym_size.int(Tensor self, int dim) -> SymInt"""
     return dim_of(graph, self, dim)
 
 
-def aten_sym_storage_offset(graph: Graph, res: Res, self: Result) -> Any:
+def aten_sym_storage_offset(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::sym_storage_offset(Tensor self) -> SymInt"""
     return metadata_int(graph)
 
 
-def aten_sym_stride_int(graph: Graph, res: Res, self: Result, dim: Int) -> Any:
+def aten_sym_stride_int(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Any:
     """aten::sym_stride.int(Tensor self, int dim) -> SymInt"""
     return metadata_int(graph)
 
 
-def aten_tensor_bool(graph: Graph, res: Res, t: Bool, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Result:
+def aten_tensor_bool(graph: Graph, res: ResultSpec, t: Bool, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Result:
     """aten::tensor.bool(bool t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor"""
     return const(graph, t, dtype_of(graph, res))
 
 
-def aten_tensor_float(graph: Graph, res: Res, t: Float, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Result:
+def aten_tensor_float(graph: Graph, res: ResultSpec, t: Float, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Result:
     """aten::tensor.float(float t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor"""
     return const(graph, t, dtype_of(graph, res))
 
 
-def aten_tensor_int(graph: Graph, res: Res, t: Int, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Result:
+def aten_tensor_int(graph: Graph, res: ResultSpec, t: Int, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Result:
     """aten::tensor.int(int t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor"""
     return const(graph, t, dtype_of(graph, res))
 
 
-def complex_aten_numel(graph: Graph, res: Res, self: Result) -> Any:
+def complex_aten_numel(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::numel(Tensor self) -> int"""
     return complex_aten_sym_numel(graph, res, self=self)
 
 
-def complex_aten_size(graph: Graph, res: Res, self: Result) -> Any:
+def complex_aten_size(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::size(Tensor self) -> int[]"""
     return complex_aten_sym_size(graph, res, self=self)
 
 
-def complex_aten_size_int(graph: Graph, res: Res, self: Result, dim: Int) -> Any:
+def complex_aten_size_int(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Any:
     """aten::size.int(Tensor self, int dim) -> int"""
     return complex_aten_sym_size_int(graph, res, self=self, dim=dim)
 
 
-def complex_aten_sym_numel(graph: Graph, res: Res, self: Result) -> Any:
+def complex_aten_sym_numel(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::sym_numel(Tensor self) -> SymInt"""
     return each_part(graph, res, aten_sym_numel, {'self': self})
 
 
-def complex_aten_sym_size(graph: Graph, res: Res, self: Result) -> Any:
+def complex_aten_sym_size(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::sym_size(Tensor self) -> SymInt[]"""
     return each_part(graph, res, aten_sym_size, {'self': self})
 
 
-def complex_aten_sym_size_int(graph: Graph, res: Res, self: Result, dim: Int) -> Any:
+def complex_aten_sym_size_int(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Any:
     """aten::sym_size.int(Tensor self, int dim) -> SymInt"""
     return each_part(graph, res, aten_sym_size_int, {'self': self}, dim=dim)
 

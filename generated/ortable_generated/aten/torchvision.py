@@ -12,7 +12,7 @@ from ortable.prelude.metadata import dtype_or_none
 from ortable.prelude.values import const, consts
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Int, Result, SymInt
 
@@ -41,7 +41,7 @@ def rule_torchvision_roi_pool(graph: Graph, input: Result, rois: Result, spatial
     return ((dtype_or_none(graph, input), None), (int32, None),)
 
 
-def torchvision_deform_conv2d(graph: Graph, res: Res, input: Result, weight: Result, offset: Result, mask: Result, bias: Result, stride_h: SymInt, stride_w: SymInt, pad_h: SymInt, pad_w: SymInt, dilation_h: SymInt, dilation_w: SymInt, groups: SymInt, offset_groups: SymInt, use_mask: Bool) -> Result:
+def torchvision_deform_conv2d(graph: Graph, res: ResultSpec, input: Result, weight: Result, offset: Result, mask: Result, bias: Result, stride_h: SymInt, stride_w: SymInt, pad_h: SymInt, pad_w: SymInt, dilation_h: SymInt, dilation_w: SymInt, groups: SymInt, offset_groups: SymInt, use_mask: Bool) -> Result:
     """torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor"""
     pads = static([pad_h, pad_w, pad_h, pad_w])
     strides = static([stride_h, stride_w])
@@ -55,7 +55,7 @@ def torchvision_deform_conv2d(graph: Graph, res: Res, input: Result, weight: Res
     raise UnsupportedCase('torchvision::deform_conv2d: ONNX has DeformConv from opset 19 on')
 
 
-def torchvision_nms(graph: Graph, res: Res, dets: Result, scores: Result, iou_threshold: Float) -> Result:
+def torchvision_nms(graph: Graph, res: ResultSpec, dets: Result, scores: Result, iou_threshold: Float) -> Result:
     """torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"""
     if dtype_of(graph, dets) != float32:
         raise UnsupportedCase('torchvision::nms: ONNX compares boxes in float32 only')
@@ -70,17 +70,17 @@ def torchvision_nms(graph: Graph, res: Res, dets: Result, scores: Result, iou_th
     return graph.make_node('Gather', [kept, const(graph, 2, int64)], res.outputs, axis=1)
 
 
-def torchvision_ps_roi_align(graph: Graph, res: Res, input: Result, rois: Result, spatial_scale: Float, pooled_height: SymInt, pooled_width: SymInt, sampling_ratio: Int) -> Any:
+def torchvision_ps_roi_align(graph: Graph, res: ResultSpec, input: Result, rois: Result, spatial_scale: Float, pooled_height: SymInt, pooled_width: SymInt, sampling_ratio: Int) -> Any:
     """torchvision::ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio) -> (Tensor, Tensor)"""
     raise UnsupportedCase('torchvision::ps_roi_align: ONNX has no operator for position-sensitive regions; roi_align has one')
 
 
-def torchvision_ps_roi_pool(graph: Graph, res: Res, input: Result, rois: Result, spatial_scale: Float, pooled_height: SymInt, pooled_width: SymInt) -> Any:
+def torchvision_ps_roi_pool(graph: Graph, res: ResultSpec, input: Result, rois: Result, spatial_scale: Float, pooled_height: SymInt, pooled_width: SymInt) -> Any:
     """torchvision::ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, Tensor)"""
     raise UnsupportedCase('torchvision::ps_roi_pool: ONNX has no operator for position-sensitive regions; roi_pool has one')
 
 
-def torchvision_roi_align(graph: Graph, res: Res, input: Result, rois: Result, spatial_scale: Float, pooled_height: SymInt, pooled_width: SymInt, sampling_ratio: Int, aligned: Bool) -> Result:
+def torchvision_roi_align(graph: Graph, res: ResultSpec, input: Result, rois: Result, spatial_scale: Float, pooled_height: SymInt, pooled_width: SymInt, sampling_ratio: Int, aligned: Bool) -> Result:
     """torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor"""
     bins = static([pooled_height, pooled_width])
     samples = max(sampling_ratio, 0)
@@ -93,7 +93,7 @@ def torchvision_roi_align(graph: Graph, res: Res, input: Result, rois: Result, s
     return roi_align(graph, res, input=input, rois=rois, spatial_scale=spatial_scale, pooled_height=pooled_height, pooled_width=pooled_width, sampling_ratio=sampling_ratio, aligned=aligned)
 
 
-def torchvision_roi_pool(graph: Graph, res: Res, input: Result, rois: Result, spatial_scale: Float, pooled_height: SymInt, pooled_width: SymInt) -> Any:
+def torchvision_roi_pool(graph: Graph, res: ResultSpec, input: Result, rois: Result, spatial_scale: Float, pooled_height: SymInt, pooled_width: SymInt) -> Any:
     """torchvision::roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, Tensor)"""
     if is_used(res[1]):
         raise UnsupportedCase('torchvision::roi_pool: the places of the maxima, which only a gradient reads')

@@ -15,12 +15,12 @@ from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result
 
 
-def aten_acos(graph: Graph, res: Res, self: Result) -> Result:
+def aten_acos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::acos(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
@@ -31,7 +31,7 @@ def aten_acos(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Where', [graph.make_node('IsNaN', [side]), side, atan2_of(graph, side, self)], res.outputs)
 
 
-def aten_acosh(graph: Graph, res: Res, self: Result) -> Result:
+def aten_acosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::acosh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
@@ -41,7 +41,7 @@ def aten_acosh(graph: Graph, res: Res, self: Result) -> Result:
     return log1p_of(graph, graph.make_node('Add', [over, graph.make_node('Mul', [graph.make_node('Sqrt', [over]), graph.make_node('Sqrt', [graph.make_node('Add', [self, one])])])]))
 
 
-def aten_asin(graph: Graph, res: Res, self: Result) -> Result:
+def aten_asin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::asin(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
@@ -52,7 +52,7 @@ def aten_asin(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Where', [graph.make_node('IsNaN', [side]), side, atan2_of(graph, self, side)], res.outputs)
 
 
-def aten_asinh(graph: Graph, res: Res, self: Result) -> Result:
+def aten_asinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::asinh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
@@ -64,13 +64,13 @@ def aten_asinh(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Where', [graph.make_node('IsInf', [self]), self, result], res.outputs)
 
 
-def aten_atan(graph: Graph, res: Res, self: Result) -> Result:
+def aten_atan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atan(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return atan_of(graph, self)
 
 
-def aten_atanh(graph: Graph, res: Res, self: Result) -> Result:
+def aten_atanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atanh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
@@ -79,13 +79,13 @@ def aten_atanh(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Mul', [log1p_of(graph, ratio), const(graph, 0.5, float64)], res.outputs)
 
 
-def aten_cos(graph: Graph, res: Res, self: Result) -> Result:
+def aten_cos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::cos(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return cast(graph, graph.make_node('Cos', [opmath(graph, self)]), dtype_of(graph, self))
 
 
-def aten_cosh(graph: Graph, res: Res, self: Result) -> Result:
+def aten_cosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::cosh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
@@ -93,25 +93,25 @@ def aten_cosh(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Mul', [graph.make_node('Add', [graph.make_node('Exp', [self]), graph.make_node('Exp', [graph.make_node('Neg', [self])])]), const(graph, 0.5, float64)], res.outputs)
 
 
-def aten_deg2rad(graph: Graph, res: Res, self: Result) -> Result:
+def aten_deg2rad(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::deg2rad(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Mul', [self, const_like(graph, 3.141592653589793 / 180, self)], res.outputs)
 
 
-def aten_rad2deg(graph: Graph, res: Res, self: Result) -> Result:
+def aten_rad2deg(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::rad2deg(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Mul', [self, const_like(graph, 180 / 3.141592653589793, self)], res.outputs)
 
 
-def aten_sin(graph: Graph, res: Res, self: Result) -> Result:
+def aten_sin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sin(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return cast(graph, graph.make_node('Sin', [opmath(graph, self)]), dtype_of(graph, self))
 
 
-def aten_sinc(graph: Graph, res: Res, self: Result) -> Result:
+def aten_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sinc(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     x = opmath(graph, self)
@@ -120,7 +120,7 @@ def aten_sinc(graph: Graph, res: Res, self: Result) -> Result:
     return cast(graph, result, dtype_of(graph, self))
 
 
-def aten_sinh(graph: Graph, res: Res, self: Result) -> Result:
+def aten_sinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sinh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
@@ -132,7 +132,7 @@ def aten_sinh(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Mul', [result, const(graph, 0.5, float64)], res.outputs)
 
 
-def aten_tan(graph: Graph, res: Res, self: Result) -> Result:
+def aten_tan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::tan(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
@@ -140,61 +140,61 @@ def aten_tan(graph: Graph, res: Res, self: Result) -> Result:
     return graph.make_node('Div', [graph.make_node('Sin', [self]), graph.make_node('Cos', [self])], res.outputs)
 
 
-def complex_aten_acos(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_acos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::acos(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_acos(graph, self)
 
 
-def complex_aten_acosh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_acosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::acosh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_acosh(graph, self)
 
 
-def complex_aten_asin(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_asin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::asin(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_asin(graph, self)
 
 
-def complex_aten_asinh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_asinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::asinh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_mul_i(graph, c_asin(graph, c_mul_i(graph, self)), -1)
 
 
-def complex_aten_atan(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_atan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atan(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_mul_i(graph, c_atanh(graph, c_mul_i(graph, self)), -1)
 
 
-def complex_aten_atanh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_atanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atanh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_atanh(graph, self)
 
 
-def complex_aten_cos(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_cos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::cos(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_cosh(graph, c_mul_i(graph, self))
 
 
-def complex_aten_cosh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_cosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::cosh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_cosh(graph, self)
 
 
-def complex_aten_sin(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_sin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sin(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_mul_i(graph, c_sinh(graph, c_mul_i(graph, self)), -1)
 
 
-def complex_aten_sinc(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sinc(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     x = c_scaled(graph, self, 3.141592653589793)
@@ -202,13 +202,13 @@ def complex_aten_sinc(graph: Graph, res: Res, self: Result) -> Result:
     return c_where(graph, c_is_zero(graph, self), as_complex(graph, 1, dtype_of(graph, self)), result)
 
 
-def complex_aten_sinh(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_sinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sinh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_sinh(graph, self)
 
 
-def complex_aten_tan(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_tan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::tan(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_mul_i(graph, c_tanh(graph, c_mul_i(graph, self)), -1)

@@ -16,99 +16,99 @@ from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Float, Int, Result
 
 
-def aten_abs(graph: Graph, res: Res, self: Result) -> Result:
+def aten_abs(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::abs(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'complex_to_float', [self])
     return graph.make_node('Abs', [self], res.outputs)
 
 
-def aten_absolute(graph: Graph, res: Res, self: Result) -> Result:
+def aten_absolute(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::absolute(Tensor self) -> Tensor"""
     return aten_abs(graph, res, self=self)
 
 
-def aten_ceil(graph: Graph, res: Res, self: Result) -> Result:
+def aten_ceil(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::ceil(Tensor self) -> Tensor"""
     return graph.make_node('Ceil', [self], res.outputs) if is_float(graph, self) else self
 
 
-def aten_erf(graph: Graph, res: Res, self: Result) -> Result:
+def aten_erf(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::erf(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return erf_of(graph, self)
 
 
-def aten_erfc(graph: Graph, res: Res, self: Result) -> Result:
+def aten_erfc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::erfc(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return cast(graph, erfc_wide(graph, opmath(graph, self)), dtype_of(graph, self))
 
 
-def aten_exp(graph: Graph, res: Res, self: Result) -> Result:
+def aten_exp(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::exp(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Exp', [self], res.outputs)
 
 
-def aten_exp2(graph: Graph, res: Res, self: Result) -> Result:
+def aten_exp2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::exp2(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Pow', [const_like(graph, 2, self), self], res.outputs)
 
 
-def aten_expm1(graph: Graph, res: Res, self: Result) -> Result:
+def aten_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::expm1(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return cast(graph, expm1_of(graph, opmath(graph, self)), dtype_of(graph, self))
 
 
-def aten_fix(graph: Graph, res: Res, self: Result) -> Result:
+def aten_fix(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::fix(Tensor self) -> Tensor"""
     return aten_trunc(graph, res, self=self)
 
 
-def aten_floor(graph: Graph, res: Res, self: Result) -> Result:
+def aten_floor(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::floor(Tensor self) -> Tensor"""
     return graph.make_node('Floor', [self], res.outputs) if is_float(graph, self) else self
 
 
-def aten_frac(graph: Graph, res: Res, self: Result) -> Result:
+def aten_frac(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::frac(Tensor self) -> Tensor"""
     return graph.make_node('Sub', [self, truncated(graph, self)], res.outputs)
 
 
-def aten_log(graph: Graph, res: Res, self: Result) -> Result:
+def aten_log(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Log', [self], res.outputs)
 
 
-def aten_log10(graph: Graph, res: Res, self: Result) -> Result:
+def aten_log10(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log10(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     result = graph.make_node('Log', [opmath(graph, self)])
     return cast(graph, graph.make_node('Div', [result, const_like(graph, 2.302585092994046, result)]), dtype_of(graph, self))
 
 
-def aten_log1p(graph: Graph, res: Res, self: Result) -> Result:
+def aten_log1p(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log1p(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return cast(graph, log1p_of(graph, opmath(graph, self)), dtype_of(graph, self))
 
 
-def aten_log2(graph: Graph, res: Res, self: Result) -> Result:
+def aten_log2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log2(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     result = graph.make_node('Log', [opmath(graph, self)])
     return cast(graph, graph.make_node('Div', [result, const_like(graph, 0.6931471805599453, result)]), dtype_of(graph, self))
 
 
-def aten_logit(graph: Graph, res: Res, self: Result, eps: Float | None = None) -> Result:
+def aten_logit(graph: Graph, res: ResultSpec, self: Result, eps: Float | None = None) -> Result:
     """aten::logit(Tensor self, float? eps=None) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if eps is None:
@@ -119,35 +119,35 @@ def aten_logit(graph: Graph, res: Res, self: Result, eps: Float | None = None) -
     return cast(graph, graph.make_node('Log', [graph.make_node('Div', [z, graph.make_node('Sub', [const_like(graph, 1, x), z])])]), dtype_of(graph, self))
 
 
-def aten_neg(graph: Graph, res: Res, self: Result) -> Result:
+def aten_neg(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::neg(Tensor self) -> Tensor"""
     if is_signed(graph, self):
         return graph.make_node('Neg', [self], res.outputs)
     return graph.make_node('Sub', [const_like(graph, 0, self), self], res.outputs)
 
 
-def aten_negative(graph: Graph, res: Res, self: Result) -> Result:
+def aten_negative(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::negative(Tensor self) -> Tensor"""
     return aten_neg(graph, res, self=self)
 
 
-def aten_positive(graph: Graph, res: Res, self: Result) -> Result:
+def aten_positive(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::positive(Tensor(a) self) -> Tensor(a)"""
     return self
 
 
-def aten_reciprocal(graph: Graph, res: Res, self: Result) -> Result:
+def aten_reciprocal(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::reciprocal(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Reciprocal', [self], res.outputs)
 
 
-def aten_round(graph: Graph, res: Res, self: Result) -> Result:
+def aten_round(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::round(Tensor self) -> Tensor"""
     return cast(graph, graph.make_node('Round', [opmath(graph, self)]), dtype_of(graph, self)) if is_float(graph, self) else self
 
 
-def aten_round_decimals(graph: Graph, res: Res, self: Result, *, decimals: Int) -> Result:
+def aten_round_decimals(graph: Graph, res: ResultSpec, self: Result, *, decimals: Int) -> Result:
     """aten::round.decimals(Tensor self, *, int decimals) -> Tensor"""
     if decimals == 0:
         return cast(graph, graph.make_node('Round', [opmath(graph, self)]), dtype_of(graph, self))
@@ -160,116 +160,116 @@ def aten_round_decimals(graph: Graph, res: Res, self: Result, *, decimals: Int) 
     return cast(graph, graph.make_node('Div', [graph.make_node('Round', [graph.make_node('Mul', [x, unit])]), unit]), dtype_of(graph, self))
 
 
-def aten_rsqrt(graph: Graph, res: Res, self: Result) -> Result:
+def aten_rsqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::rsqrt(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return cast(graph, graph.make_node('Reciprocal', [graph.make_node('Sqrt', [opmath(graph, self)])]), dtype_of(graph, self))
 
 
-def aten_sqrt(graph: Graph, res: Res, self: Result) -> Result:
+def aten_sqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sqrt(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Sqrt', [self], res.outputs)
 
 
-def aten_square(graph: Graph, res: Res, self: Result) -> Result:
+def aten_square(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::square(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'bool_to_long', [self])
     return graph.make_node('Mul', [self, self], res.outputs)
 
 
-def aten_trunc(graph: Graph, res: Res, self: Result) -> Result:
+def aten_trunc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::trunc(Tensor self) -> Tensor"""
     return truncated(graph, self)
 
 
-def complex_aten_abs(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_abs(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::abs(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'complex_to_float', [self])
     return c_abs(graph, self)
 
 
-def complex_aten_absolute(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_absolute(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::absolute(Tensor self) -> Tensor"""
     return complex_aten_abs(graph, res, self=self)
 
 
-def complex_aten_exp(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_exp(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::exp(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_exp(graph, self)
 
 
-def complex_aten_exp2(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_exp2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::exp2(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_exp(graph, c_scaled(graph, self, 0.6931471805599453))
 
 
-def complex_aten_expm1(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::expm1(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_expm1(graph, self)
 
 
-def complex_aten_log(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_log(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_log(graph, self)
 
 
-def complex_aten_log10(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_log10(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log10(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_scaled(graph, c_log(graph, self), 0.4342944819032518)
 
 
-def complex_aten_log1p(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_log1p(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log1p(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_log1p(graph, self)
 
 
-def complex_aten_log2(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_log2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log2(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_scaled(graph, c_log(graph, self), 1.4426950408889634)
 
 
-def complex_aten_neg(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_neg(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::neg(Tensor self) -> Tensor"""
     return each_part(graph, res, aten_neg, {'self': self})
 
 
-def complex_aten_negative(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_negative(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::negative(Tensor self) -> Tensor"""
     return complex_aten_neg(graph, res, self=self)
 
 
-def complex_aten_positive(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_positive(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::positive(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_positive, {'self': self})
 
 
-def complex_aten_reciprocal(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_reciprocal(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::reciprocal(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_div(graph, as_complex(graph, 1, dtype_of(graph, self)), self)
 
 
-def complex_aten_rsqrt(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_rsqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::rsqrt(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_div(graph, as_complex(graph, 1, dtype_of(graph, self)), c_sqrt(graph, self))
 
 
-def complex_aten_sqrt(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_sqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sqrt(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_sqrt(graph, self)
 
 
-def complex_aten_square(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_square(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::square(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'bool_to_long', [self])
     return c_mul(graph, self, self)

@@ -15,12 +15,12 @@ from ortable.prelude.values import as_vec, cast, const, consts, permuted, reshap
 from ortable_generated.aten.channels import aten_channel_shuffle, complex_aten_channel_shuffle, rule_aten_channel_shuffle
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Int, Ints, Result, SymInt, SymInts
 
 
-def aten_col2im(graph: Graph, res: Res, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
+def aten_col2im(graph: Graph, res: ResultSpec, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
     """aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
     kernel = broadcast_ints(kernel_size, 2)
     steps = broadcast_ints(stride, 2)
@@ -45,7 +45,7 @@ def aten_col2im(graph: Graph, res: Res, self: Result, output_size: SymInts, kern
     return reshape_to(graph, graph.make_node('Slice', [wide, as_vec(graph, pads), ends, as_vec(graph, [1, 2])]), shape_of(graph, res))
 
 
-def aten_im2col(graph: Graph, res: Res, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
+def aten_im2col(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
     """aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
     lead = rank_of(graph, self) - 3
     kernel = broadcast_ints(kernel_size, 2)
@@ -64,12 +64,12 @@ def aten_im2col(graph: Graph, res: Res, self: Result, kernel_size: Ints, dilatio
     return reshape_to(graph, graph.make_node('Transpose', [both], perm=turn), sizes)
 
 
-def aten_native_channel_shuffle(graph: Graph, res: Res, self: Result, groups: SymInt) -> Result:
+def aten_native_channel_shuffle(graph: Graph, res: ResultSpec, self: Result, groups: SymInt) -> Result:
     """aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
     return aten_channel_shuffle(graph, res, self=self, groups=groups)
 
 
-def aten_pixel_shuffle(graph: Graph, res: Res, self: Result, upscale_factor: Int) -> Result:
+def aten_pixel_shuffle(graph: Graph, res: ResultSpec, self: Result, upscale_factor: Int) -> Result:
     """aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
     r = upscale_factor
     lead = rank_of(graph, self) - 3
@@ -82,7 +82,7 @@ def aten_pixel_shuffle(graph: Graph, res: Res, self: Result, upscale_factor: Int
     return reshape_to(graph, graph.make_node('Transpose', [reshape_to(graph, self, parts)], perm=turn), whole)
 
 
-def aten_pixel_unshuffle(graph: Graph, res: Res, self: Result, downscale_factor: Int) -> Result:
+def aten_pixel_unshuffle(graph: Graph, res: ResultSpec, self: Result, downscale_factor: Int) -> Result:
     """aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
     r = downscale_factor
     lead = rank_of(graph, self) - 3
@@ -93,7 +93,7 @@ def aten_pixel_unshuffle(graph: Graph, res: Res, self: Result, downscale_factor:
     return reshape_to(graph, graph.make_node('Transpose', [reshape_to(graph, self, parts)], perm=turn), whole)
 
 
-def aten_unfold_backward(graph: Graph, res: Res, grad_in: Result, input_sizes: SymInts, dim: Int, size: Int, step: Int) -> Result:
+def aten_unfold_backward(graph: Graph, res: ResultSpec, grad_in: Result, input_sizes: SymInts, dim: Int, size: Int, step: Int) -> Result:
     """aten::unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor"""
     rank = len(input_sizes)
     axis = dim if dim >= 0 else dim + rank
@@ -106,22 +106,22 @@ def aten_unfold_backward(graph: Graph, res: Res, grad_in: Result, input_sizes: S
     return scatter_slices(graph, zeros_of(graph, input_sizes, dtype_of(graph, grad_in)), axis, indices, rows, 'add')
 
 
-def complex_aten_im2col(graph: Graph, res: Res, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
+def complex_aten_im2col(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
     """aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
     return each_part(graph, res, aten_im2col, {'self': self}, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
 
 
-def complex_aten_native_channel_shuffle(graph: Graph, res: Res, self: Result, groups: SymInt) -> Result:
+def complex_aten_native_channel_shuffle(graph: Graph, res: ResultSpec, self: Result, groups: SymInt) -> Result:
     """aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
     return complex_aten_channel_shuffle(graph, res, self=self, groups=groups)
 
 
-def complex_aten_pixel_shuffle(graph: Graph, res: Res, self: Result, upscale_factor: Int) -> Result:
+def complex_aten_pixel_shuffle(graph: Graph, res: ResultSpec, self: Result, upscale_factor: Int) -> Result:
     """aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
     return each_part(graph, res, aten_pixel_shuffle, {'self': self}, upscale_factor=upscale_factor)
 
 
-def complex_aten_pixel_unshuffle(graph: Graph, res: Res, self: Result, downscale_factor: Int) -> Result:
+def complex_aten_pixel_unshuffle(graph: Graph, res: ResultSpec, self: Result, downscale_factor: Int) -> Result:
     """aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
     return each_part(graph, res, aten_pixel_unshuffle, {'self': self}, downscale_factor=downscale_factor)
 

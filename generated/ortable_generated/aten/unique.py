@@ -13,12 +13,12 @@ from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import consts, reshape_to
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Result
 
 
-def aten__unique(graph: Graph, res: Res, self: Result, sorted: Bool = True, return_inverse: Bool = False) -> Any:
+def aten__unique(graph: Graph, res: ResultSpec, self: Result, sorted: Bool = True, return_inverse: Bool = False) -> Any:
     """aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)"""
     flat = as_flat(graph, self)
     order = argsort(graph, flat, 0)
@@ -29,7 +29,7 @@ def aten__unique(graph: Graph, res: Res, self: Result, sorted: Bool = True, retu
     return (values, inverse)
 
 
-def aten__unique2(graph: Graph, res: Res, self: Result, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
+def aten__unique2(graph: Graph, res: ResultSpec, self: Result, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
     """aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
     flat = as_flat(graph, self)
     order = argsort(graph, flat, 0)
@@ -40,7 +40,7 @@ def aten__unique2(graph: Graph, res: Res, self: Result, sorted: Bool = True, ret
     return (values, inverse, run_lengths(graph, starts) if return_counts else consts(graph, [], int64))
 
 
-def aten_unique_consecutive(graph: Graph, res: Res, self: Result, return_inverse: Bool = False, return_counts: Bool = False, dim: Int | None = None) -> Any:
+def aten_unique_consecutive(graph: Graph, res: ResultSpec, self: Result, return_inverse: Bool = False, return_counts: Bool = False, dim: Int | None = None) -> Any:
     """aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)"""
     if dim is None:
         starts = run_starts(graph, as_flat(graph, self), 0)
@@ -56,7 +56,7 @@ def aten_unique_consecutive(graph: Graph, res: Res, self: Result, return_inverse
     return (values, run_ids(graph, starts), run_lengths(graph, starts))
 
 
-def aten_unique_dim(graph: Graph, res: Res, self: Result, dim: Int, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
+def aten_unique_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
     """aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
     axis = axis_of(graph, self, dim)
     # integer codes, because ONNX leaves open how NaN is ordered (torch does, too, and makes each of its rows distinct)

@@ -22,86 +22,86 @@ from ortable_generated.aten.shape import aten_transpose_int, complex_aten_transp
 from ortable_generated.aten.shape_join import aten_tensor_split_indices, aten_tensor_split_sections, aten_vstack, complex_aten_tensor_split_indices, complex_aten_tensor_split_sections, complex_aten_vstack, rule_aten_tensor_split_indices, rule_aten_tensor_split_sections, rule_aten_vstack
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Ints, Result, Results, Scalar, SymInt, SymInts
 
 
-def aten_adjoint(graph: Graph, res: Res, self: Result) -> Result:
+def aten_adjoint(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
     return permuted(graph, self, transpose_perm(rank_of(graph, self), -2, -1))
 
 
-def aten_as_strided_scatter(graph: Graph, res: Res, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
+def aten_as_strided_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
     """aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor"""
     return as_strided_scatter(graph, res, self=self, src=src, size=size, stride=stride, storage_offset=storage_offset)
 
 
-def aten_atleast_1d(graph: Graph, res: Res, self: Result) -> Result:
+def aten_atleast_1d(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atleast_1d(Tensor self) -> Tensor"""
     return at_least_1d(graph, self)
 
 
-def aten_atleast_1d_Sequence(graph: Graph, res: Res, tensors: Results) -> Any:
+def aten_atleast_1d_Sequence(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]"""
     return [at_least_1d(graph, t) for t in tensors]
 
 
-def aten_atleast_2d(graph: Graph, res: Res, self: Result) -> Result:
+def aten_atleast_2d(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atleast_2d(Tensor self) -> Tensor"""
     return at_least_2d(graph, self)
 
 
-def aten_atleast_2d_Sequence(graph: Graph, res: Res, tensors: Results) -> Any:
+def aten_atleast_2d_Sequence(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]"""
     return [at_least_2d(graph, t) for t in tensors]
 
 
-def aten_atleast_3d(graph: Graph, res: Res, self: Result) -> Result:
+def aten_atleast_3d(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atleast_3d(Tensor self) -> Tensor"""
     return at_least_3d(graph, self)
 
 
-def aten_atleast_3d_Sequence(graph: Graph, res: Res, tensors: Results) -> Any:
+def aten_atleast_3d_Sequence(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]"""
     return [at_least_3d(graph, t) for t in tensors]
 
 
-def aten_dsplit_array(graph: Graph, res: Res, self: Result, indices: Ints) -> Any:
+def aten_dsplit_array(graph: Graph, res: ResultSpec, self: Result, indices: Ints) -> Any:
     """aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=2)
 
 
-def aten_dsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
+def aten_dsplit_int(graph: Graph, res: ResultSpec, self: Result, sections: Int) -> Any:
     """aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     return aten_tensor_split_sections(graph, res, self=self, sections=sections, dim=2)
 
 
-def aten_hsplit_array(graph: Graph, res: Res, self: Result, indices: Ints) -> Any:
+def aten_hsplit_array(graph: Graph, res: ResultSpec, self: Result, indices: Ints) -> Any:
     """aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=0 if rank_of(graph, self) == 1 else 1)
 
 
-def aten_hsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
+def aten_hsplit_int(graph: Graph, res: ResultSpec, self: Result, sections: Int) -> Any:
     """aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     return aten_tensor_split_sections(graph, res, self=self, sections=sections, dim=0 if rank_of(graph, self) == 1 else 1)
 
 
-def aten_isin_Scalar_Tensor(graph: Graph, res: Res, element: Scalar, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
+def aten_isin_Scalar_Tensor(graph: Graph, res: ResultSpec, element: Scalar, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
     """aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
     element, test_elements = promote_values(graph, 'default', [element, test_elements])
     result = any_true(graph, graph.make_node('Equal', [as_flat(graph, test_elements), element]), [0], False)
     return graph.make_node('Not', [result], res.outputs) if invert else result
 
 
-def aten_isin_Tensor_Scalar(graph: Graph, res: Res, elements: Result, test_element: Scalar, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
+def aten_isin_Tensor_Scalar(graph: Graph, res: ResultSpec, elements: Result, test_element: Scalar, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
     """aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor"""
     elements, test_element = promote_values(graph, 'default', [elements, test_element])
     result = graph.make_node('Equal', [elements, test_element])
     return graph.make_node('Not', [result], res.outputs) if invert else result
 
 
-def aten_isin_Tensor_Tensor(graph: Graph, res: Res, elements: Result, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
+def aten_isin_Tensor_Tensor(graph: Graph, res: ResultSpec, elements: Result, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
     """aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
     elements, test_elements = promote_values(graph, 'default', [elements, test_elements])
     each = unsqueezed(graph, elements, [rank_of(graph, elements)])
@@ -109,57 +109,57 @@ def aten_isin_Tensor_Tensor(graph: Graph, res: Res, elements: Result, test_eleme
     return graph.make_node('Not', [result], res.outputs) if invert else result
 
 
-def aten_mH(graph: Graph, res: Res, self: Result) -> Result:
+def aten_mH(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::mH(Tensor(a) self) -> Tensor(a)"""
     return aten_adjoint(graph, res, self=self)
 
 
-def aten_mH_a(graph: Graph, res: Res, self: Result) -> Result:
+def aten_mH_a(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::mH.a(Tensor(a) self) -> Tensor(a)"""
     return aten_adjoint(graph, res, self=self)
 
 
-def aten_mT(graph: Graph, res: Res, self: Result) -> Result:
+def aten_mT(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::mT(Tensor(a) self) -> Tensor(a)"""
     return aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
 
 
-def aten_mT_a(graph: Graph, res: Res, self: Result) -> Result:
+def aten_mT_a(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::mT.a(Tensor(a) self) -> Tensor(a)"""
     return aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
 
 
-def aten_matrix_H(graph: Graph, res: Res, self: Result) -> Result:
+def aten_matrix_H(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::matrix_H(Tensor(a) self) -> Tensor(a)"""
     return aten_adjoint(graph, res, self=self)
 
 
-def aten_matrix_H_a(graph: Graph, res: Res, self: Result) -> Result:
+def aten_matrix_H_a(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::matrix_H.a(Tensor(a) self) -> Tensor(a)"""
     return aten_adjoint(graph, res, self=self)
 
 
-def aten_moveaxis_int(graph: Graph, res: Res, self: Result, source: Int, destination: Int) -> Result:
+def aten_moveaxis_int(graph: Graph, res: ResultSpec, self: Result, source: Int, destination: Int) -> Result:
     """aten::moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
     return aten_movedim_int(graph, res, self=self, source=source, destination=destination)
 
 
-def aten_moveaxis_intlist(graph: Graph, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+def aten_moveaxis_intlist(graph: Graph, res: ResultSpec, self: Result, source: Ints, destination: Ints) -> Result:
     """aten::moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
     return aten_movedim_intlist(graph, res, self=self, source=source, destination=destination)
 
 
-def aten_movedim_int(graph: Graph, res: Res, self: Result, source: Int, destination: Int) -> Result:
+def aten_movedim_int(graph: Graph, res: ResultSpec, self: Result, source: Int, destination: Int) -> Result:
     """aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
     return permuted(graph, self, moved_axes(rank_of(graph, self), source, destination))
 
 
-def aten_movedim_intlist(graph: Graph, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+def aten_movedim_intlist(graph: Graph, res: ResultSpec, self: Result, source: Ints, destination: Ints) -> Result:
     """aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
     return permuted(graph, self, moved_axes(rank_of(graph, self), source, destination))
 
 
-def aten_narrow_Tensor(graph: Graph, res: Res, self: Result, dim: Int, start: Result, length: SymInt) -> Result:
+def aten_narrow_Tensor(graph: Graph, res: ResultSpec, self: Result, dim: Int, start: Result, length: SymInt) -> Result:
     """aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)"""
     axis = axis_of(graph, self, dim)
     first = reshape_to(graph, cast(graph, start, int64), [1])
@@ -167,44 +167,44 @@ def aten_narrow_Tensor(graph: Graph, res: Res, self: Result, dim: Int, start: Re
     return graph.make_node('Slice', [self, wrapped, graph.make_node('Add', [wrapped, as_vec(graph, length)]), as_vec(graph, axis)], res.outputs)
 
 
-def aten_nonzero_static(graph: Graph, res: Res, self: Result, *, size: SymInt, fill_value: Int = -1) -> Result:
+def aten_nonzero_static(graph: Graph, res: ResultSpec, self: Result, *, size: SymInt, fill_value: Int = -1) -> Result:
     """aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor"""
     rank = rank_of(graph, self)
     filling = filled(graph, [size, rank], fill_value, int64)
     return sliced(graph, graph.make_node('Concat', [nonzero_rows(graph, self), filling], axis=0), 0, 0, size)
 
 
-def aten_numpy_T(graph: Graph, res: Res, self: Result) -> Result:
+def aten_numpy_T(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::numpy_T(Tensor(a) self) -> Tensor(a)"""
     return permuted(graph, self, list(reversed(range(rank_of(graph, self)))))
 
 
-def aten_numpy_T_a(graph: Graph, res: Res, self: Result) -> Result:
+def aten_numpy_T_a(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::numpy_T.a(Tensor(a) self) -> Tensor(a)"""
     return aten_numpy_T(graph, res, self=self)
 
 
-def aten_ravel(graph: Graph, res: Res, self: Result) -> Result:
+def aten_ravel(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::ravel(Tensor(a) self) -> Tensor(a)"""
     return reshape_to(graph, self, flat_sizes(graph, self, 0, -1))
 
 
-def aten_resize(graph: Graph, res: Res, self: Result, size: SymInts, *, memory_format: Any = None) -> Result:
+def aten_resize(graph: Graph, res: ResultSpec, self: Result, size: SymInts, *, memory_format: Any = None) -> Result:
     """aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor"""
     return resize(graph, res, self=self, size=size)
 
 
-def aten_resize_as(graph: Graph, res: Res, self: Result, the_template: Result, *, memory_format: Any = None) -> Result:
+def aten_resize_as(graph: Graph, res: ResultSpec, self: Result, the_template: Result, *, memory_format: Any = None) -> Result:
     """aten::resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor"""
     return resize_as(graph, res, self=self, the_template=the_template)
 
 
-def aten_row_stack(graph: Graph, res: Res, tensors: Results) -> Result:
+def aten_row_stack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::row_stack(Tensor[] tensors) -> Tensor"""
     return aten_vstack(graph, res, tensors=tensors)
 
 
-def aten_sum_to_size(graph: Graph, res: Res, self: Result, size: SymInts) -> Result:
+def aten_sum_to_size(graph: Graph, res: ResultSpec, self: Result, size: SymInts) -> Result:
     """aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor"""
     axes = broadcast_axes(graph, self, size)
     if len(axes) == 0:
@@ -214,7 +214,7 @@ def aten_sum_to_size(graph: Graph, res: Res, self: Result, size: SymInts) -> Res
     return reshape_to(graph, total, size)
 
 
-def aten_trace(graph: Graph, res: Res, self: Result) -> Result:
+def aten_trace(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::trace(Tensor self) -> Tensor"""
     rows = graph.make_node('Unsqueeze', [iota(graph, 0, dim_of(graph, self, 0), 1), as_vec(graph, 1)])
     here = graph.make_node('Equal', [rows, iota(graph, 0, dim_of(graph, self, 1), 1)])
@@ -222,162 +222,162 @@ def aten_trace(graph: Graph, res: Res, self: Result) -> Result:
     return summed_over(graph, values, [0, 1], False)
 
 
-def aten_vsplit_array(graph: Graph, res: Res, self: Result, indices: Ints) -> Any:
+def aten_vsplit_array(graph: Graph, res: ResultSpec, self: Result, indices: Ints) -> Any:
     """aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return aten_tensor_split_indices(graph, res, self=self, indices=indices)
 
 
-def aten_vsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
+def aten_vsplit_int(graph: Graph, res: ResultSpec, self: Result, sections: Int) -> Any:
     """aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     return aten_tensor_split_sections(graph, res, self=self, sections=sections)
 
 
-def aten_zero(graph: Graph, res: Res, self: Result) -> Result:
+def aten_zero(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::zero(Tensor self) -> Tensor"""
     return aten_fill_Scalar(graph, res, self=self, value=0)
 
 
-def complex_aten_adjoint(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_adjoint(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
     return c_conj(graph, c_permuted(graph, self, transpose_perm(rank_of(graph, self), -2, -1)))
 
 
-def complex_aten_as_strided_scatter(graph: Graph, res: Res, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
+def complex_aten_as_strided_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
     """aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor"""
     return each_part(graph, res, aten_as_strided_scatter, {'self': self, 'src': src}, size=size, stride=stride, storage_offset=storage_offset)
 
 
-def complex_aten_atleast_1d(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_atleast_1d(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atleast_1d(Tensor self) -> Tensor"""
     return each_part(graph, res, aten_atleast_1d, {'self': self})
 
 
-def complex_aten_atleast_1d_Sequence(graph: Graph, res: Res, tensors: Results) -> Any:
+def complex_aten_atleast_1d_Sequence(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]"""
     return each_part(graph, res, aten_atleast_1d_Sequence, {'tensors': tensors})
 
 
-def complex_aten_atleast_2d(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_atleast_2d(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atleast_2d(Tensor self) -> Tensor"""
     return each_part(graph, res, aten_atleast_2d, {'self': self})
 
 
-def complex_aten_atleast_2d_Sequence(graph: Graph, res: Res, tensors: Results) -> Any:
+def complex_aten_atleast_2d_Sequence(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]"""
     return each_part(graph, res, aten_atleast_2d_Sequence, {'tensors': tensors})
 
 
-def complex_aten_atleast_3d(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_atleast_3d(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atleast_3d(Tensor self) -> Tensor"""
     return each_part(graph, res, aten_atleast_3d, {'self': self})
 
 
-def complex_aten_atleast_3d_Sequence(graph: Graph, res: Res, tensors: Results) -> Any:
+def complex_aten_atleast_3d_Sequence(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]"""
     return each_part(graph, res, aten_atleast_3d_Sequence, {'tensors': tensors})
 
 
-def complex_aten_dsplit_array(graph: Graph, res: Res, self: Result, indices: Ints) -> Any:
+def complex_aten_dsplit_array(graph: Graph, res: ResultSpec, self: Result, indices: Ints) -> Any:
     """aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return complex_aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=2)
 
 
-def complex_aten_dsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
+def complex_aten_dsplit_int(graph: Graph, res: ResultSpec, self: Result, sections: Int) -> Any:
     """aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     return complex_aten_tensor_split_sections(graph, res, self=self, sections=sections, dim=2)
 
 
-def complex_aten_hsplit_array(graph: Graph, res: Res, self: Result, indices: Ints) -> Any:
+def complex_aten_hsplit_array(graph: Graph, res: ResultSpec, self: Result, indices: Ints) -> Any:
     """aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return complex_aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=0 if rank_of(graph, self) == 1 else 1)
 
 
-def complex_aten_hsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
+def complex_aten_hsplit_int(graph: Graph, res: ResultSpec, self: Result, sections: Int) -> Any:
     """aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     return complex_aten_tensor_split_sections(graph, res, self=self, sections=sections, dim=0 if rank_of(graph, self) == 1 else 1)
 
 
-def complex_aten_mH(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_mH(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::mH(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_adjoint(graph, res, self=self)
 
 
-def complex_aten_mH_a(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_mH_a(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::mH.a(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_adjoint(graph, res, self=self)
 
 
-def complex_aten_mT(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_mT(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::mT(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
 
 
-def complex_aten_mT_a(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_mT_a(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::mT.a(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
 
 
-def complex_aten_matrix_H(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_matrix_H(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::matrix_H(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_adjoint(graph, res, self=self)
 
 
-def complex_aten_matrix_H_a(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_matrix_H_a(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::matrix_H.a(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_adjoint(graph, res, self=self)
 
 
-def complex_aten_moveaxis_int(graph: Graph, res: Res, self: Result, source: Int, destination: Int) -> Result:
+def complex_aten_moveaxis_int(graph: Graph, res: ResultSpec, self: Result, source: Int, destination: Int) -> Result:
     """aten::moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
     return complex_aten_movedim_int(graph, res, self=self, source=source, destination=destination)
 
 
-def complex_aten_moveaxis_intlist(graph: Graph, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+def complex_aten_moveaxis_intlist(graph: Graph, res: ResultSpec, self: Result, source: Ints, destination: Ints) -> Result:
     """aten::moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
     return complex_aten_movedim_intlist(graph, res, self=self, source=source, destination=destination)
 
 
-def complex_aten_movedim_int(graph: Graph, res: Res, self: Result, source: Int, destination: Int) -> Result:
+def complex_aten_movedim_int(graph: Graph, res: ResultSpec, self: Result, source: Int, destination: Int) -> Result:
     """aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
     return each_part(graph, res, aten_movedim_int, {'self': self}, source=source, destination=destination)
 
 
-def complex_aten_movedim_intlist(graph: Graph, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+def complex_aten_movedim_intlist(graph: Graph, res: ResultSpec, self: Result, source: Ints, destination: Ints) -> Result:
     """aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
     return each_part(graph, res, aten_movedim_intlist, {'self': self}, source=source, destination=destination)
 
 
-def complex_aten_numpy_T(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_numpy_T(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::numpy_T(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_numpy_T, {'self': self})
 
 
-def complex_aten_numpy_T_a(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_numpy_T_a(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::numpy_T.a(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_numpy_T(graph, res, self=self)
 
 
-def complex_aten_ravel(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_ravel(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::ravel(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_ravel, {'self': self})
 
 
-def complex_aten_row_stack(graph: Graph, res: Res, tensors: Results) -> Result:
+def complex_aten_row_stack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::row_stack(Tensor[] tensors) -> Tensor"""
     return complex_aten_vstack(graph, res, tensors=tensors)
 
 
-def complex_aten_vsplit_array(graph: Graph, res: Res, self: Result, indices: Ints) -> Any:
+def complex_aten_vsplit_array(graph: Graph, res: ResultSpec, self: Result, indices: Ints) -> Any:
     """aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return complex_aten_tensor_split_indices(graph, res, self=self, indices=indices)
 
 
-def complex_aten_vsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
+def complex_aten_vsplit_int(graph: Graph, res: ResultSpec, self: Result, sections: Int) -> Any:
     """aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     return complex_aten_tensor_split_sections(graph, res, self=self, sections=sections)
 
 
-def complex_aten_zero(graph: Graph, res: Res, self: Result) -> Result:
+def complex_aten_zero(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::zero(Tensor self) -> Tensor"""
     return complex_aten_fill_Scalar(graph, res, self=self, value=0)
 

@@ -11,7 +11,7 @@ from ortable.prelude.facts import dtype_of, is_float, is_wide
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -52,7 +52,7 @@ def match_clip_of_relu(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, high, bound))
 
 
-def make_clip_of_relu(graph: Graph, res: Res, x: Result, high: Result | None, bound: Any) -> Any:
+def make_clip_of_relu(graph: Graph, res: ResultSpec, x: Result, high: Result | None, bound: Any) -> Any:
     return graph.make_node('Clip', [x, const(graph, max(bound, 0), dtype_of(graph, x)), high], res.outputs)
 
 
@@ -278,7 +278,7 @@ def match_gelu_erf_6(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_gelu_erf(graph: Graph, res: Res, x: Result) -> Any:
+def make_gelu_erf(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Gelu', [x], res.outputs)
 
 
@@ -630,7 +630,7 @@ def match_gelu_tanh_6(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_gelu_tanh(graph: Graph, res: Res, x: Result) -> Any:
+def make_gelu_tanh(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Gelu', [x], res.outputs, approximate='tanh')
 
 
@@ -1006,7 +1006,7 @@ def match_gelu_tanh_factored_6(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_gelu_tanh_factored(graph: Graph, res: Res, x: Result) -> Any:
+def make_gelu_tanh_factored(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Gelu', [x], res.outputs, approximate='tanh')
 
 
@@ -1068,7 +1068,7 @@ def match_hard_sigmoid_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_hard_sigmoid(graph: Graph, res: Res, x: Result) -> Any:
+def make_hard_sigmoid(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('HardSigmoid', [x], res.outputs, alpha=0.16666666666666666, beta=0.5)
 
 
@@ -1095,7 +1095,7 @@ def match_hard_swish(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_hard_swish(graph: Graph, res: Res, x: Result) -> Any:
+def make_hard_swish(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('HardSwish', [x], res.outputs)
 
 
@@ -1116,7 +1116,7 @@ def match_log_of_softmax(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, axis))
 
 
-def make_log_of_softmax(graph: Graph, res: Res, x: Result, axis: Any) -> Any:
+def make_log_of_softmax(graph: Graph, res: ResultSpec, x: Result, axis: Any) -> Any:
     return graph.make_node('LogSoftmax', [x], res.outputs, axis=axis)
 
 
@@ -1167,7 +1167,7 @@ def match_log_softmax(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (x, axis))
 
 
-def make_log_softmax(graph: Graph, res: Res, x: Result, axis: Any) -> Any:
+def make_log_softmax(graph: Graph, res: ResultSpec, x: Result, axis: Any) -> Any:
     return graph.make_node('LogSoftmax', [x], res.outputs, axis=axis)
 
 
@@ -1194,7 +1194,7 @@ def match_mish(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_mish(graph: Graph, res: Res, x: Result) -> Any:
+def make_mish(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Mish', [x], res.outputs)
 
 
@@ -1243,7 +1243,7 @@ def match_relu_of_clip_2(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (cut,))
 
 
-def make_relu_of_clip(graph: Graph, res: Res, cut: Result) -> Any:
+def make_relu_of_clip(graph: Graph, res: ResultSpec, cut: Result) -> Any:
     return cut
 
 
@@ -1352,7 +1352,7 @@ def match_relu_of_positive_7(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (positive,))
 
 
-def make_relu_of_positive(graph: Graph, res: Res, positive: Result) -> Any:
+def make_relu_of_positive(graph: Graph, res: ResultSpec, positive: Result) -> Any:
     return positive
 
 
@@ -1399,7 +1399,7 @@ def match_softmax(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x, axis))
 
 
-def make_softmax(graph: Graph, res: Res, x: Result, axis: Any) -> Any:
+def make_softmax(graph: Graph, res: ResultSpec, x: Result, axis: Any) -> Any:
     return graph.make_node('Softmax', [x], res.outputs, axis=axis)
 
 
@@ -1426,7 +1426,7 @@ def match_softplus(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_softplus(graph: Graph, res: Res, x: Result) -> Any:
+def make_softplus(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Softplus', [x], res.outputs)
 
 

@@ -10,7 +10,7 @@ from ortable.prelude.facts import dtype_max, dtype_min, dtype_of, is_int
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -44,7 +44,7 @@ def match_add_add_integers(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_add_add_integers(graph: Graph, res: Res, x: Result, both: Any, dtype: Any) -> Any:
+def make_add_add_integers(graph: Graph, res: ResultSpec, x: Result, both: Any, dtype: Any) -> Any:
     return graph.make_node('Add', [x, const(graph, both, dtype)], res.outputs)
 
 
@@ -63,7 +63,7 @@ def match_add_zero(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_add_zero(graph: Graph, res: Res, x: Result) -> Any:
+def make_add_zero(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -77,7 +77,7 @@ def match_div_one(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_div_one(graph: Graph, res: Res, x: Result) -> Any:
+def make_div_one(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -107,7 +107,7 @@ def match_max_max(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_max_max(graph: Graph, res: Res, x: Result, a: Result, b: Result) -> Any:
+def make_max_max(graph: Graph, res: ResultSpec, x: Result, a: Result, b: Result) -> Any:
     return graph.make_node('Max', [x, const(graph, max(number_of(graph, a), number_of(graph, b)), dtype_of(graph, x))], res.outputs)
 
 
@@ -137,7 +137,7 @@ def match_min_min(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_min_min(graph: Graph, res: Res, x: Result, a: Result, b: Result) -> Any:
+def make_min_min(graph: Graph, res: ResultSpec, x: Result, a: Result, b: Result) -> Any:
     return graph.make_node('Min', [x, const(graph, min(number_of(graph, a), number_of(graph, b)), dtype_of(graph, x))], res.outputs)
 
 
@@ -152,7 +152,7 @@ def match_mul_one(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_mul_one(graph: Graph, res: Res, x: Result) -> Any:
+def make_mul_one(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -168,7 +168,7 @@ def match_neg_neg(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x,))
 
 
-def make_neg_neg(graph: Graph, res: Res, x: Result) -> Any:
+def make_neg_neg(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -182,7 +182,7 @@ def match_pow_one(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_pow_one(graph: Graph, res: Res, x: Result) -> Any:
+def make_pow_one(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -198,7 +198,7 @@ def match_sub_zero(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_sub_zero(graph: Graph, res: Res, x: Result) -> Any:
+def make_sub_zero(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -210,7 +210,7 @@ def match_sum_of_one(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_sum_of_one(graph: Graph, res: Res, x: Result) -> Any:
+def make_sum_of_one(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 

@@ -12,7 +12,7 @@ from ortable.prelude.facts import dtype_of
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -272,7 +272,7 @@ def match_attention_6(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2), (root.outputs[0],), (q, keys, bias, v, scale))
 
 
-def make_attention(graph: Graph, res: Res, q: Result, keys: Result, bias: Result | None, v: Result, scale: Any) -> Any:
+def make_attention(graph: Graph, res: ResultSpec, q: Result, keys: Result, bias: Result | None, v: Result, scale: Any) -> Any:
     k = untransposed_keys(graph, keys)
     return graph.make_node('Attention', [q, k, v, bias], res.outputs, scale=scale)
 
@@ -322,7 +322,7 @@ def match_attention_groups(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (k, v, q, mask, scale))
 
 
-def make_attention_groups(graph: Graph, res: Res, k: Result, v: Result, q: Result, mask: Result | None, scale: Any) -> Any:
+def make_attention_groups(graph: Graph, res: ResultSpec, k: Result, v: Result, q: Result, mask: Result | None, scale: Any) -> Any:
     return graph.make_node('Attention', [q, k, v, mask], res.outputs, scale=scale)
 
 
@@ -537,7 +537,7 @@ def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
 
 
-def make_attention_masked(graph: Graph, res: Res, q: Result, keys: Result, mask: Result, v: Result, allowed: Result, scale: Any) -> Any:
+def make_attention_masked(graph: Graph, res: ResultSpec, q: Result, keys: Result, mask: Result, v: Result, allowed: Result, scale: Any) -> Any:
     k = untransposed_keys(graph, keys)
     out = graph.make_node('Attention', [q, k, v, mask], scale=scale)
     return graph.make_node('Where', [allowed, out, const(graph, 0, dtype_of(graph, q))], res.outputs)

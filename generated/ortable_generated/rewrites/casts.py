@@ -9,7 +9,7 @@ from ortable.passes.rewrite.words.shapes import is_scalar
 from ortable.prelude.facts import dtype_of
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -39,7 +39,7 @@ def match_cast_cast(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, dtype))
 
 
-def make_cast_cast(graph: Graph, res: Res, x: Result, dtype: Any) -> Any:
+def make_cast_cast(graph: Graph, res: ResultSpec, x: Result, dtype: Any) -> Any:
     return graph.make_node('Cast', [x], res.outputs, to=dtype)
 
 
@@ -56,7 +56,7 @@ def match_cast_same(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_cast_same(graph: Graph, res: Res, x: Result) -> Any:
+def make_cast_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -81,7 +81,7 @@ def match_where_one_zero_to_cast(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (condition, one))
 
 
-def make_where_one_zero_to_cast(graph: Graph, res: Res, condition: Result, one: Result) -> Any:
+def make_where_one_zero_to_cast(graph: Graph, res: ResultSpec, condition: Result, one: Result) -> Any:
     return graph.make_node('Cast', [condition], res.outputs, to=dtype_of(graph, one))
 
 

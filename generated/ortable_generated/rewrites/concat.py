@@ -8,7 +8,7 @@ from ortable.passes.rewrite.words.shapes import known_rank
 from ortable.passes.rewrite.words.slices import concat_slices, concatenated, flattened_concat
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -28,7 +28,7 @@ def match_concat_concat(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (axis, inputs))
 
 
-def make_concat_concat(graph: Graph, res: Res, axis: Any, inputs: Any) -> Any:
+def make_concat_concat(graph: Graph, res: ResultSpec, axis: Any, inputs: Any) -> Any:
     return graph.make_node('Concat', [*inputs], res.outputs, axis=axis)
 
 
@@ -46,7 +46,7 @@ def match_concat_of_pieces(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (axis, inputs))
 
 
-def make_concat_of_pieces(graph: Graph, res: Res, axis: Any, inputs: Any) -> Any:
+def make_concat_of_pieces(graph: Graph, res: ResultSpec, axis: Any, inputs: Any) -> Any:
     return concatenated(graph, inputs, axis)
 
 
@@ -62,7 +62,7 @@ def match_concat_one(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_concat_one(graph: Graph, res: Res, x: Result) -> Any:
+def make_concat_one(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 

@@ -12,7 +12,7 @@ from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -50,7 +50,7 @@ def match_conv_add(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_conv_add(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, c: Result, kept: Any) -> Any:
+def make_conv_add(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, c: Result, kept: Any) -> Any:
     line = as_vector_of(graph, c, dim_of(graph, w, 0))
     return graph.make_node('Conv', [x, w, line if b is None else shifted_bias(graph, line, None, b)], res.outputs, **kept)
 
@@ -77,7 +77,7 @@ def match_conv_batch_norm(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, w, b, scale, shift, mean, var, eps, kept))
 
 
-def make_conv_batch_norm(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, eps: Any, kept: Any) -> Any:
+def make_conv_batch_norm(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, eps: Any, kept: Any) -> Any:
     factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
     middle = graph.make_node('Neg', [mean]) if b is None else graph.make_node('Sub', [b, mean])
     return graph.make_node('Conv', [x, scaled_weight(graph, w, factor, 0), shifted_bias(graph, middle, factor, shift)], res.outputs, **kept)
@@ -108,7 +108,7 @@ def match_conv_pad(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, w, b, pads, kept, sides))
 
 
-def make_conv_pad(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, pads: Any, kept: Any, sides: Any) -> Any:
+def make_conv_pad(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, pads: Any, kept: Any, sides: Any) -> Any:
     return graph.make_node('Conv', [x, w, b], res.outputs, pads=summed_pads(pads, sides), **kept)
 
 
@@ -171,7 +171,7 @@ def match_conv_scale_2(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
 
 
-def make_conv_scale(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, factor: Any) -> Any:
+def make_conv_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, factor: Any) -> Any:
     given = as_vector_of(graph, factor, dim_of(graph, w, 0))
     line = graph.make_node('Reciprocal', [given]) if c is None else given
     moved = None if b is None else shifted_bias(graph, b, line, None)
@@ -207,7 +207,7 @@ def match_conv_transpose_add(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_conv_transpose_add(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, c: Result, kept: Any, count: Any) -> Any:
+def make_conv_transpose_add(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, c: Result, kept: Any, count: Any) -> Any:
     line = as_vector_of(graph, c, count)
     return graph.make_node('ConvTranspose', [x, w, line if b is None else shifted_bias(graph, line, None, b)], res.outputs, **kept)
 
@@ -236,7 +236,7 @@ def match_conv_transpose_batch_norm(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, w, b, scale, shift, mean, var, eps, kept))
 
 
-def make_conv_transpose_batch_norm(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, eps: Any, kept: Any) -> Any:
+def make_conv_transpose_batch_norm(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, eps: Any, kept: Any) -> Any:
     factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
     middle = graph.make_node('Neg', [mean]) if b is None else graph.make_node('Sub', [b, mean])
     moved = shifted_bias(graph, middle, factor, shift)
@@ -306,7 +306,7 @@ def match_conv_transpose_scale_2(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
 
 
-def make_conv_transpose_scale(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, factor: Any) -> Any:
+def make_conv_transpose_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, factor: Any) -> Any:
     given = as_vector_of(graph, factor, dim_of(graph, w, 1))
     line = graph.make_node('Reciprocal', [given]) if c is None else given
     moved = None if b is None else shifted_bias(graph, b, line, None)
@@ -347,7 +347,7 @@ def match_pool_pad(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, window, kept, total))
 
 
-def make_pool_pad(graph: Graph, res: Res, x: Result, window: Any, kept: Any, total: Any) -> Any:
+def make_pool_pad(graph: Graph, res: ResultSpec, x: Result, window: Any, kept: Any, total: Any) -> Any:
     return graph.make_node('AveragePool', [x], res.outputs, kernel_shape=window, pads=total, count_include_pad=1, **kept)
 
 

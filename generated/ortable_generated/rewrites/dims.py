@@ -9,7 +9,7 @@ from ortable.passes.rewrite.words.shapes import is_known, joined_run, run_of
 from ortable.prelude.facts import is_constant
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -31,7 +31,7 @@ def match_concat_of_shapes(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (run,))
 
 
-def make_concat_of_shapes(graph: Graph, res: Res, run: Any) -> Any:
+def make_concat_of_shapes(graph: Graph, res: ResultSpec, run: Any) -> Any:
     return graph.make_node('Shape', [run[0]], res.outputs, start=run[1], end=run[2])
 
 
@@ -256,7 +256,7 @@ def match_known_sizes_13(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
-def make_known_sizes(graph: Graph, res: Res, value: Any, dtype: Any) -> Any:
+def make_known_sizes(graph: Graph, res: ResultSpec, value: Any, dtype: Any) -> Any:
     return int_constant(graph, value, dtype)
 
 
@@ -438,7 +438,7 @@ def match_known_sizes_computed_10(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
-def make_known_sizes_computed(graph: Graph, res: Res, value: Any, dtype: Any) -> Any:
+def make_known_sizes_computed(graph: Graph, res: ResultSpec, value: Any, dtype: Any) -> Any:
     return int_constant(graph, value, dtype)
 
 
@@ -734,7 +734,7 @@ def match_shape_of_shape_16(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
-def make_shape_of_shape(graph: Graph, res: Res, x: Result, run: Any) -> Any:
+def make_shape_of_shape(graph: Graph, res: ResultSpec, x: Result, run: Any) -> Any:
     return graph.make_node('Shape', [x], res.outputs, start=run[0], end=run[1])
 
 

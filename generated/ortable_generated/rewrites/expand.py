@@ -7,7 +7,7 @@ from ortable.passes.rewrite.rule import Match, Rule
 from ortable.passes.rewrite.words.shapes import broadcasts_to, expands_to, producer_of, replaced_inputs, same_shape, with_inputs
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -247,7 +247,7 @@ def match_expand_before_arithmetic_12(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_expand_before_arithmetic(graph: Graph, res: Res, inputs: Any, node: Any) -> Any:
+def make_expand_before_arithmetic(graph: Graph, res: ResultSpec, inputs: Any, node: Any) -> Any:
     return with_inputs(graph, node, inputs)
 
 
@@ -518,7 +518,7 @@ def match_expand_before_choice_14(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
-def make_expand_before_choice(graph: Graph, res: Res, inputs: Any, node: Any) -> Any:
+def make_expand_before_choice(graph: Graph, res: ResultSpec, inputs: Any, node: Any) -> Any:
     return with_inputs(graph, node, inputs)
 
 
@@ -539,7 +539,7 @@ def match_expand_expand(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, shape))
 
 
-def make_expand_expand(graph: Graph, res: Res, x: Result, shape: Result) -> Any:
+def make_expand_expand(graph: Graph, res: ResultSpec, x: Result, shape: Result) -> Any:
     return graph.make_node('Expand', [x, shape], res.outputs)
 
 
@@ -556,7 +556,7 @@ def match_expand_same(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_expand_same(graph: Graph, res: Res, x: Result) -> Any:
+def make_expand_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -573,7 +573,7 @@ def match_tile_same(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_tile_same(graph: Graph, res: Res, x: Result) -> Any:
+def make_tile_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 

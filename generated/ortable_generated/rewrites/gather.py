@@ -11,7 +11,7 @@ from ortable.passes.rewrite.words.views import view_between, viewed
 from ortable.prelude.facts import axis_of, is_constant
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -41,7 +41,7 @@ def match_gather_gather(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, axis, indices))
 
 
-def make_gather_gather(graph: Graph, res: Res, x: Result, axis: Any, indices: Any) -> Any:
+def make_gather_gather(graph: Graph, res: ResultSpec, x: Result, axis: Any, indices: Any) -> Any:
     return graph.make_node('Gather', [x, index_constant(graph, indices)], res.outputs, axis=axis)
 
 
@@ -67,7 +67,7 @@ def match_gather_of_shape(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
-def make_gather_of_shape(graph: Graph, res: Res, x: Result, run: Any) -> Any:
+def make_gather_of_shape(graph: Graph, res: ResultSpec, x: Result, run: Any) -> Any:
     return graph.make_node('Shape', [x], res.outputs, start=run[0], end=run[1])
 
 
@@ -99,7 +99,7 @@ def match_gather_squeeze(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, index, axis))
 
 
-def make_gather_squeeze(graph: Graph, res: Res, x: Result, index: Result, axis: Any) -> Any:
+def make_gather_squeeze(graph: Graph, res: ResultSpec, x: Result, index: Result, axis: Any) -> Any:
     return graph.make_node('Gather', [x, as_scalar_index(graph, index)], res.outputs, axis=axis)
 
 
@@ -130,7 +130,7 @@ def match_gather_unsqueeze(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, index, axis))
 
 
-def make_gather_unsqueeze(graph: Graph, res: Res, x: Result, index: Result, axis: Any) -> Any:
+def make_gather_unsqueeze(graph: Graph, res: ResultSpec, x: Result, index: Result, axis: Any) -> Any:
     return graph.make_node('Gather', [x, as_vector_index(graph, index)], res.outputs, axis=axis)
 
 
@@ -151,7 +151,7 @@ def match_gathernd_whole(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x, view))
 
 
-def make_gathernd_whole(graph: Graph, res: Res, x: Result, view: Any) -> Any:
+def make_gathernd_whole(graph: Graph, res: ResultSpec, x: Result, view: Any) -> Any:
     return viewed(graph, x, view)
 
 

@@ -11,7 +11,7 @@ from ortable.prelude.facts import dim_of, dtype_of, fits_attribute, is_constant,
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -41,7 +41,7 @@ def match_gemm_add(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_gemm_add(graph: Graph, res: Res, a: Result, b: Result, c: Result, alpha: Any, ta: Any, tb: Any) -> Any:
+def make_gemm_add(graph: Graph, res: ResultSpec, a: Result, b: Result, c: Result, alpha: Any, ta: Any, tb: Any) -> Any:
     return graph.make_node('Gemm', [a, b, c], res.outputs, alpha=alpha, transA=ta, transB=tb)
 
 
@@ -73,7 +73,7 @@ def match_gemm_add_constant(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_gemm_add_constant(graph: Graph, res: Res, a: Result, b: Result, c: Result, d: Result, alpha: Any, ta: Any, tb: Any) -> Any:
+def make_gemm_add_constant(graph: Graph, res: ResultSpec, a: Result, b: Result, c: Result, d: Result, alpha: Any, ta: Any, tb: Any) -> Any:
     return graph.make_node('Gemm', [a, b, shifted_bias(graph, d, None, c)], res.outputs, alpha=alpha, transA=ta, transB=tb)
 
 
@@ -100,7 +100,7 @@ def match_gemm_batch_norm(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, w, b, scale, shift, mean, var, ta, tb, eps))
 
 
-def make_gemm_batch_norm(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, ta: Any, tb: Any, eps: Any) -> Any:
+def make_gemm_batch_norm(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, ta: Any, tb: Any, eps: Any) -> Any:
     factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
     middle = graph.make_node('Neg', [mean]) if b is None else graph.make_node('Sub', [b, mean])
     moved = shifted_bias(graph, middle, factor, shift)
@@ -168,7 +168,7 @@ def match_gemm_scale_2(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, w, b, c, ta, tb, factor))
 
 
-def make_gemm_scale(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, ta: Any, tb: Any, factor: Any) -> Any:
+def make_gemm_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, c: Result | None, ta: Any, tb: Any, factor: Any) -> Any:
     given = as_vector_of(graph, factor, dim_of(graph, w, 0 if tb else 1))
     line = graph.make_node('Reciprocal', [given]) if c is None else given
     moved = None if b is None else shifted_bias(graph, b, line, None)
@@ -246,7 +246,7 @@ def match_gemm_scale_number_2(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (a, b, ta, tb, scale))
 
 
-def make_gemm_scale_number(graph: Graph, res: Res, a: Result, b: Result, ta: Any, tb: Any, scale: Any) -> Any:
+def make_gemm_scale_number(graph: Graph, res: ResultSpec, a: Result, b: Result, ta: Any, tb: Any, scale: Any) -> Any:
     return graph.make_node('Gemm', [a, b], res.outputs, alpha=scale, transA=ta, transB=tb)
 
 
@@ -267,7 +267,7 @@ def match_gemm_transpose_a(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (a, b, c, ta, kept))
 
 
-def make_gemm_transpose_a(graph: Graph, res: Res, a: Result, b: Result, c: Result | None, ta: Any, kept: Any) -> Any:
+def make_gemm_transpose_a(graph: Graph, res: ResultSpec, a: Result, b: Result, c: Result | None, ta: Any, kept: Any) -> Any:
     return graph.make_node('Gemm', [a, b, c], res.outputs, transA=0 if ta else 1, **kept)
 
 
@@ -288,7 +288,7 @@ def match_gemm_transpose_b(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (b, a, c, tb, kept))
 
 
-def make_gemm_transpose_b(graph: Graph, res: Res, b: Result, a: Result, c: Result | None, tb: Any, kept: Any) -> Any:
+def make_gemm_transpose_b(graph: Graph, res: ResultSpec, b: Result, a: Result, c: Result | None, tb: Any, kept: Any) -> Any:
     return graph.make_node('Gemm', [a, b, c], res.outputs, transB=0 if tb else 1, **kept)
 
 
@@ -362,7 +362,7 @@ def match_linear_scale_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_linear_scale(graph: Graph, res: Res, x: Result, w: Result, b: Result, c: Result | None, factor: Any) -> Any:
+def make_linear_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result, c: Result | None, factor: Any) -> Any:
     given = as_vector_of(graph, factor, dim_of(graph, w, 1))
     line = graph.make_node('Reciprocal', [given]) if c is None else given
     return graph.make_node('Add', [graph.make_node('MatMul', [x, scaled_weight(graph, w, line, 1)]), shifted_bias(graph, b, line, None)], res.outputs)
@@ -394,7 +394,7 @@ def match_matmul_add_to_gemm(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_matmul_add_to_gemm(graph: Graph, res: Res, a: Result, b: Result, bias: Result) -> Any:
+def make_matmul_add_to_gemm(graph: Graph, res: ResultSpec, a: Result, b: Result, bias: Result) -> Any:
     return graph.make_node('Gemm', [a, b, bias], res.outputs)
 
 
@@ -421,7 +421,7 @@ def match_matmul_batch_norm(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, w, scale, shift, mean, var, eps))
 
 
-def make_matmul_batch_norm(graph: Graph, res: Res, x: Result, w: Result, scale: Result, shift: Result, mean: Result, var: Result, eps: Any) -> Any:
+def make_matmul_batch_norm(graph: Graph, res: ResultSpec, x: Result, w: Result, scale: Result, shift: Result, mean: Result, var: Result, eps: Any) -> Any:
     factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
     return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 1), shifted_bias(graph, graph.make_node('Neg', [mean]), factor, shift)], res.outputs)
 
@@ -487,7 +487,7 @@ def match_matmul_scale_2(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, w, c, factor))
 
 
-def make_matmul_scale(graph: Graph, res: Res, x: Result, w: Result, c: Result | None, factor: Any) -> Any:
+def make_matmul_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, c: Result | None, factor: Any) -> Any:
     given = as_vector_of(graph, factor, dim_of(graph, w, 1))
     return graph.make_node('MatMul', [x, scaled_weight(graph, w, graph.make_node('Reciprocal', [given]) if c is None else given, 1)], res.outputs)
 
@@ -516,7 +516,7 @@ def match_matmul_transpose_b(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (b, a))
 
 
-def make_matmul_transpose_b(graph: Graph, res: Res, b: Result, a: Result) -> Any:
+def make_matmul_transpose_b(graph: Graph, res: ResultSpec, b: Result, a: Result) -> Any:
     return graph.make_node('Gemm', [a, b], res.outputs, transB=1)
 
 

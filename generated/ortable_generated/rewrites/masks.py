@@ -12,7 +12,7 @@ from ortable.prelude.facts import dim_of, is_bool, rank_of
 from ortable.prelude.values import consts
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -37,7 +37,7 @@ def match_and_decided(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_and_decided(graph: Graph, res: Res, x: Result, y: Result, value: Any) -> Any:
+def make_and_decided(graph: Graph, res: ResultSpec, x: Result, y: Result, value: Any) -> Any:
     return x if value == 1 else y
 
 
@@ -56,7 +56,7 @@ def match_or_decided(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_or_decided(graph: Graph, res: Res, x: Result, y: Result, value: Any) -> Any:
+def make_or_decided(graph: Graph, res: ResultSpec, x: Result, y: Result, value: Any) -> Any:
     return x if value == 0 else y
 
 
@@ -104,7 +104,7 @@ def match_rows_always_allowed(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (out,))
 
 
-def make_rows_always_allowed(graph: Graph, res: Res, out: Result) -> Any:
+def make_rows_always_allowed(graph: Graph, res: ResultSpec, out: Result) -> Any:
     return out
 
 
@@ -200,7 +200,7 @@ def match_rows_narrow_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_rows_narrow(graph: Graph, res: Res, c: Result, a: Result, b: Result, dtype: Any) -> Any:
+def make_rows_narrow(graph: Graph, res: ResultSpec, c: Result, a: Result, b: Result, dtype: Any) -> Any:
     each = graph.make_node('Cast', [graph.make_node('ReduceMax', [graph.make_node('Cast', [c], to=dtype), consts(graph, [-1], int64)])], to=boolean)
     return graph.make_node('Where', [each, a, b], res.outputs)
 
@@ -219,7 +219,7 @@ def match_where_decided(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (a, b, value))
 
 
-def make_where_decided(graph: Graph, res: Res, a: Result, b: Result, value: Any) -> Any:
+def make_where_decided(graph: Graph, res: ResultSpec, a: Result, b: Result, value: Any) -> Any:
     return a if value == 1 else b
 
 
@@ -267,7 +267,7 @@ def match_where_narrow_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_where_narrow(graph: Graph, res: Res, c: Result, a: Result, b: Result) -> Any:
+def make_where_narrow(graph: Graph, res: ResultSpec, c: Result, a: Result, b: Result) -> Any:
     return graph.make_node('Where', [c, a, b], res.outputs)
 
 

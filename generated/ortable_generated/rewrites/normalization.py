@@ -12,7 +12,7 @@ from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide, rank_of,
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -55,7 +55,7 @@ def match_batch_norm_add(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_batch_norm_add(graph: Graph, res: Res, x: Result, scale: Result, shift: Result, mean: Result, var: Result, c: Result, eps: Any) -> Any:
+def make_batch_norm_add(graph: Graph, res: ResultSpec, x: Result, scale: Result, shift: Result, mean: Result, var: Result, c: Result, eps: Any) -> Any:
     moved = graph.make_node('Add', [shift, as_vector_of(graph, c, dim_of(graph, shift, 0))])
     return graph.make_node('BatchNormalization', [x, scale, moved, mean, var], res.outputs, epsilon=eps)
 
@@ -86,7 +86,7 @@ def match_batch_norm_scale(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_batch_norm_scale(graph: Graph, res: Res, x: Result, scale: Result, shift: Result, mean: Result, var: Result, c: Result, eps: Any) -> Any:
+def make_batch_norm_scale(graph: Graph, res: ResultSpec, x: Result, scale: Result, shift: Result, mean: Result, var: Result, c: Result, eps: Any) -> Any:
     line = as_vector_of(graph, c, dim_of(graph, scale, 0))
     moved = graph.make_node('Mul', [shift, line])
     return graph.make_node('BatchNormalization', [x, graph.make_node('Mul', [scale, line]), moved, mean, var], res.outputs, epsilon=eps)
@@ -115,7 +115,7 @@ def match_batch_norm_twice(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, scale, shift, mean, var, scale2, shift2, mean2, var2, eps, eps2))
 
 
-def make_batch_norm_twice(graph: Graph, res: Res, x: Result, scale: Result, shift: Result, mean: Result, var: Result, scale2: Result, shift2: Result, mean2: Result, var2: Result, eps: Any, eps2: Any) -> Any:
+def make_batch_norm_twice(graph: Graph, res: ResultSpec, x: Result, scale: Result, shift: Result, mean: Result, var: Result, scale2: Result, shift2: Result, mean2: Result, var2: Result, eps: Any, eps2: Any) -> Any:
     factor = graph.make_node('Div', [scale2, graph.make_node('Sqrt', [graph.make_node('Add', [var2, const(graph, eps2, dtype_of(graph, var2))])])])
     moved = graph.make_node('Add', [graph.make_node('Mul', [graph.make_node('Sub', [shift, mean2]), factor]), shift2])
     return graph.make_node('BatchNormalization', [x, graph.make_node('Mul', [scale, factor]), moved, mean, var], res.outputs, epsilon=eps)
@@ -171,7 +171,7 @@ def match_group_norm(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_group_norm(graph: Graph, res: Res, x: Result, scale: Result, shift: Result, eps: Any, groups: Any, count: Any) -> Any:
+def make_group_norm(graph: Graph, res: ResultSpec, x: Result, scale: Result, shift: Result, eps: Any, groups: Any, count: Any) -> Any:
     gain = as_channels(graph, scale, count)
     moved = as_channels(graph, shift, count)
     return graph.make_node('GroupNormalization', [x, gain, moved], res.outputs, num_groups=static(groups), epsilon=eps)
@@ -441,7 +441,7 @@ def match_instance_norm_4(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_instance_norm(graph: Graph, res: Res, x: Result, count: Any, small: Any) -> Any:
+def make_instance_norm(graph: Graph, res: ResultSpec, x: Result, count: Any, small: Any) -> Any:
     scale = ones(graph, [count], x)
     return graph.make_node('InstanceNormalization', [x, scale, zeros(graph, [count], x)], res.outputs, epsilon=small)
 
@@ -483,7 +483,7 @@ def match_instance_norm_affine(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_instance_norm_affine(graph: Graph, res: Res, x: Result, scale: Result, shift: Result, eps: Any) -> Any:
+def make_instance_norm_affine(graph: Graph, res: ResultSpec, x: Result, scale: Result, shift: Result, eps: Any) -> Any:
     gain = as_channels(graph, scale, dim_of(graph, x, 1))
     moved = as_channels(graph, shift, dim_of(graph, x, 1))
     return graph.make_node('InstanceNormalization', [x, gain, moved], res.outputs, epsilon=eps)
@@ -729,7 +729,7 @@ def match_layer_norm_4(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_layer_norm(graph: Graph, res: Res, x: Result, axis: Any, small: Any) -> Any:
+def make_layer_norm(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: Any) -> Any:
     return graph.make_node('LayerNormalization', [x, ones(graph, sizes_from(graph, x, axis), x)], res.outputs, axis=axis, epsilon=small)
 
 
@@ -760,7 +760,7 @@ def match_layer_norm_bias(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_layer_norm_bias(graph: Graph, res: Res, x: Result, scale: Result, bias: Result, axis: Any, eps: Any) -> Any:
+def make_layer_norm_bias(graph: Graph, res: ResultSpec, x: Result, scale: Result, bias: Result, axis: Any, eps: Any) -> Any:
     return graph.make_node('LayerNormalization', [x, scale, bias], res.outputs, axis=axis, epsilon=eps)
 
 
@@ -791,7 +791,7 @@ def match_layer_norm_scale(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_layer_norm_scale(graph: Graph, res: Res, x: Result, scale: Result, axis: Any, eps: Any) -> Any:
+def make_layer_norm_scale(graph: Graph, res: ResultSpec, x: Result, scale: Result, axis: Any, eps: Any) -> Any:
     return graph.make_node('LayerNormalization', [x, scale], res.outputs, axis=axis, epsilon=eps)
 
 
@@ -975,7 +975,7 @@ def match_rms_norm_4(m: Matcher, root_: Node) -> Match | None:
     return None
 
 
-def make_rms_norm(graph: Graph, res: Res, x: Result, axis: Any, small: Any) -> Any:
+def make_rms_norm(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: Any) -> Any:
     return graph.make_node('RMSNormalization', [x, ones(graph, sizes_from(graph, x, axis), x)], res.outputs, axis=axis, epsilon=small)
 
 
@@ -1004,7 +1004,7 @@ def match_rms_norm_scale(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_rms_norm_scale(graph: Graph, res: Res, x: Result, scale: Result, axis: Any, eps: Any) -> Any:
+def make_rms_norm_scale(graph: Graph, res: ResultSpec, x: Result, scale: Result, axis: Any, eps: Any) -> Any:
     return graph.make_node('RMSNormalization', [x, scale], res.outputs, axis=axis, epsilon=eps)
 
 

@@ -9,7 +9,7 @@ from ortable.prelude.facts import is_constant, is_wide, rank_of
 from ortable.prelude.values import as_vec
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -55,7 +55,7 @@ def match_max_before_power(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_max_before_power(graph: Graph, res: Res, x: Result, power: Result, axes: Result, small: Result, kept: Any) -> Any:
+def make_max_before_power(graph: Graph, res: ResultSpec, x: Result, power: Result, axes: Result, small: Result, kept: Any) -> Any:
     powers = graph.make_node('Pow', [graph.make_node('Max', [x]), power])
     return graph.make_node('Div', [x, graph.make_node('Sqrt', [graph.make_node('Add', [graph.make_node('ReduceMean', [powers, axes], **kept), small])])], res.outputs)
 
@@ -113,7 +113,7 @@ def match_max_between_conv_and_factor_2(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, d))
 
 
-def make_max_between_conv_and_factor(graph: Graph, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, d: Result | None) -> Any:
+def make_max_between_conv_and_factor(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, d: Result | None) -> Any:
     out = graph.make_node('Max', [graph.make_node('Conv', [x, w, b], **kept)])
     return graph.make_node('Mul', [out, c], res.outputs) if d is None else graph.make_node('Div', [out, d], res.outputs)
 
@@ -140,7 +140,7 @@ def match_max_between_pad_and_average(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, borders, value, axes, kept))
 
 
-def make_max_between_pad_and_average(graph: Graph, res: Res, x: Result, borders: Result, value: Result | None, axes: Result | None, kept: Any) -> Any:
+def make_max_between_pad_and_average(graph: Graph, res: ResultSpec, x: Result, borders: Result, value: Result | None, axes: Result | None, kept: Any) -> Any:
     return graph.make_node('AveragePool', [graph.make_node('Max', [graph.make_node('Pad', [x, borders, value, axes])])], res.outputs, **kept)
 
 
@@ -166,7 +166,7 @@ def match_max_between_pad_and_maximum(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, borders, value, axes, kept))
 
 
-def make_max_between_pad_and_maximum(graph: Graph, res: Res, x: Result, borders: Result, value: Result | None, axes: Result | None, kept: Any) -> Any:
+def make_max_between_pad_and_maximum(graph: Graph, res: ResultSpec, x: Result, borders: Result, value: Result | None, axes: Result | None, kept: Any) -> Any:
     return graph.make_node('MaxPool', [graph.make_node('Max', [graph.make_node('Pad', [x, borders, value, axes])])], res.outputs, **kept)
 
 
@@ -196,7 +196,7 @@ def match_max_between_quantizations(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (codes, scale, zero, step, shift, kept, more))
 
 
-def make_max_between_quantizations(graph: Graph, res: Res, codes: Result, scale: Result, zero: Result, step: Result, shift: Result, kept: Any, more: Any) -> Any:
+def make_max_between_quantizations(graph: Graph, res: ResultSpec, codes: Result, scale: Result, zero: Result, step: Result, shift: Result, kept: Any, more: Any) -> Any:
     numbers = graph.make_node('DequantizeLinear', [codes, scale, zero], **kept)
     return graph.make_node('QuantizeLinear', [graph.make_node('Max', [numbers]), step, shift], res.outputs, **more)
 
@@ -218,7 +218,7 @@ def match_max_between_quotient_and_factor(m: Matcher, root: Node) -> Match | Non
     return None
 
 
-def make_max_between_quotient_and_factor(graph: Graph, res: Res, one: Result, x: Result, z: Result) -> Any:
+def make_max_between_quotient_and_factor(graph: Graph, res: ResultSpec, one: Result, x: Result, z: Result) -> Any:
     return graph.make_node('Mul', [graph.make_node('Max', [graph.make_node('Div', [one, x])]), z], res.outputs)
 
 
@@ -257,7 +257,7 @@ def match_sum_with_zero_2(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x, c, d))
 
 
-def make_sum_with_zero(graph: Graph, res: Res, x: Result, c: Result | None, d: Result | None) -> Any:
+def make_sum_with_zero(graph: Graph, res: ResultSpec, x: Result, c: Result | None, d: Result | None) -> Any:
     return graph.make_node('Sum', [x, c], res.outputs) if d is None else graph.make_node('Sum', [x, graph.make_node('Neg', [d])], res.outputs)
 
 
@@ -298,7 +298,7 @@ def match_wide_factor_2(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x, d, factor))
 
 
-def make_wide_factor(graph: Graph, res: Res, x: Result, d: Result | None, factor: Any) -> Any:
+def make_wide_factor(graph: Graph, res: ResultSpec, x: Result, d: Result | None, factor: Any) -> Any:
     full = with_axes(graph, factor, rank_of(graph, x) + 1)
     return graph.make_node('Squeeze', [graph.make_node('Mul', [x, full]) if d is None else graph.make_node('Div', [x, full]), as_vec(graph, 0)], res.outputs)
 

@@ -12,7 +12,7 @@ from ortable.prelude.facts import dim_of, shape_of, static
 from ortable.prelude.values import reshape_to
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -155,7 +155,7 @@ def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
-def make_ort_attention(graph: Graph, res: Res, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
+def make_ort_attention(graph: Graph, res: ResultSpec, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
     q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
     rows = graph.make_node('Attention', [q, k, v], q_num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
@@ -960,7 +960,7 @@ def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_ort_attention_causal(graph: Graph, res: Res, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
+def make_ort_attention_causal(graph: Graph, res: ResultSpec, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
     q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
     last, total = (last_positions(graph, query), total_length(graph, query))
     rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last, total], domain='com.microsoft', num_heads=count, kv_num_heads=count, scale=scale)
@@ -1326,7 +1326,7 @@ def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, mask, value, scale, count))
 
 
-def make_ort_attention_masked(graph: Graph, res: Res, query: Result, transposed: Result, mask: Result, value: Result, scale: Any, count: Any) -> Any:
+def make_ort_attention_masked(graph: Graph, res: ResultSpec, query: Result, transposed: Result, mask: Result, value: Result, scale: Any, count: Any) -> Any:
     q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
     given = expanded_mask(graph, mask, query, transposed)
     rows = graph.make_node('Attention', [q, k, v, given], q_num_heads=count, kv_num_heads=count, scale=scale)
@@ -1702,7 +1702,7 @@ def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_ort_attention_with_bias(graph: Graph, res: Res, query: Result, transposed: Result, bias: Result, value: Result, scale: Any, count: Any) -> Any:
+def make_ort_attention_with_bias(graph: Graph, res: ResultSpec, query: Result, transposed: Result, bias: Result, value: Result, scale: Any, count: Any) -> Any:
     q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
     given = expanded_mask(graph, bias, query, transposed)
     rows = graph.make_node('Attention', [q, k, v, given], q_num_heads=count, kv_num_heads=count, scale=scale)

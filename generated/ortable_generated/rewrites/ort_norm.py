@@ -12,7 +12,7 @@ from ortable.passes.rewrite.words.shapes import same_shape
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -131,7 +131,7 @@ def match_ort_rms_norm_by_division_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_ort_rms_norm_by_division(graph: Graph, res: Res, x: Result, axes: Result, small: Result, weight: Result) -> Any:
+def make_ort_rms_norm_by_division(graph: Graph, res: ResultSpec, x: Result, axes: Result, small: Result, weight: Result) -> Any:
     mean = graph.make_node('ReduceMean', [graph.make_node('Pow', [x, const(graph, 2, float32)]), axes], keepdims=1)
     return graph.make_node('Mul', [graph.make_node('Div', [x, graph.make_node('Sqrt', [graph.make_node('Add', [mean, small])])]), weight], res.outputs)
 
@@ -161,7 +161,7 @@ def match_ort_sum_before_layer_norm(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_ort_sum_before_layer_norm(graph: Graph, res: Res, a: Result, b: Result, weight: Result, bias: Result | None, kept: Any) -> Any:
+def make_ort_sum_before_layer_norm(graph: Graph, res: ResultSpec, a: Result, b: Result, weight: Result, bias: Result | None, kept: Any) -> Any:
     return graph.make_node('LayerNormalization', [graph.make_node('Sum', [a, b]), weight, bias], res.outputs, **kept)
 
 

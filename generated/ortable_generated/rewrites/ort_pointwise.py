@@ -12,7 +12,7 @@ from ortable.prelude.facts import dim_of, shape_of
 from ortable.prelude.values import reshape_to
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -43,7 +43,7 @@ def match_ort_gemm_to_conv(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x, weight, bias, transposed))
 
 
-def make_ort_gemm_to_conv(graph: Graph, res: Res, x: Result, weight: Result, bias: Result | None, transposed: Any) -> Any:
+def make_ort_gemm_to_conv(graph: Graph, res: ResultSpec, x: Result, weight: Result, bias: Result | None, transposed: Any) -> Any:
     image = graph.make_node('Conv', [as_image(graph, x), as_filters(graph, weight, transposed == 1), bias], kernel_shape=[1, 1])
     return reshape_to(graph, graph.make_node('Transpose', [image], perm=[0, 2, 3, 1]), shape_of(graph, res))
 
@@ -108,7 +108,7 @@ def match_ort_image_gate(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_ort_image_gate(graph: Graph, res: Res, image: Result, other: Result) -> Any:
+def make_ort_image_gate(graph: Graph, res: ResultSpec, image: Result, other: Result) -> Any:
     return graph.make_node('Mul', [graph.make_node('Mul', [image, graph.make_node('Sigmoid', [image])]), other], res.outputs)
 
 
@@ -416,7 +416,7 @@ def match_ort_image_unary_8(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
 
 
-def make_ort_image_unary(graph: Graph, res: Res, image: Result, active: Result) -> Any:
+def make_ort_image_unary(graph: Graph, res: ResultSpec, image: Result, active: Result) -> Any:
     return same_activation(graph, active, image)
 
 
@@ -443,7 +443,7 @@ def match_ort_linear_to_conv(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_ort_linear_to_conv(graph: Graph, res: Res, x: Result, weight: Result, bias: Result) -> Any:
+def make_ort_linear_to_conv(graph: Graph, res: ResultSpec, x: Result, weight: Result, bias: Result) -> Any:
     image = graph.make_node('Conv', [as_image(graph, x), as_filters(graph, weight, False), bias], kernel_shape=[1, 1])
     return reshape_to(graph, graph.make_node('Transpose', [image], perm=[0, 2, 3, 1]), shape_of(graph, res))
 
@@ -463,7 +463,7 @@ def match_ort_product_to_conv(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x, weight))
 
 
-def make_ort_product_to_conv(graph: Graph, res: Res, x: Result, weight: Result) -> Any:
+def make_ort_product_to_conv(graph: Graph, res: ResultSpec, x: Result, weight: Result) -> Any:
     image = graph.make_node('Conv', [as_image(graph, x), as_filters(graph, weight, False)], kernel_shape=[1, 1])
     return reshape_to(graph, graph.make_node('Transpose', [image], perm=[0, 2, 3, 1]), shape_of(graph, res))
 

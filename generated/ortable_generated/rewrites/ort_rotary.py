@@ -14,7 +14,7 @@ from ortable.prelude.facts import dim_of, shape_of, static
 from ortable.prelude.values import consts, reshape_to
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -1205,7 +1205,7 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
     return None
 
 
-def make_ort_attention_causal_rotary(graph: Graph, res: Res, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
+def make_ort_attention_causal_rotary(graph: Graph, res: ResultSpec, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
     q, k, v = (merged_heads(graph, asked), merged_heads(graph, stored), merged_heads(graph, heads_before_repeat(graph, value)))
     rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last_positions(graph, asked), total_length(graph, asked), shared_cache(graph, cos), shared_cache(graph, sin)], domain='com.microsoft', num_heads=count, kv_num_heads=groups, scale=scale, do_rotary=1)
     return reshape_to(graph, rows, shape_of(graph, res))
@@ -2355,7 +2355,7 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
     return None
 
 
-def make_ort_attention_causal_rotary_places(graph: Graph, res: Res, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
+def make_ort_attention_causal_rotary_places(graph: Graph, res: ResultSpec, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
     q, k, v = (merged_heads(graph, asked), merged_heads(graph, stored), merged_heads(graph, heads_before_repeat(graph, value)))
     rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last_positions(graph, asked), total_length(graph, asked), cos, sin], domain='com.microsoft', num_heads=count, kv_num_heads=groups, scale=scale, do_rotary=1)
     return reshape_to(graph, rows, shape_of(graph, res))
@@ -2425,7 +2425,7 @@ def match_ort_rotary_embedding(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_ort_rotary_embedding(graph: Graph, res: Res, x: Result, cos: Result, sin: Result) -> Any:
+def make_ort_rotary_embedding(graph: Graph, res: ResultSpec, x: Result, cos: Result, sin: Result) -> Any:
     return graph.make_node('RotaryEmbedding', [x, consts(graph, [0], int64), rotary_cache(graph, cos), rotary_cache(graph, sin)], res.outputs, domain='com.microsoft')
 
 

@@ -9,7 +9,7 @@ from ortable.passes.rewrite.words.views import may_copy_dims, view_between, view
 from ortable.prelude.facts import dim_of, is_constant, shape_of
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -37,7 +37,7 @@ def match_reshape_constant_target(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x, view))
 
 
-def make_reshape_constant_target(graph: Graph, res: Res, x: Result, view: Any) -> Any:
+def make_reshape_constant_target(graph: Graph, res: ResultSpec, x: Result, view: Any) -> Any:
     return viewed(graph, x, view)
 
 
@@ -77,7 +77,7 @@ def match_reshape_gemm_reshape(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2), (root.outputs[0],), (x, w, bias, view))
 
 
-def make_reshape_gemm_reshape(graph: Graph, res: Res, x: Result, w: Result, bias: Result, view: Any) -> Any:
+def make_reshape_gemm_reshape(graph: Graph, res: ResultSpec, x: Result, w: Result, bias: Result, view: Any) -> Any:
     return graph.make_node('Add', [graph.make_node('MatMul', [viewed(graph, x, view), w]), bias], res.outputs)
 
 
@@ -149,7 +149,7 @@ def match_reshape_given_target_4(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, target, zero))
 
 
-def make_reshape_given_target(graph: Graph, res: Res, x: Result, target: Result, zero: Any) -> Any:
+def make_reshape_given_target(graph: Graph, res: ResultSpec, x: Result, target: Result, zero: Any) -> Any:
     return graph.make_node('Reshape', [x, target], res.outputs, allowzero=zero)
 
 
@@ -441,7 +441,7 @@ def match_view_again_16(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
-def make_view_again(graph: Graph, res: Res, x: Result, view: Any) -> Any:
+def make_view_again(graph: Graph, res: ResultSpec, x: Result, view: Any) -> Any:
     return viewed(graph, x, view)
 
 
@@ -497,7 +497,7 @@ def match_view_same_4(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_view_same(graph: Graph, res: Res, x: Result) -> Any:
+def make_view_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -869,7 +869,7 @@ def match_view_unary_view_16(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
-def make_view_unary_view(graph: Graph, res: Res, x: Result, view: Any, node: Any) -> Any:
+def make_view_unary_view(graph: Graph, res: ResultSpec, x: Result, view: Any, node: Any) -> Any:
     return viewed(graph, with_inputs(graph, node, [x]), view)
 
 
@@ -991,7 +991,7 @@ def match_views_side_by_side_4(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
 
 
-def make_views_side_by_side(graph: Graph, res: Res, x: Result, y: Result, view: Any, node: Any) -> Any:
+def make_views_side_by_side(graph: Graph, res: ResultSpec, x: Result, y: Result, view: Any, node: Any) -> Any:
     return viewed(graph, with_inputs(graph, node, [x, y]), view)
 
 

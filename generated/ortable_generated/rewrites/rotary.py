@@ -10,7 +10,7 @@ from ortable.passes.rewrite.words.slices import has_unit_steps, slices_half
 from ortable.prelude.facts import rank_of
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -85,7 +85,7 @@ def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_rotary_embedding(graph: Graph, res: Res, x: Result, cos: Result, sin: Result) -> Any:
+def make_rotary_embedding(graph: Graph, res: ResultSpec, x: Result, cos: Result, sin: Result) -> Any:
     return graph.make_node('RotaryEmbedding', [x, half_table(graph, cos, x), half_table(graph, sin, x)], res.outputs)
 
 

@@ -9,7 +9,7 @@ from ortable.prelude.facts import dtype_of
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -47,7 +47,7 @@ def match_clip_clip(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, bottom, top))
 
 
-def make_clip_clip(graph: Graph, res: Res, x: Result, bottom: Any, top: Any) -> Any:
+def make_clip_clip(graph: Graph, res: ResultSpec, x: Result, bottom: Any, top: Any) -> Any:
     return graph.make_node('Clip', [x, const(graph, bottom, dtype_of(graph, x)), const(graph, top, dtype_of(graph, x))], res.outputs)
 
 
@@ -63,7 +63,7 @@ def match_not_not(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x,))
 
 
-def make_not_not(graph: Graph, res: Res, x: Result) -> Any:
+def make_not_not(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -79,7 +79,7 @@ def match_where_not(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (condition, a, b))
 
 
-def make_where_not(graph: Graph, res: Res, condition: Result, a: Result, b: Result) -> Any:
+def make_where_not(graph: Graph, res: ResultSpec, condition: Result, a: Result, b: Result) -> Any:
     return graph.make_node('Where', [condition, b, a], res.outputs)
 
 
@@ -93,7 +93,7 @@ def match_where_same(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_where_same(graph: Graph, res: Res, x: Result) -> Any:
+def make_where_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 

@@ -10,7 +10,7 @@ from ortable.passes.rewrite.words.slices import composed_slice, has_unit_steps, 
 from ortable.prelude.values import as_vec
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -37,7 +37,7 @@ def match_slice_of_concat(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (part,))
 
 
-def make_slice_of_concat(graph: Graph, res: Res, part: Any) -> Any:
+def make_slice_of_concat(graph: Graph, res: ResultSpec, part: Any) -> Any:
     return slice_node(graph, part)
 
 
@@ -66,7 +66,7 @@ def match_slice_slice(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (both,))
 
 
-def make_slice_slice(graph: Graph, res: Res, both: Any) -> Any:
+def make_slice_slice(graph: Graph, res: ResultSpec, both: Any) -> Any:
     return slice_node(graph, both)
 
 
@@ -92,7 +92,7 @@ def match_slice_squeeze(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, taken))
 
 
-def make_slice_squeeze(graph: Graph, res: Res, x: Result, taken: Any) -> Any:
+def make_slice_squeeze(graph: Graph, res: ResultSpec, x: Result, taken: Any) -> Any:
     return graph.make_node('Gather', [x, slice_start(graph, taken)], res.outputs, axis=slice_axis(taken))
 
 
@@ -113,7 +113,7 @@ def match_slice_whole(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_slice_whole(graph: Graph, res: Res, x: Result) -> Any:
+def make_slice_whole(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -143,7 +143,7 @@ def match_slices_to_split(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_slices_to_split(graph: Graph, res: Res, x: Result, axes: Result, sizes: Any) -> Any:
+def make_slices_to_split(graph: Graph, res: ResultSpec, x: Result, axes: Result, sizes: Any) -> Any:
     left, right = graph.make_node('Split', [x, as_vec(graph, sizes)], 2, axis=ints_of(graph, axes)[0])
     return (left, right)
 
@@ -185,7 +185,7 @@ def match_slices_to_split_of_three(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_slices_to_split_of_three(graph: Graph, res: Res, x: Result, axes: Result, sizes: Any) -> Any:
+def make_slices_to_split_of_three(graph: Graph, res: ResultSpec, x: Result, axes: Result, sizes: Any) -> Any:
     left, middle, right = graph.make_node('Split', [x, as_vec(graph, sizes)], 3, axis=ints_of(graph, axes)[0])
     return (left, middle, right)
 
@@ -202,7 +202,7 @@ def match_split_one(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_split_one(graph: Graph, res: Res, x: Result) -> Any:
+def make_split_one(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 

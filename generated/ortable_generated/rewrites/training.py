@@ -13,7 +13,7 @@ from ortable.prelude.facts import dtype_of, fits_attribute, is_bool, is_float, i
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -86,7 +86,7 @@ def match_cross_entropy_gradient(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_cross_entropy_gradient(graph: Graph, res: Res, indices: Result, classes: Result, value: Result, x: Result, axis: Any) -> Any:
+def make_cross_entropy_gradient(graph: Graph, res: ResultSpec, indices: Result, classes: Result, value: Result, x: Result, axis: Any) -> Any:
     dtype = dtype_of(graph, indices)
     none = const(graph, 0, dtype)
     inside = graph.make_node('And', [graph.make_node('GreaterOrEqual', [indices, none]), graph.make_node('Less', [indices, const(graph, class_count(graph, classes), dtype)])])
@@ -134,7 +134,7 @@ def match_dropout_gradient(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_dropout_gradient(graph: Graph, res: Res, mask: Result, g: Result, scale: Result) -> Any:
+def make_dropout_gradient(graph: Graph, res: ResultSpec, mask: Result, g: Result, scale: Result) -> Any:
     return graph.make_node('Mul', [g, graph.make_node('Where', [mask, scale, const(graph, 0, dtype_of(graph, g))])], res.outputs)
 
 
@@ -155,7 +155,7 @@ def match_expand_of_product(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_expand_of_product(graph: Graph, res: Res, x: Result, sizes: Result, c: Result) -> Any:
+def make_expand_of_product(graph: Graph, res: ResultSpec, x: Result, sizes: Result, c: Result) -> Any:
     return graph.make_node('Expand', [graph.make_node('Mul', [x, c]), sizes], res.outputs)
 
 
@@ -178,7 +178,7 @@ def match_expand_of_quotient(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, sizes, c))
 
 
-def make_expand_of_quotient(graph: Graph, res: Res, x: Result, sizes: Result, c: Result) -> Any:
+def make_expand_of_quotient(graph: Graph, res: ResultSpec, x: Result, sizes: Result, c: Result) -> Any:
     return graph.make_node('Expand', [graph.make_node('Div', [x, c]), sizes], res.outputs)
 
 
@@ -275,7 +275,7 @@ def match_factor_of_product_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_factor_of_product(graph: Graph, res: Res, a: Result, b: Result, sizes: Result | None, y: Result, zero: Any, factor: Any) -> Any:
+def make_factor_of_product(graph: Graph, res: ResultSpec, a: Result, b: Result, sizes: Result | None, y: Result, zero: Any, factor: Any) -> Any:
     out = graph.make_node('Gemm', [a, b], alpha=factor)
     whole = out if sizes is None else graph.make_node('Reshape', [out, sizes], allowzero=zero)
     return graph.make_node('Mul', [whole, y], res.outputs)
@@ -317,7 +317,7 @@ def match_factor_of_smaller(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_factor_of_smaller(graph: Graph, res: Res, x: Result, c: Result, small: Result) -> Any:
+def make_factor_of_smaller(graph: Graph, res: ResultSpec, x: Result, c: Result, small: Result) -> Any:
     return graph.make_node('Mul', [graph.make_node('Mul', [small, c]), x], res.outputs)
 
 
@@ -543,7 +543,7 @@ def match_gelu_tanh_gradient_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_gelu_tanh_gradient(graph: Graph, res: Res, x: Result, g: Result, t: Result, slope: Any, cubic: Any) -> Any:
+def make_gelu_tanh_gradient(graph: Graph, res: ResultSpec, x: Result, g: Result, t: Result, slope: Any, cubic: Any) -> Any:
     dtype = dtype_of(graph, x)
     bend = graph.make_node('Add', [graph.make_node('Mul', [graph.make_node('Mul', [x, x]), const(graph, slope * cubic * 1.5, dtype)]), const(graph, slope * 0.5, dtype)])
     left = graph.make_node('Mul', [graph.make_node('Mul', [x, bend]), graph.make_node('Sub', [const(graph, 1.0, dtype), graph.make_node('Mul', [t, t])])])
@@ -639,7 +639,7 @@ def match_reduce_squeeze_4(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (total,))
 
 
-def make_reduce_squeeze(graph: Graph, res: Res, total: Result) -> Any:
+def make_reduce_squeeze(graph: Graph, res: ResultSpec, total: Result) -> Any:
     return without_keepdims(graph, total)
 
 
@@ -690,7 +690,7 @@ def match_silu_gradient(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_silu_gradient(graph: Graph, res: Res, x: Result) -> Any:
+def make_silu_gradient(graph: Graph, res: ResultSpec, x: Result) -> Any:
     s = graph.make_node('Sigmoid', [x])
     y = graph.make_node('Mul', [x, s])
     return (graph.make_node('Add', [s, graph.make_node('Mul', [y, graph.make_node('Sub', [const(graph, 1.0, dtype_of(graph, x)), s])])]), y)
@@ -715,7 +715,7 @@ def match_sum_of_negated(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, axes, kept))
 
 
-def make_sum_of_negated(graph: Graph, res: Res, x: Result, axes: Result, kept: Any) -> Any:
+def make_sum_of_negated(graph: Graph, res: ResultSpec, x: Result, axes: Result, kept: Any) -> Any:
     return graph.make_node('Neg', [graph.make_node('ReduceSum', [x, axes], **kept)], res.outputs)
 
 
@@ -788,7 +788,7 @@ def match_sum_of_padded_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_sum_of_padded(graph: Graph, res: Res, first: Result, second: Result, y: Result | None, side: Any) -> Any:
+def make_sum_of_padded(graph: Graph, res: ResultSpec, first: Result, second: Result, y: Result | None, side: Any) -> Any:
     both = concat_padded(graph, first, second, side)
     return both if y is None else graph.make_node('Add', [y, both], res.outputs)
 

@@ -8,7 +8,7 @@ from ortable.passes.rewrite.words.shapes import is_known, known_rank, producer_o
 from ortable.passes.rewrite.words.views import composed_perm, is_identity_perm, moves_unit_axes_only, perm_of, view_between, viewed
 
 if TYPE_CHECKING:
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
     from ortable.ir.node import Node
     from ortable.prelude.facts import Result
     from ortable.passes.rewrite.matcher import Matcher
@@ -39,7 +39,7 @@ def match_transpose_back(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x,))
 
 
-def make_transpose_back(graph: Graph, res: Res, x: Result) -> Any:
+def make_transpose_back(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -111,7 +111,7 @@ def match_transpose_of_ones_3(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
-def make_transpose_of_ones(graph: Graph, res: Res, x: Result, view: Any) -> Any:
+def make_transpose_of_ones(graph: Graph, res: ResultSpec, x: Result, view: Any) -> Any:
     return viewed(graph, x, view)
 
 
@@ -131,7 +131,7 @@ def match_transpose_same(m: Matcher, root: Node) -> Match | None:
     return Match((root,), (root.outputs[0],), (x,))
 
 
-def make_transpose_same(graph: Graph, res: Res, x: Result) -> Any:
+def make_transpose_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
@@ -154,7 +154,7 @@ def match_transpose_transpose(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1), (root.outputs[0],), (x, both))
 
 
-def make_transpose_transpose(graph: Graph, res: Res, x: Result, both: Any) -> Any:
+def make_transpose_transpose(graph: Graph, res: ResultSpec, x: Result, both: Any) -> Any:
     return graph.make_node('Transpose', [x], res.outputs, perm=both)
 
 
@@ -590,7 +590,7 @@ def match_transpose_unary_transpose_16(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
-def make_transpose_unary_transpose(graph: Graph, res: Res, x: Result, node: Any) -> Any:
+def make_transpose_unary_transpose(graph: Graph, res: ResultSpec, x: Result, node: Any) -> Any:
     return with_inputs(graph, node, [x])
 
 

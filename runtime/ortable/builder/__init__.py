@@ -3,9 +3,9 @@ node, start from a model, optimize, and write a model; `interpreter` fills one f
 
 from __future__ import annotations
 
-from ortable.ir import Node, Res
+from ortable.ir import Node, ResultSpec
 from ortable.ir.proto.large_model import LargeModel
 
 from .graph import GraphBuilder
 
-__all__ = ["GraphBuilder", "LargeModel", "Node", "Res"]
+__all__ = ["GraphBuilder", "LargeModel", "Node", "ResultSpec"]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ortable.ir import Graph
-from ortable.ir.result import Res
+from ortable.ir.result import ResultSpec
 from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.complex_value import (
     ComplexValue,
@@ -30,7 +30,7 @@ def chosen(
     tables: ConverterTables,
     key: str,
     converter: Converter,
-    res: Res,
+    res: ResultSpec,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Converter | None:
@@ -94,12 +94,12 @@ def joined(graph: Graph, values: list[Any]) -> list[Any]:
     return [made[value] if value.__class__ is ComplexValue else value for value in values]
 
 
-def complex_getitem(graph: Graph, res: Res, self: Any, index: Any) -> Any:
+def complex_getitem(graph: Graph, res: ResultSpec, self: Any, index: Any) -> Any:
     """``x[...]`` of a complex tensor in a graph of Python functions, part by part."""
     return each_part(graph, res, getitem, {"self": self}, index=index)
 
 
-def compared(graph: Graph, res: Res, values: Sequence[Any]) -> list[Any]:
+def compared(graph: Graph, res: ResultSpec, values: Sequence[Any]) -> list[Any]:
     """Compare the parts of complex results with torch; the list that is left has None in their
     places.
 

@@ -17,7 +17,7 @@ from torch.fx import GraphModule, Node
 
 from ortable.ir import Graph
 from ortable.ir.context import Converter
-from ortable.ir.result import Res
+from ortable.ir.result import ResultSpec
 from ortable.prelude.complex_value import ComplexValue, split_pair
 
 from .. import dims, dtypes
@@ -443,7 +443,7 @@ class DynamoInterpreter:
         self.compare(node, res, returned)
         return returned
 
-    def compare(self, node: Node, res: Res, returned: Any) -> None:
+    def compare(self, node: Node, res: ResultSpec, returned: Any) -> None:
         """Raise ConversionError when a result has another type, rank or static dimension than
         torch's."""
         names = returned if isinstance(returned, (list, tuple)) else (returned,)
@@ -465,7 +465,12 @@ class DynamoInterpreter:
         return converter
 
     def complex_converter(
-        self, key: str, converter: Converter, res: Res, args: list[Any], kwargs: dict[str, Any]
+        self,
+        key: str,
+        converter: Converter,
+        res: ResultSpec,
+        args: list[Any],
+        kwargs: dict[str, Any],
     ) -> Converter:
         """``converter``, or the one for complex tensors when an argument or a result is one."""
         found = complex_numbers.chosen(self.tables, key, converter, res, args, kwargs)

@@ -12,7 +12,7 @@ import torch
 from torch.fx import Node
 
 from ortable.ir import Graph
-from ortable.ir.result import Res
+from ortable.ir.result import ResultSpec
 
 from .. import dims, dtypes
 from ..errors import UnsupportedCase
@@ -56,7 +56,7 @@ def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tupl
     )
 
 
-def record_of(graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | None) -> Res:
+def record_of(graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | None) -> ResultSpec:
     """The record of the results of ``node``, from what FX knows of its value.
 
     A result has the name of the FX node (with its number when there are several); one that nobody
@@ -64,9 +64,9 @@ def record_of(graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | 
     """
     if is_tensor_like(value):
         single, sizes = tensor_type(value, rename)
-        return Res((graph.unique_name(node.name),), (single,), (sizes,))
+        return ResultSpec((graph.unique_name(node.name),), (single,), (sizes,))
     if not isinstance(value, (list, tuple)):
-        return Res((graph.unique_name(node.name),), (None,), (None,))
+        return ResultSpec((graph.unique_name(node.name),), (None,), (None,))
     used = used_results(node, len(value))
     names: list[str] = []
     types: list[int | None] = []
@@ -77,7 +77,7 @@ def record_of(graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | 
         names.append(graph.unique_name(f"{node.name}_{index}") if used[index] and dtype else "")
         types.append(dtype)
         shapes.append(shape)
-    return Res(names, types, shapes)
+    return ResultSpec(names, types, shapes)
 
 
 def record_from_rule(
@@ -86,7 +86,7 @@ def record_from_rule(
     rule: Callable[..., Any] | None,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-) -> Res:
+) -> ResultSpec:
     """The record of a node without metadata: what the generated rule says, unknown where it says
     nothing."""
     entries = list(rule(graph, *args, **kwargs)) if rule is not None else [(None, None)]
@@ -97,7 +97,7 @@ def record_from_rule(
         names = [
             graph.unique_name(f"{node.name}_{i}") if flag else "" for i, flag in enumerate(used)
         ]
-    return Res(names, [entry[0] for entry in entries], [entry[1] for entry in entries])
+    return ResultSpec(names, [entry[0] for entry in entries], [entry[1] for entry in entries])
 
 
 def used_results(node: Node, count: int) -> list[bool]:

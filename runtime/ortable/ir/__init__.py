@@ -7,6 +7,6 @@ from __future__ import annotations
 from .context import LoweringContext
 from .graph import Graph
 from .node import Node
-from .result import Res
+from .result import ResultSpec
 
-__all__ = ["Graph", "LoweringContext", "Node", "Res"]
+__all__ = ["Graph", "LoweringContext", "Node", "ResultSpec"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ortable.dims import Shape
 
 
-class Res:
+class ResultSpec:
     """Results of one torch call. ``outputs[i]`` is the name to use, ``""`` when nobody reads
     result i.
 
@@ -48,9 +48,9 @@ class Res:
     def __len__(self) -> int:
         return len(self.outputs)
 
-    def __getitem__(self, index: int) -> Res:
+    def __getitem__(self, index: int) -> ResultSpec:
         """The record of one result alone; IndexError past the end."""
-        return Res([self.outputs[index]], (self.dtypes[index],), (self.shapes[index],))
+        return ResultSpec([self.outputs[index]], (self.dtypes[index],), (self.shapes[index],))
 
     def __repr__(self) -> str:
-        return f"Res({self.outputs}, dtypes={self.dtypes}, shapes={self.shapes})"
+        return f"ResultSpec({self.outputs}, dtypes={self.dtypes}, shapes={self.shapes})"

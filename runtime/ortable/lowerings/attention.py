@@ -15,7 +15,7 @@ import numpy as np
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import (
     Bool,
@@ -65,7 +65,7 @@ _TRANSPOSED = [0, 1, 3, 2]
 
 def flash_attention_backward(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     grad_out: str,
     query: str,
     key: str,
@@ -175,7 +175,7 @@ def _heads(graph: Graph, x: str, place: int, heads: int, weight: str, bias: str)
 
 def flex_attention(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     query: Any,
     key: Any,
     value: Any,

@@ -11,12 +11,12 @@ from ortable import dtypes
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_types
 from ortable.ir import Graph
-from ortable.ir.result import Res
+from ortable.ir.result import ResultSpec
 from ortable.prelude.values import cast, consts
 
 
 def cond(
-    graph: Graph, res: Res, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any]
+    graph: Graph, res: ResultSpec, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any]
 ) -> list[str]:
     """torch.cond as ONNX If; the branches see the operands as results of the outer graph."""
     if isinstance(pred, bool):
@@ -35,7 +35,7 @@ def cond(
     return [result] if isinstance(result, str) else list(result)
 
 
-def out_dtype(graph: Graph, res: Res, op: Any, output_dtype: int, *operands: Any) -> Any:
+def out_dtype(graph: Graph, res: ResultSpec, op: Any, output_dtype: int, *operands: Any) -> Any:
     """An operator computed in the common dtype of its operands and ``output_dtype``."""
     kinds = [graph.get_type(operand) for operand in operands if isinstance(operand, str)]
     common = functools.reduce(_common, kinds, output_dtype)
@@ -43,7 +43,7 @@ def out_dtype(graph: Graph, res: Res, op: Any, output_dtype: int, *operands: Any
         cast(graph, operand, common) if isinstance(operand, str) else operand
         for operand in operands
     ]
-    inner = Res([graph.unique_name(f"{res.name}_wide")], (common,), res.shapes)
+    inner = ResultSpec([graph.unique_name(f"{res.name}_wide")], (common,), res.shapes)
     return cast(graph, _converter(graph, op)(graph, inner, *wide), output_dtype)
 
 
@@ -56,7 +56,7 @@ CHECKS = frozenset({"aten::_linalg_check_errors", "aten::_assert_async.msg"})
 
 
 def with_effects(
-    graph: Graph, res: Res, token: Any, op: Any, *operands: Any, **options: Any
+    graph: Graph, res: ResultSpec, token: Any, op: Any, *operands: Any, **options: Any
 ) -> list[Any]:
     """An operator whose order matters to torch: the token, then its results.
 

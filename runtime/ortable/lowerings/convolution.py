@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ortable import dtypes
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import (
     Bool,
     Int,
@@ -52,7 +52,7 @@ __all__ = [
 
 def convolution_backward(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     grad_output: str,
     input: str,
     weight: str,
@@ -143,7 +143,7 @@ def _weight_gradient(
 
 def direct_convolution(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     weight: str,
     bias: str | None,
@@ -171,7 +171,7 @@ def direct_convolution(
 
 def direct_transposed(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     weight: str,
     bias: str | None,
@@ -205,7 +205,7 @@ def direct_transposed(
 
 def wide_transposed(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     weight: str,
     bias: str | None,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.lowerings.convolution import direct_convolution
 from ortable.prelude.facts import broadcast_ints, rank_of, shape_of, static
 from ortable.prelude.sums import summed_over
@@ -20,7 +20,7 @@ from .shapes import flipped_along
 
 def direct_convolution_backward(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     grad_output: str,
     input: str,
     weight: str,
@@ -56,7 +56,7 @@ def direct_convolution_backward(
 
 def _spread_back(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     grad: str,
     input: str,
     weight: str,

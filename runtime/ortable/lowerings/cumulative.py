@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from ortable import dtypes
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Dtype, axis_of, dim_of, dtype_max, dtype_min, rank_of, shape_of
 from ortable.prelude.pointwise import log1p_of
 from ortable.prelude.shapes import along_axis, expanded, iota, sliced
@@ -23,7 +23,7 @@ __all__ = [
 Combine = Callable[["Graph", list[str], list[str]], list[str]]
 
 
-def cumprod(graph: Graph, res: Res, self: str, dim: int) -> str:
+def cumprod(graph: Graph, res: ResultSpec, self: str, dim: int) -> str:
     """aten::cumprod; from opset 26 ONNX has it."""
     axis, dtype = axis_of(graph, self, dim), res.dtype
     assert dtype is not None, "the result of cumprod is a tensor"
@@ -38,17 +38,17 @@ def cumprod(graph: Graph, res: Res, self: str, dim: int) -> str:
     return cast(graph, result, dtype)
 
 
-def cummax(graph: Graph, res: Res, self: str, dim: int) -> tuple[str, str]:
+def cummax(graph: Graph, res: ResultSpec, self: str, dim: int) -> tuple[str, str]:
     """aten::cummax: (values, the latest place of each)."""
     return _extreme(graph, self, dim, True)
 
 
-def cummin(graph: Graph, res: Res, self: str, dim: int) -> tuple[str, str]:
+def cummin(graph: Graph, res: ResultSpec, self: str, dim: int) -> tuple[str, str]:
     """aten::cummin: (values, the latest place of each)."""
     return _extreme(graph, self, dim, False)
 
 
-def logcumsumexp(graph: Graph, res: Res, self: str, dim: int) -> str:
+def logcumsumexp(graph: Graph, res: ResultSpec, self: str, dim: int) -> str:
     """aten::logcumsumexp: each pair by max + log1p(exp(min - max)), in the dtype of sums."""
     dtype, axis = graph.get_type(self), axis_of(graph, self, dim)
     wide = cast(graph, self, sum_dtype(dtype))
@@ -57,7 +57,7 @@ def logcumsumexp(graph: Graph, res: Res, self: str, dim: int) -> str:
 
 def differences(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: str,
     n: int,
     dim: int,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ortable import dims, dtypes
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Result, dim_of, dtype_of
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import iota, sliced
@@ -39,7 +39,7 @@ ROOM = 4
 
 def embedding_bag(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     weight: str,
     indices: str,
     offsets: str,
@@ -74,7 +74,7 @@ def embedding_bag(
 
 
 def _bookkeeping(
-    graph: Graph, res: Res, bag: _Bags, mode: int, most: str | None
+    graph: Graph, res: ResultSpec, bag: _Bags, mode: int, most: str | None
 ) -> list[str | None]:
     """offset2bag, bag_size and maximum_indices, None where nobody reads them."""
     result: list[str | None] = [None, None, None]

@@ -14,7 +14,7 @@ from typing import Any
 from ortable import dims, dtypes
 from ortable.dims import Dim, SymDim
 from ortable.inference import normalize_axis
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.complex_arithmetic import (
     Complex,
     as_complex,
@@ -64,7 +64,7 @@ __all__ = [
 
 def stft(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: Any,
     n_fft: int,
     hop_length: int | None,
@@ -99,7 +99,7 @@ def stft(
 
 def istft(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: ComplexValue,
     n_fft: int,
     hop_length: int | None,

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from ortable import dtypes
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import rank_of, shape_of
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import as_scalar, cast, const, permuted, reshape_to, unsqueezed
@@ -20,7 +20,7 @@ _KEYS = -0.75  # the free parameter of the cubic convolution
 
 def grid_sampler(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     grid: str,
     interpolation_mode: int,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ortable import dims, dtypes
 from ortable.dims import Dim
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import dim_of, rank_of, shape_of
 from ortable.prelude.indexing import scatter_elements
 from ortable.prelude.pointwise import polynomial
@@ -37,7 +37,7 @@ class _Taps(NamedTuple):
 
 def grid_sampler_backward(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     grad_output: str,
     input: str,
     grid: str,

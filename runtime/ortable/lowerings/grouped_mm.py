@@ -4,12 +4,12 @@ expert."""
 from __future__ import annotations
 
 from ortable import dtypes
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import dim_of, shape_of, static
 from ortable.prelude.values import as_vec, cast, const, consts
 
 
-def grouped_rows(graph: Graph, res: Res, input: str, weight: str, offs: str) -> str:
+def grouped_rows(graph: Graph, res: ResultSpec, input: str, weight: str, offs: str) -> str:
     """Rows [s, k] times weights [e, k, n] -> [s, n]: group i is the rows from offs[i - 1] up to
     offs[i]. Rows behind the last group give zeros.
 

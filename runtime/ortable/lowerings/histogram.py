@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortable import dims, dtypes
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Dtype, Result, SymInt, dim_of, shape_of, static
 from ortable.prelude.indexing import scatter_elements
 from ortable.prelude.promotion import opmath_dtype
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def histc(graph: Graph, res: Res, self: str, bins: int, min: float, max: float) -> str:
+def histc(graph: Graph, res: ResultSpec, self: str, bins: int, min: float, max: float) -> str:
     """aten::histc: counts between ``min`` and ``max``; without them between the extremes."""
     flat = as_flat(graph, self)
     given = (float(min), float(max)) if min != max else None
@@ -40,7 +40,7 @@ def histc(graph: Graph, res: Res, self: str, bins: int, min: float, max: float) 
 
 def histogram(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: str,
     bins: int,
     range: Sequence[float] | None,
@@ -55,7 +55,7 @@ def histogram(
 
 
 def histogram_between(
-    graph: Graph, res: Res, self: str, bins: str, weight: str | None, density: bool
+    graph: Graph, res: ResultSpec, self: str, bins: str, weight: str | None, density: bool
 ) -> tuple[str, str]:
     """aten::histogram.bins_tensor: (counts, edges) of the bins between given edges."""
     flat = as_flat(graph, self)
@@ -64,7 +64,7 @@ def histogram_between(
 
 
 def grid_edges(
-    graph: Graph, res: Res, self: str, bins: Sequence[int], range: Sequence[float] | None
+    graph: Graph, res: ResultSpec, self: str, bins: Sequence[int], range: Sequence[float] | None
 ) -> list[str]:
     """aten::_histogramdd_bin_edges: one vector of edges a column."""
     columns = _columns(graph, self)
@@ -76,7 +76,7 @@ def grid_edges(
 
 def grid_counts(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: str,
     bins: Sequence[int],
     range: Sequence[float] | None,
@@ -94,7 +94,7 @@ def grid_counts(
 
 def grid_counts_between(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: str,
     bins: Sequence[str],
     weight: str | None,

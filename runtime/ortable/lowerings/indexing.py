@@ -13,7 +13,7 @@ from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Int, Result, Results, inverse_perm, rank_of, shape_of
 from ortable.prelude.indexing import names_each_once
 from ortable.prelude.shapes import sliced
@@ -65,7 +65,7 @@ class _Placement:
         return before + list(range(self.index_rank)) + after
 
 
-def index_tensor(graph: Graph, res: Res, self: str, indices: Sequence[str | None]) -> str:
+def index_tensor(graph: Graph, res: ResultSpec, self: str, indices: Sequence[str | None]) -> str:
     """``self[indices]`` with numpy's advanced indexing (aten::index.Tensor); bool masks and
     negative indices included."""
     place = _place(graph, self, indices)
@@ -77,7 +77,7 @@ def index_tensor(graph: Graph, res: Res, self: str, indices: Sequence[str | None
 
 def index_put(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: str,
     indices: Sequence[str | None],
     values: str,
@@ -256,7 +256,7 @@ def _updates(graph: Graph, values: str, place: _Placement, rank: int, wanted: li
     return permuted(graph, graph.make_node("Expand", [values, shape]), inverse_perm(order))
 
 
-def getitem(graph: Graph, res: Res, self: str, index: object) -> str:
+def getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
     """``self[index]`` with Python's indexing: ints, slices, None, Ellipsis, bools, index tensors
     and masks.
 

@@ -18,12 +18,12 @@ from ortable.prelude.values import as_scalar, cast, consts, unsqueezed
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
-    from ortable.ir import Graph, Res
+    from ortable.ir import Graph, ResultSpec
 
 
 def scan(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     combine_fn: GraphModule,
     init: Sequence[Any],
     xs: Sequence[str],
@@ -36,7 +36,7 @@ def scan(
 
 
 def map_impl(
-    graph: Graph, res: Res, f: GraphModule, xs: Sequence[str], pos_args: Sequence[Any]
+    graph: Graph, res: ResultSpec, f: GraphModule, xs: Sequence[str], pos_args: Sequence[Any]
 ) -> list[Any]:
     """torch's map: a scan without a carry."""
     return _scanned(graph, f, (), xs, pos_args)
@@ -44,7 +44,7 @@ def map_impl(
 
 def associative_scan(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     combine_fn: GraphModule,
     xs: Sequence[str],
     additional_inputs: Sequence[Any],
@@ -89,7 +89,7 @@ def _scanned(
 
 def while_loop(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     cond_fn: GraphModule,
     body_fn: GraphModule,
     carried_inputs: Sequence[Any],
@@ -102,7 +102,7 @@ def while_loop(
 
 def while_loop_stack_output(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     cond_fn: GraphModule,
     body_fn: GraphModule,
     carried_inputs: Sequence[Any],

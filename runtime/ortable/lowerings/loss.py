@@ -10,7 +10,7 @@ import math
 
 from ortable import dtypes
 from ortable.dims import Dim
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Int, Result, Results, SymInt, dim_of, is_float, rank_of, shape_of
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.reductions import any_true, loss_reduced
@@ -33,7 +33,7 @@ NONE, MEAN, SUM = 0, 1, 2
 
 def nll_loss(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: str,
     target: str,
     weight: str | None,
@@ -49,7 +49,7 @@ def nll_loss(
 
 def nll_loss_single(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: str,
     target: str,
     weight: str | None,
@@ -62,7 +62,7 @@ def nll_loss_single(
 
 def nll_loss_backward(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     grad_output: str,
     self: str,
     target: str,
@@ -94,7 +94,7 @@ def nll_loss_backward(
 
 def cross_entropy(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: str,
     target: str,
     weight: str | None,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortable import dims, dtypes
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import (
     Bool,
     Dtype,
@@ -52,7 +52,7 @@ __all__ = [
 
 def batch_norm_training(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     weight: str | None,
     bias: str | None,
@@ -89,7 +89,7 @@ def batch_norm_training(
 
 def batch_norm_update(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     weight: str | None,
     bias: str | None,
@@ -112,14 +112,14 @@ def batch_norm_update(
 
 
 def batch_norm_single(
-    graph: Graph, res: Res, input: str, weight: str | None, bias: str | None, eps: float
+    graph: Graph, res: ResultSpec, input: str, weight: str | None, bias: str | None, eps: float
 ) -> str:
     """aten::batch_norm with the statistics of the batch and no running ones."""
     return batch_statistics(graph, input, weight, bias, eps)[0]
 
 
 def batch_norm_of_batch(
-    graph: Graph, res: Res, input: str, weight: str | None, bias: str | None, eps: float
+    graph: Graph, res: ResultSpec, input: str, weight: str | None, bias: str | None, eps: float
 ) -> tuple[str, str, str]:
     """aten::_native_batch_norm_legit.no_stats: (output, mean, 1/std) of the batch itself."""
     output, mean, inverse, _ = batch_statistics(graph, input, weight, bias, eps)
@@ -167,7 +167,7 @@ def _moved(graph: Graph, running: str, now: str, momentum: float) -> str:
 
 def batch_norm_backward(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     grad_out: str,
     input: str,
     weight: str | None,
@@ -219,7 +219,7 @@ def batch_norm_backward(
 
 def layer_norm_backward(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     grad_out: str,
     input: str,
     normalized_shape: Sequence[Any],

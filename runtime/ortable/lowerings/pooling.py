@@ -17,7 +17,7 @@ import numpy as np
 
 from ortable import dims, dtypes
 from ortable.dims import Dim
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import (
     Bool,
     Int,
@@ -71,7 +71,7 @@ __all__ = [
 
 def avg_pool2d_backward(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     grad_output: str,
     self: str,
     kernel_size: Sequence[int],
@@ -93,7 +93,7 @@ def avg_pool2d_backward(
 
 def avg_pool3d_backward(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     grad_output: str,
     self: str,
     kernel_size: Sequence[int],

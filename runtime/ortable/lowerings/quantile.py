@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortable import dtypes
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import argsort
 from ortable.prelude.shapes import as_flat, expanded
@@ -21,7 +21,7 @@ from ortable.prelude.values import (
 
 def quantile(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: str,
     q: str | float,
     dim: int | None,
@@ -34,7 +34,7 @@ def quantile(
 
 def nanquantile(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: str,
     q: str | float,
     dim: int | None,

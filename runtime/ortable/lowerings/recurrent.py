@@ -12,7 +12,7 @@ from typing import Any
 
 from ortable import dtypes
 from ortable.dims import Dim
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Int, Result, Results, dim_of, rank_of, shape_of, static
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.values import as_vec, consts, reshape_to
@@ -33,7 +33,7 @@ _GRU_GATES = (1, 0, 2)
 
 def lstm(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     hx: Sequence[str],
     params: Sequence[str],
@@ -57,7 +57,7 @@ def lstm(
 
 def one_layer_lstm(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     weight0: str,
     weight1: str,
@@ -82,7 +82,7 @@ def one_layer_lstm(
 
 def gru(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     hx: str,
     params: Sequence[str],
@@ -108,7 +108,7 @@ def gru(
 
 def rnn_tanh(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     hx: str,
     params: Sequence[str],
@@ -133,7 +133,7 @@ def rnn_tanh(
 
 def rnn_relu(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     hx: str,
     params: Sequence[str],

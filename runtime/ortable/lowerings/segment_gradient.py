@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ortable import dtypes
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import scatter_elements
 from ortable.prelude.shapes import expanded, iota, sliced, zeros_of
@@ -15,7 +15,7 @@ from ortable.prelude.values import cast, const, consts, unsqueezed
 
 def segment_reduce_backward(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     grad: str,
     output: str,
     data: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf, nan
 
 from ortable import dtypes
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import scatter_elements
 from ortable.prelude.promotion import opmath_dtype
@@ -19,7 +19,7 @@ _EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -inf, "min": inf}
 
 def segment_reduce(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     data: str,
     reduce: str,
     lengths: str | None,

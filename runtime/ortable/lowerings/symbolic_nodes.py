@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ortable.errors import BuilderError, UnsupportedCase
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.ir.schemas import find_schema
 
 # Arguments of make_node, which an attribute cannot be called.
@@ -15,7 +15,7 @@ _TAKEN = frozenset({"op_type", "inputs", "outputs", "domain", "name"})
 
 def symbolic(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     inputs: Sequence[Any],
     op_type: str,
     onnx_dtype: int,
@@ -42,7 +42,7 @@ def symbolic(
 
 def symbolic_multi_out(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     inputs: Sequence[Any],
     op_type: str,
     onnx_dtypes: Sequence[int],

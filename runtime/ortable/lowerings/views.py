@@ -15,7 +15,7 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.errors import UnsupportedCase
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Bool, Result, SymInt, SymInts, inverse_perm, is_static, shape_of
 from ortable.prelude.shapes import iota
 from ortable.prelude.values import as_vec, cast, consts, permuted, reshape_to, unsqueezed
@@ -29,7 +29,7 @@ __all__ = [
 
 def as_strided(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: str,
     size: Sequence[Dim],
     stride: Sequence[Dim],
@@ -50,7 +50,7 @@ def as_strided(
 
 def as_strided_scatter(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     self: str,
     src: str,
     size: Sequence[Dim],
@@ -112,7 +112,7 @@ def _computed_places(graph: Graph, size: Sequence[Dim], stride: Sequence[Dim], o
     return places
 
 
-def resize(graph: Graph, res: Res, self: str, size: Sequence[Dim]) -> str:
+def resize(graph: Graph, res: ResultSpec, self: str, size: Sequence[Dim]) -> str:
     """aten::resize to no more elements than there are: the first ones in the order of memory.
 
     Raises:
@@ -135,7 +135,7 @@ def resize(graph: Graph, res: Res, self: str, size: Sequence[Dim]) -> str:
     return as_strided(graph, res, self, list(size), strides, None)
 
 
-def resize_as(graph: Graph, res: Res, self: str, the_template: str) -> str:
+def resize_as(graph: Graph, res: ResultSpec, self: str, the_template: str) -> str:
     """aten::resize_as: resize to the shape of another tensor."""
     return resize(graph, res, self, list(shape_of(graph, the_template)))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ortable import dtypes
 from ortable.dims import Dim
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import dim_of, static
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqueezed
@@ -18,7 +18,7 @@ from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqu
 
 def roi_align(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     rois: str,
     spatial_scale: float,
@@ -51,7 +51,7 @@ def roi_align(
 
 def roi_pool(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     input: str,
     rois: str,
     spatial_scale: float,

@@ -92,7 +92,7 @@ Bools = Sequence[bool]
 Strs = Sequence[str]
 
 
-Res = Any
+ResultSpec = Any
 
 
 Opaque = Any
@@ -166,7 +166,7 @@ def is_static(value: SymInts) -> Bool:
     return not isinstance(value, SymDim)
 
 
-def is_used(result: Res) -> Bool:
+def is_used(result: ResultSpec) -> Bool:
     """True when somebody reads this result of the operator: ``is_used(res[1])``."""
     return result.name != ""
 

@@ -14,7 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from ortable.errors import UnsupportedCase
 from ortable.interpreter.outputs import flatten_output
 from ortable.ir.context import Converter
-from ortable.ir.result import Res
+from ortable.ir.result import ResultSpec
 
 # Higher-order operators that stand for a call of their first argument, an overload that writes.
 NAMES = frozenset({"auto_functionalized", "auto_functionalized_v2"})
@@ -95,11 +95,11 @@ def _arranged(converter: Converter, has_results: bool, order: Sequence[int]) -> 
     """``converter``, with its new values in torch's order; torch has a None in front when the
     operator returns nothing."""
 
-    def convert(graph: Any, res: Res, **arguments: Any) -> list[Any]:
+    def convert(graph: Any, res: ResultSpec, **arguments: Any) -> list[Any]:
         count = len(res) - len(order)
         places = [*range(count)] if has_results else []
         places += [count + index for index in order]
-        own = Res(
+        own = ResultSpec(
             [res.outputs[i] for i in places],
             [res.dtypes[i] for i in places],
             [res.shapes[i] for i in places],

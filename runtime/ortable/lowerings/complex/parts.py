@@ -8,14 +8,14 @@ from typing import Any
 from ortable import dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.complex_value import ComplexValue, complex_type, part_type
 from ortable.prelude.pointwise import filled_like
 
 
 def each_part(
     graph: Graph,
-    res: Res,
+    res: ResultSpec,
     converter: Callable[..., Any],
     given: Mapping[str, Any],
     **others: Any,
@@ -66,7 +66,7 @@ def _part(graph: Graph, value: Any, place: int, wanted: int | None) -> Any:
     return graph.make_node("Cast", [name], to=wanted)
 
 
-def _part_record(graph: Graph, res: Res, suffix: str) -> Res:
+def _part_record(graph: Graph, res: ResultSpec, suffix: str) -> ResultSpec:
     names = [graph.unique_name(f"{name}_{suffix}") if name else "" for name in res.outputs]
     return type(res)(names, [part_type(dtype) for dtype in res.dtypes], res.shapes)
 

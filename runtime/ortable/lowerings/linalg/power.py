@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import dim_of
 from ortable.prelude.matrices import matrix_product
 from ortable.prelude.pointwise import const_like
@@ -21,7 +21,7 @@ _DEGREE = 18
 _REACH = {dtypes.float32: 3.010066362817634, dtypes.float64: 1.090863719290036}
 
 
-def matrix_power(graph: Graph, res: Res, self: str, n: int) -> str:
+def matrix_power(graph: Graph, res: ResultSpec, self: str, n: int) -> str:
     """aten::linalg_matrix_power: repeated squaring, of the inverse for n < 0."""
     if n == 0:
         return unit_like(graph, self)
@@ -38,7 +38,7 @@ def matrix_power(graph: Graph, res: Res, self: str, n: int) -> str:
     return graph.make_node("Identity", [result])
 
 
-def multi_dot(graph: Graph, res: Res, tensors: Sequence[str]) -> str:
+def multi_dot(graph: Graph, res: ResultSpec, tensors: Sequence[str]) -> str:
     """aten::linalg_multi_dot, aten::chain_matmul: from the left; torch's order differs in rounding
     alone."""
     result = tensors[0]
@@ -47,7 +47,7 @@ def multi_dot(graph: Graph, res: Res, tensors: Sequence[str]) -> str:
     return result
 
 
-def matrix_exp(graph: Graph, res: Res, self: str) -> str:
+def matrix_exp(graph: Graph, res: ResultSpec, self: str) -> str:
     """aten::linalg_matrix_exp: a Taylor polynomial of the matrix divided by a power of two, squared
     as often.
 

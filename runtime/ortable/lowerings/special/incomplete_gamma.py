@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from ortable import dtypes
-from ortable.ir import Graph, Res
+from ortable.ir import Graph, ResultSpec
 from ortable.prelude.error_functions import erfc_wide
 from ortable.prelude.pointwise import const_like, log1p_of, polynomial
 from ortable.prelude.rational_tables import TEMME
@@ -26,12 +26,12 @@ _ROUNDS = 400
 _EPSILON = 2.0**-53
 
 
-def igamma(graph: Graph, res: Res, self: str, other: str) -> str:
+def igamma(graph: Graph, res: ResultSpec, self: str, other: str) -> str:
     """P(a, x), the lower one."""
     return _incomplete(graph, self, other, True)
 
 
-def igammac(graph: Graph, res: Res, self: str, other: str) -> str:
+def igammac(graph: Graph, res: ResultSpec, self: str, other: str) -> str:
     """Q(a, x), the upper one."""
     return _incomplete(graph, self, other, False)
 

@@ -11,7 +11,7 @@ from ortable.inference.value_info import ValueInfo
 from ortable.ir.captures import reads
 from ortable.ir.node import Node
 from ortable.ir.origins import Rewritten
-from ortable.ir.result import Res
+from ortable.ir.result import ResultSpec
 from ortable.ir.state import describe_shape
 from ortable.ir.uses import replace_inputs
 
@@ -91,7 +91,7 @@ class Replacement:
                 self.constant.append(name)
                 graph.constant_names.discard(name)
         infos = list(self.old.values())
-        res = Res(list(self.old), [i.dtype for i in infos], [i.shape for i in infos])
+        res = ResultSpec(list(self.old), [i.dtype for i in infos], [i.shape for i in infos])
         found = self.rule.make(graph, res, *self.match.values)
         made = list(found) if isinstance(found, (tuple, list)) else [found]
         if len(made) != len(self.old):
