@@ -236,6 +236,23 @@ def interleaved(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
     return times
 
 
+def show_parts(instances: Sequence[Any]) -> None:
+    """The operators of each part that runs in ONNX Runtime, equal parts counted."""
+    made = Counter(" ".join(node.op_type for node in each.onnx.graph.node) for each in instances)
+    for nodes, count in made.most_common():
+        print(f"  {count} x {nodes}")
+
+
+def show_ratios(times: dict[str, list[float]]) -> None:
+    """The median of each, in milliseconds, and as a part of eager's time in the same round."""
+    for name, found in times.items():
+        ratios = [mine / theirs for mine, theirs in zip(found, times["eager"], strict=True)]
+        print(
+            f"  {name:28} {1000 * statistics.median(found):8.2f} ms   "
+            f"{statistics.median(ratios):.2f} of eager"
+        )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The whole walk; 0 when every result equals eager's."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -290,21 +307,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     print("\n== A part of the graph")
     print(f"{len(parts['instance'])} parts of products and factors run in ONNX Runtime:")
-    made = Counter(
-        " ".join(node.op_type for node in each.onnx.graph.node) for each in parts["instance"]
-    )
-    for nodes, count in made.most_common():
-        print(f"  {count} x {nodes}")
+    show_parts(parts["instance"])
 
     print("\n== Measure, in turns")
     with torch.no_grad():
         times = interleaved(runs, options.rounds)
-    for name, found in times.items():
-        ratios = [mine / theirs for mine, theirs in zip(found, times["eager"], strict=True)]
-        print(
-            f"  {name:28} {1000 * statistics.median(found):8.2f} ms   "
-            f"{statistics.median(ratios):.2f} of eager"
-        )
+    show_ratios(times)
     print("\nresults DIFFER" if differs else "\nresults equal eager's")
     return int(differs)
 

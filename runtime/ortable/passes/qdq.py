@@ -115,19 +115,20 @@ class _Arrangement:
     def sink_reshape(self, node: Node) -> bool:
         """Gemm, Reshape, perhaps Relu, QuantizeLinear: the Reshape becomes the last, so that the
         product ends in codes."""
-        chain = [node]
-        for kinds in (("Reshape",), ("Relu", "QuantizeLinear"), ("QuantizeLinear",)):
-            after = self._only_reader(chain[-1].outputs[0])
-            if after is None or after.op_type not in kinds:
-                return False
-            chain.append(after)
-            if after.op_type == "QuantizeLinear":
-                break
-        reshape, last = chain[1], chain[-1]
+        reshape = self._only_reader(node.outputs[0])
+        if reshape is None or reshape.op_type != "Reshape":
+            return False
+        last = self._only_reader(reshape.outputs[0])
+        between: list[Node] = []
+        if last is not None and last.op_type == "Relu":
+            between.append(last)
+            last = self._only_reader(last.outputs[0])
+        if last is None or last.op_type != "QuantizeLinear":
+            return False
         if self._dequantized(node.inputs[1]) is None or self.graph.get_rank(last.inputs[1]) > 0:
             return False
         before = node.outputs[0]
-        for each in chain[2:]:
+        for each in (*between, last):
             editing.set_inputs(self.graph, each, [before, *each.inputs[1:]])
             before = each.outputs[0]
             if each is not last:
