@@ -1,10 +1,11 @@
-"""What operators of ONNX have in common is said by traits in specs/onnx: no set of their names, no
-``in ("Relu", "Sigmoid")`` and no chain of ``or`` states it in Python. Tables from an operator to
-what is done with it are no such sets."""
+"""What operators have in common is said by traits in specs/onnx and specs/aten: no set of their
+names, no ``in ("Relu", "Sigmoid")`` and no chain of ``or`` states it in Python. Tables from an
+operator of ONNX to what is done with it are no such sets."""
 
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Iterator
 
@@ -84,3 +85,60 @@ def test_what_is_found() -> None:
     assert sorted(names for _, names in found) == [
         "Cos Sin", "Exp Log", "Expand Slice", "FusedMatMul MatMul", "Mean Sum",
     ]  # fmt: skip
+
+
+TORCH_KEY = re.compile(r"(?:aten|prims|prim|quantized|torchvision|higher_order)::\w")
+TORCH_NAME = re.compile(r"(?:torch\.ops\.)?(?:aten|prims)\.\w|operator\.\w")
+# Files that name several operators of torch at one place, and why that is no property of them.
+TORCH_EXCEPTIONS = {
+    "backend/execute/call_source.py": "the three views that a generated call makes itself",
+    "backend/lower/aot_graph.py": "one operator, copy_, by its overload and its packet",
+    "backend/lower/undecompose.py": "patterns of torch's decompositions, matched node by node",
+    "backend/partition/placement.py": "the two nodes that stand for an uninitialized result",
+    "export/capture/recurrent_shapes.py": "the operators whose shape functions are replaced",
+    "interpreter/assertions.py": "the two comparisons that torch writes around a size",
+    "lowerings/control_flow.py": "the checks that with_effects leaves out: no ONNX node can stop",
+}
+
+
+def torch_names(node: ast.AST) -> set[str]:
+    """Operators of torch, and functions on numbers, that a literal or a chain of comparisons
+    names."""
+    elements: list[ast.expr | None] = []
+    if isinstance(node, ast.Set | ast.Tuple | ast.List):
+        elements = [*node.elts]
+    elif isinstance(node, ast.Dict):
+        elements = [*node.keys]
+    elif isinstance(node, ast.BoolOp):
+        elements = [v.comparators[0] for v in node.values if isinstance(v, ast.Compare)]
+    found = set()
+    for each in elements:
+        if isinstance(each, ast.Constant) and TORCH_KEY.match(str(each.value)):
+            found.add(str(each.value))
+        elif isinstance(each, ast.Attribute) and TORCH_NAME.match(ast.unparse(each)):
+            found.add(ast.unparse(each))
+    return found
+
+
+def test_no_set_of_operators_of_torch_stands_in_python() -> None:
+    """What they have in common is said by ``traits:`` in specs/aten."""
+    runtime, wrong, met = ROOT / "runtime" / "ortable", [], set()
+    for path in sorted(runtime.rglob("*.py")):
+        name = path.relative_to(runtime).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            named = torch_names(node)
+            if len(named) > 1 and name in TORCH_EXCEPTIONS:
+                met.add(name)
+            elif len(named) > 1:
+                wrong.append(f"{name}:{node.lineno}: {sorted(named)}")  # type: ignore[attr-defined]
+    assert not wrong, "say it by a trait in specs/aten (docs/language.md):\n" + "\n".join(wrong)
+    assert met == set(TORCH_EXCEPTIONS), "an exception that nothing needs"
+
+
+def test_what_is_found_of_torch() -> None:
+    code = 'x in {"aten::view", "aten::t"}; {aten.add.Tensor: 1, aten.mul.Tensor: 2}; ("a", "b")'
+    found = [sorted(torch_names(node)) for node in ast.walk(ast.parse(code))]
+    assert sorted(names for names in found if len(names) > 1) == [
+        ["aten.add.Tensor", "aten.mul.Tensor"],
+        ["aten::t", "aten::view"],
+    ]
