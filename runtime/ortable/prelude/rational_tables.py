@@ -1,4 +1,9 @@
-"""TODO"""
+"""Coefficients of the published approximations of special functions, highest power first: numbers
+only. Read by `error_functions` and by `lowerings.special`.
+
+The tables of Cephes (S. Moshier) are those of torch's ATen/native/Math.h: results agree with torch
+to a few ulp.
+"""
 
 from __future__ import annotations
 
