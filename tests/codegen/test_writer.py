@@ -53,6 +53,7 @@ def test_generated_is_fresh(made: Generated) -> None:
 
 def _copy_specs(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "specs", tmp_path / "specs")
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
     (tmp_path / "generated").mkdir()
     return tmp_path
 

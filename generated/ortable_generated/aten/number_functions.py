@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64, int64
 from ortable.lowerings.bits import shifted_left, shifted_right
-from ortable.lowerings.pointwise import floor_quotient, remainder_of
+from ortable.lowerings.pointwise import remainder_of
+from ortable.prelude.pointwise import floor_quotient
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:

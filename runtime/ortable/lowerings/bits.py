@@ -13,9 +13,8 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Result, shape_of
+from ortable.prelude.pointwise import floor_quotient
 from ortable.prelude.values import cast, const, consts, reshape_to, unsqueezed
-
-from .pointwise import floor_quotient
 
 __all__ = [
     "bits_as",

@@ -15,14 +15,13 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Float, Int, Result, Scalar, dtype_of
-from ortable.prelude.pointwise import const_like, filled_like
+from ortable.prelude.pointwise import const_like, filled_like, signs_differ, truncated_remainder
 from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast, const
 
 __all__ = [
     "close_to",
     "expm1_of",
-    "floor_quotient",
     "fmod_of",
     "int_power",
     "is_nan",
@@ -104,51 +103,11 @@ def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
     return cast(graph, truncated(graph, result), dtype)
 
 
-def floor_quotient(graph: Graph, a: Result, b: Result) -> Result:
-    """``a / b`` rounded down, both of one dtype, as Python does; ints stay exact."""
-    dtype = graph.get_type(a)
-    if dtypes.is_float_type(dtype):
-        return cast(graph, _float_floor(graph, opmath(graph, a), opmath(graph, b)), dtype)
-    quotient = graph.make_node("Div", [a, b])
-    if dtype == dtypes.uint8:
-        return quotient
-    # ONNX Div truncates; the remainders of both roundings differ where that is not the floor
-    rest = _trunc_rest(graph, a, b, quotient)
-    same = graph.make_node("Equal", [graph.make_node("Mod", [a, b]), rest])
-    over = cast(graph, graph.make_node("Not", [same]), dtype)
-    return graph.make_node("Sub", [quotient, over])
-
-
-def _trunc_rest(graph: Graph, a: str, b: str, quotient: str) -> str:
-    """What truncating division of ints leaves; fmod=1 of ONNX Runtime's Mod goes through double."""
-    return graph.make_node("Sub", [a, graph.make_node("Mul", [quotient, b])])
-
-
 def fmod_of(graph: Graph, a: Result, b: Result) -> Result:
     """``a`` modulo ``b`` with the sign of ``a``, both of one dtype."""
     if dtypes.is_float_type(graph.get_type(a)):
         return graph.make_node("Mod", [a, b], fmod=1)
-    return _trunc_rest(graph, a, b, graph.make_node("Div", [a, b]))
-
-
-def _float_floor(graph: Graph, a: str, b: str) -> str:
-    """c10::div_floor_floating: CPython's algorithm, exact where floor(a / b) is not."""
-    make, zero, one = graph.make_node, const_like(graph, 0, a), const_like(graph, 1, a)
-    plain = make("Div", [a, b])
-    rest = make("Mod", [a, b], fmod=1)
-    quotient = make("Div", [make("Sub", [a, rest]), b])
-    quotient = make("Where", [_other_sign(graph, rest, b), make("Sub", [quotient, one]), quotient])
-    floor = make("Floor", [quotient])
-    low = make("Greater", [make("Sub", [quotient, floor]), const_like(graph, 0.5, a)])
-    floor = make("Where", [low, make("Add", [floor, one]), floor])
-    return make("Where", [make("Equal", [b, zero]), plain, floor])
-
-
-def _other_sign(graph: Graph, rest: str, divisor: str) -> str:
-    """Where a remainder is not zero and has not the sign of its divisor."""
-    make, zero = graph.make_node, const_like(graph, 0, rest)
-    signs = [make("Less", [each, zero]) for each in (rest, divisor)]
-    return make("And", [make("Not", [make("Equal", [rest, zero])]), make("Xor", signs)])
+    return truncated_remainder(graph, a, b, graph.make_node("Div", [a, b]))
 
 
 def remainder_of(graph: Graph, a: Result, b: Result) -> Result:
@@ -159,7 +118,7 @@ def remainder_of(graph: Graph, a: Result, b: Result) -> Result:
     a, b = opmath(graph, a), opmath(graph, b)
     rest = graph.make_node("Mod", [a, b], fmod=1)
     moved = graph.make_node("Add", [rest, b])
-    return cast(graph, graph.make_node("Where", [_other_sign(graph, rest, b), moved, rest]), dtype)
+    return cast(graph, graph.make_node("Where", [signs_differ(graph, rest, b), moved, rest]), dtype)
 
 
 def int_power(graph: Graph, x: Result, times: Int) -> Result:

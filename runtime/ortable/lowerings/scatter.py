@@ -22,10 +22,9 @@ from ortable.prelude.facts import (
     shape_of,
 )
 from ortable.prelude.indexing import scatter_elements
+from ortable.prelude.pointwise import floor_quotient
 from ortable.prelude.shapes import expanded, iota, is_open_end, other_axes
 from ortable.prelude.values import at_least_1d, cast, const, permuted, reshape_to, unsqueezed
-
-from .pointwise import floor_quotient
 
 __all__ = [
     "clamped_bound",

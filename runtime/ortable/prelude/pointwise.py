@@ -27,6 +27,7 @@ __all__ = [
     "const_like",
     "expanded_like",
     "filled_like",
+    "floor_quotient",
     "hypot_of",
     "int_pow",
     "int_range",
@@ -240,3 +241,43 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
     if not isinstance(factor, dims.SymDim) and factor == 1:
         return x
     return graph.make_node("Mul", [x, const(graph, factor, graph.get_type(x))])
+
+
+def floor_quotient(graph: Graph, a: Result, b: Result) -> Result:
+    """``a / b`` rounded down, both of one dtype, as Python does; ints stay exact."""
+    dtype = graph.get_type(a)
+    if dtypes.is_float_type(dtype):
+        return cast(graph, _float_floor(graph, opmath(graph, a), opmath(graph, b)), dtype)
+    quotient = graph.make_node("Div", [a, b])
+    if dtype == dtypes.uint8:
+        return quotient
+    # ONNX Div truncates; the remainders of both roundings differ where that is not the floor
+    rest = truncated_remainder(graph, a, b, quotient)
+    same = graph.make_node("Equal", [graph.make_node("Mod", [a, b]), rest])
+    over = cast(graph, graph.make_node("Not", [same]), dtype)
+    return graph.make_node("Sub", [quotient, over])
+
+
+def truncated_remainder(graph: Graph, a: str, b: str, quotient: str) -> str:
+    """What truncating division of ints leaves; fmod=1 of ONNX Runtime's Mod goes through double."""
+    return graph.make_node("Sub", [a, graph.make_node("Mul", [quotient, b])])
+
+
+def _float_floor(graph: Graph, a: str, b: str) -> str:
+    """c10::div_floor_floating: CPython's algorithm, exact where floor(a / b) is not."""
+    make, zero, one = graph.make_node, const_like(graph, 0, a), const_like(graph, 1, a)
+    plain = make("Div", [a, b])
+    rest = make("Mod", [a, b], fmod=1)
+    quotient = make("Div", [make("Sub", [a, rest]), b])
+    quotient = make("Where", [signs_differ(graph, rest, b), make("Sub", [quotient, one]), quotient])
+    floor = make("Floor", [quotient])
+    low = make("Greater", [make("Sub", [quotient, floor]), const_like(graph, 0.5, a)])
+    floor = make("Where", [low, make("Add", [floor, one]), floor])
+    return make("Where", [make("Equal", [b, zero]), plain, floor])
+
+
+def signs_differ(graph: Graph, rest: str, divisor: str) -> str:
+    """Where a remainder is not zero and has not the sign of its divisor."""
+    make, zero = graph.make_node, const_like(graph, 0, rest)
+    signs = [make("Less", [each, zero]) for each in (rest, divisor)]
+    return make("And", [make("Not", [make("Equal", [rest, zero])]), make("Xor", signs)])
