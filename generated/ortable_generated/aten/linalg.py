@@ -128,7 +128,7 @@ def aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Resul
 
 def aten_dot(graph: Graph, res: ResultSpec, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
-    if is_float(graph, self) and dim_of(graph, self, 0) > 256:
+    if is_float(graph, self) and dim_of(graph, self, 0) > 16:
         # ONNX Runtime adds up the products of a vector one by one; float64 holds those of float32
         terms = graph.make_node('Mul', [cast(graph, self, float64), cast(graph, tensor, float64)])
         return cast(graph, graph.make_node('ReduceSum', [terms, consts(graph, [0], int64)], keepdims=0), dtype_of(graph, self))
