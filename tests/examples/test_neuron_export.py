@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ortable import ExportOptions, pretty_onnx, to_onnx
-from ortable.export import OxsDispatcher, bypass_export_some_errors, match_input_parameters
+from ortable.exporter import OxsDispatcher, bypass_export_some_errors, match_input_parameters
 
 
 class Neuron(torch.nn.Module):

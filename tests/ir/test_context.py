@@ -9,7 +9,7 @@ import torch
 
 from ortable.builder import GraphBuilder
 from ortable.errors import BuilderError
-from ortable.export import to_onnx
+from ortable.exporter import to_onnx
 from ortable.interpreter import DynamoInterpreter
 from ortable.ir import Graph
 

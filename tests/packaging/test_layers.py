@@ -17,6 +17,7 @@ from tests.packaging.files import ROOT, imports, module_name
 # own row. ortable_generated is imported lazily; its packages stand where what they import stands.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("ortable.errors", "ortable.dispatch"),
+    ("ortable.compat",),
     ("ortable.dtypes", "ortable.dims"),
     ("ortable.inference", "ortable_generated.kernels", "ortable_generated.tables"),
     ("ortable_generated.onnx",),
@@ -25,7 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("ortable.lowerings", "ortable.passes"),
     ("ortable_generated.aten", "ortable_generated.rewrites"),
     ("ortable.builder", "ortable.interpreter"),
-    ("ortable.export",),
+    ("ortable.exporter",),
     ("ortable.backend",),
     ("ortable.debug",),
     ("ortable.cli",),
@@ -39,7 +40,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "ortable.ir": ("proto",),
     "ortable.passes": ("analysis", "rewrite"),
     "ortable.interpreter": ("mutation", "numbers", "diagnostics"),
-    "ortable.export": ("request", "signature", "dispatchers", "account", "capture", "functions"),
+    "ortable.exporter": ("request", "signature", "dispatchers", "account", "capture", "functions"),
     "ortable.backend": ("sessions", "lower", "cache", "partition", "execute", "aot"),
 }
 # What a pass reads of the tables of rules, at run time only.

@@ -147,7 +147,7 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
 def _check_opset(name: str, value: Any) -> Any:
     if value is None:
         return None
-    from ortable.export.request.arguments import checked_opset
+    from ortable.exporter.request.arguments import checked_opset
 
     try:
         opsets = checked_opset(value)
@@ -223,7 +223,7 @@ def _check_transforms(name: str, value: Any) -> tuple[Transform, ...]:
 def _check_export_options(name: str, value: Any) -> Any:
     if value is None:
         return None
-    from ortable.export.request.options import ExportOptions
+    from ortable.exporter.request.options import ExportOptions
 
     if not isinstance(value, ExportOptions):
         raise _wrong_value(name, value, "an ortable.ExportOptions")

@@ -12,7 +12,7 @@ from typing import Any
 
 from ortable.debug.rewrites_text import fired_lines, summary
 from ortable.errors import ExportError
-from ortable.export.capture.pt2 import opened
+from ortable.exporter.capture.pt2 import opened
 
 from .rewrites import add_choice, chosen_names
 

@@ -14,7 +14,7 @@ from onnx import NodeProto
 from torch.fx import GraphModule, Interpreter, Node
 
 from ortable.errors import MismatchError
-from ortable.export.account.tolerances import EXACT, Tolerance, tolerance_of
+from ortable.exporter.account.tolerances import EXACT, Tolerance, tolerance_of
 from ortable.interpreter.diagnostics.failures import describe_node
 from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits

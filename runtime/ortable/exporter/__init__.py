@@ -1,0 +1,26 @@
+"""From a PyTorch model to an ONNX model: to_onnx, its options, and the converters that a caller
+may add. Public: to_onnx, ExportOptions, Dispatcher, OxsDispatcher, from_seed_style,
+match_input_parameters, attach_weights. Called by users and by `ortable.cli`; `backend` reads its
+options."""
+
+from __future__ import annotations
+
+from ortable.exporter.capture.bypass import bypass_export_some_errors
+from ortable.exporter.dispatchers.dispatcher import Dispatcher, from_seed_style
+from ortable.exporter.dispatchers.onnxscript_dispatcher import OxsDispatcher
+from ortable.exporter.request.fake_weights import match_input_parameters
+from ortable.exporter.request.options import ExportOptions
+
+from .attach import attach_weights
+from .to_onnx import to_onnx
+
+__all__ = [
+    "Dispatcher",
+    "ExportOptions",
+    "OxsDispatcher",
+    "attach_weights",
+    "bypass_export_some_errors",
+    "from_seed_style",
+    "match_input_parameters",
+    "to_onnx",
+]

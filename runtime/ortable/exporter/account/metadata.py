@@ -1,0 +1,122 @@
+"""What a model says about itself: its name, the versions that made it, what torch did to the
+graph first, and the names of its weights in the module's state_dict. In come a program and a
+model, out go names and `metadata_props`. Called by to_onnx.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from ortable.exporter.request.program import Program
+from ortable.interpreter.records import InputRecord
+from ortable.ir.initializers import storage_key
+from ortable.passes.weight_transposes import TRANSPOSED
+
+DEFAULT_NAME = "ortable"
+
+
+def annotate(model: Any, program: Program) -> None:
+    """Write ``metadata_props`` and producer of a ModelProto or LargeModel, and the doc_string of
+    its initializers, which is the weight's name in the state_dict.
+
+    Keys: ``ortable.version``, ``torch.version``, ``ortable.steps`` (what torch did to the graph),
+    ``ortable.guards`` (conditions on sizes under which the model is right),
+    ``ortable.tied_weights`` (other names of a weight that the state_dict has several times); the
+    last three are absent when there is nothing to say.
+    """
+    from ortable import __version__
+
+    proto = model.proto if hasattr(model, "proto") else model
+    for value in proto.graph.input if program.fakes else ():
+        value.doc_string = ", ".join(program.fakes.get(value.name, ()))
+    proto.producer_name = "ortable"
+    proto.producer_version = __version__
+    properties = {"ortable.version": __version__, "torch.version": torch.__version__}
+    if program.notes:
+        properties["ortable.steps"] = "; ".join(program.notes)
+    if program.guards:
+        properties["ortable.guards"] = "; ".join(guard.short() for guard in program.guards)
+    tied = [f"{other}={names[0]}" for names in program.initializers.values() for other in names[1:]]
+    if tied:
+        properties["ortable.tied_weights"] = "; ".join(tied)
+    known = {prop.key for prop in proto.metadata_props}
+    for key, value in properties.items():
+        if key not in known:
+            proto.metadata_props.add(key=key, value=value)
+    for initializer in proto.graph.initializer:
+        names = program.initializers.get(initializer.name)
+        if names is not None:
+            initializer.doc_string = names[0]
+        elif initializer.name.endswith(TRANSPOSED):
+            names = program.initializers.get(initializer.name.removesuffix(TRANSPOSED))
+            if names is not None:
+                initializer.doc_string = f"{names[0]}, transposed"
+
+
+def note_weights(program: Program, records: Sequence[InputRecord]) -> None:
+    """Remember what became of the weights: ``program.initializers``. Tied weights are one
+    initializer, called as the first of them."""
+    first, paths = program.tied, program.paths
+    made = {
+        first.get(record.fx_name, record.fx_name): record.name
+        for record in records
+        if record.role == "initializer"
+    }
+    for record in records:
+        name = made.get(first.get(record.fx_name, record.fx_name))
+        if name is not None and record.fx_name in paths:
+            program.initializers.setdefault(name, []).append(paths[record.fx_name])
+
+
+def weight_names(
+    program: Program, inputs: Mapping[str, str], outputs: Sequence[str], style: str
+) -> dict[str, str]:
+    """Placeholder -> name of the weight in the model, for ``ExportOptions.initializer_names``;
+    those that keep their own name are left out.
+
+    Where the state_dict calls a weight as an input or an output of the model is called, it has the
+    placeholder's name.
+    """
+    program.tied = _tied(program)
+    if style == "placeholders":
+        return program.tied
+    taken = {inputs.get(str(node.target), str(node.target)) for node in program.user_inputs}
+    taken.update(outputs)
+    found = {}
+    for name in program.paths:
+        first = program.tied.get(name, name)
+        path = program.paths[first]
+        found[name] = first if path in taken else path
+    return found
+
+
+def _tied(program: Program) -> dict[str, str]:
+    """Placeholder -> first placeholder of the same weight. (torch.export has one for each name in
+    the state_dict, and may read the second of two; those that are read are one to the builder.)"""
+    nodes = program.graph_module.graph.find_nodes(op="placeholder")
+    weights = program.weights
+    if all(node.users for node in nodes if node.name in weights):
+        return {}
+    first: dict[Any, str] = {}
+    found = {}
+    for name, tensor in weights.items():
+        key = storage_key(tensor)
+        if key is not None and first.setdefault(key, name) != name:
+            found[name] = first[key]
+    return found
+
+
+def model_name(model: Any, program: Program) -> str:
+    """Name of the graph: the class of the module, also when it was exported before."""
+    if isinstance(model, torch.nn.Module) and not isinstance(model, GraphModule):
+        return type(model).__name__
+    for node in program.graph_module.graph.nodes:
+        stack = node.meta.get("nn_module_stack")
+        if stack:
+            path, kind = next(iter(stack.values()))
+            kind = kind if isinstance(kind, str) else kind.__qualname__
+            return kind.rpartition(".")[2] if path in ("", "L['self']") else DEFAULT_NAME
+    return DEFAULT_NAME

@@ -1,0 +1,174 @@
+"""The report of a conversion, in Markdown: what torch and ortable did, how long each phase took,
+what the model holds, and how far it is from eager. A conversion that fails leaves its report
+too. In come the request, its record and a model, out goes a file. Called by to_onnx.py."""
+
+from __future__ import annotations
+
+import os
+import platform
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+
+from ortable.exporter.request.program import Program, Request
+from ortable.exporter.request.record import PHASES, ExportRecord
+
+from .tables import markdown_table
+from .validate import HEADS
+
+Rows = list[tuple[str, ...]]
+
+
+@contextmanager
+def reporting(path: str | os.PathLike[str] | None, request: Request) -> Iterator[dict[str, Any]]:
+    """Write the report to ``path`` when the block ends, well or not; nothing when it is None.
+
+    The block puts ``program`` and ``model`` into the dict as soon as it has them.
+    """
+    results: dict[str, Any] = {}
+    if path is None:
+        yield results
+        return
+    try:
+        yield results
+    except Exception as error:
+        _write(path, request, results, error)
+        raise
+    _write(path, request, results, None)
+
+
+def _write(
+    path: str | os.PathLike[str],
+    request: Request,
+    results: dict[str, Any],
+    error: Exception | None,
+) -> None:
+    text = report_text(request, results.get("program"), results.get("model"), error)
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def report_text(
+    request: Request, program: Program | None, model: Any, error: Exception | None = None
+) -> str:
+    """The report; ``program`` and ``model`` are None when the conversion did not get there."""
+    record = request.record
+    outcome = "failed" if error is not None else "done"
+    parts = [f"# Export of {type(request.model).__name__}: {outcome}", _versions()]
+    if error is not None:
+        lines = "".join(traceback.format_exception_only(error)).strip()
+        parts += ["## Error", f"```\n{lines}\n```"]
+    parts += ["## Seconds", _seconds(record)]
+    parts += ["## How torch made the graph", _steps(record, program)]
+    guards = record.guards or (program.guards if program is not None else [])
+    if guards:
+        lines = "\n".join(f"- {guard.short()}" for guard in guards)
+        parts += ["## Sizes that the model holds for", lines]
+    if record.assertions:
+        parts += ["## Assertions that the model does not make", _assertions(record)]
+    if model is not None:
+        proto = model if isinstance(model, onnx.ModelProto) else model.proto
+        parts += ["## Model", _values(proto), _sizes(proto, model), _domains(proto)]
+        parts += ["## ONNX operators", _onnx_operators(proto)]
+    if program is not None:
+        parts += ["## Torch operators", _torch_operators(program)]
+    if record.comparisons:
+        parts += ["## Comparison with eager"]
+        parts += [markdown_table(HEADS, [comparison.row() for comparison in record.comparisons])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _versions() -> str:
+    from ortable import __version__
+
+    rows = [
+        ("ortable", __version__),
+        ("torch", torch.__version__),
+        ("onnx", onnx.__version__),
+        ("Python", platform.python_version()),
+    ]
+    return markdown_table(("package", "version"), rows)
+
+
+def _seconds(record: ExportRecord) -> str:
+    total = sum(record.seconds.values())
+    rows: Rows = []
+    for phase in PHASES:
+        if phase in record.seconds:
+            seconds = record.seconds[phase]
+            rows.append((phase, f"{seconds:.3f}", f"{100 * seconds / max(total, 1e-9):.0f} %"))
+    return markdown_table(("phase", "seconds", "share"), [*rows, ("all", f"{total:.3f}", "")])
+
+
+def _steps(record: ExportRecord, program: Program | None) -> str:
+    lines = [f"- strategy: {record.strategy or 'the graph was given'}"]
+    steps = program.notes if program is not None else record.steps
+    return "\n".join([*lines, *(f"- {step}" for step in steps)])
+
+
+def _assertions(record: ExportRecord) -> str:
+    lines = [
+        "ONNX has no operator that raises: an input that fails these is computed all the same."
+    ]
+    return "\n".join([*lines, "", *(f"- {assertion}" for assertion in record.assertions)])
+
+
+def _values(proto: onnx.ModelProto) -> str:
+    rows: Rows = []
+    for kind, values in (("input", proto.graph.input), ("output", proto.graph.output)):
+        for value in values:
+            tensor = value.type.tensor_type
+            dtype = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+            shape = [dim.dim_param or str(dim.dim_value) for dim in tensor.shape.dim]
+            rows.append((kind, value.name, dtype, f"[{', '.join(shape)}]"))
+    return markdown_table(("", "name", "dtype", "shape"), rows)
+
+
+def _sizes(proto: onnx.ModelProto, model: Any) -> str:
+    size = sum(len(tensor.raw_data) for tensor in proto.graph.initializer)
+    outside = getattr(model, "tensors", {})
+    text = (
+        f"{len(proto.graph.node)} nodes, {len(proto.functions)} local functions, "
+        f"{len(proto.graph.initializer)} initializers, {size / 1e6:.1f} MB of them in the model"
+    )
+    return f"{text}; {len(outside)} tensors outside." if outside else f"{text}."
+
+
+def _domains(proto: onnx.ModelProto) -> str:
+    rows = [(entry.domain or "ai.onnx", str(entry.version)) for entry in proto.opset_import]
+    return markdown_table(("domain", "opset"), rows)
+
+
+def _onnx_operators(proto: onnx.ModelProto) -> str:
+    counts: Counter[str] = Counter()
+    for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
+        counts.update(f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in nodes)
+    return markdown_table(("operator", "nodes"), _by_count(counts))
+
+
+def _torch_operators(program: Program) -> str:
+    counts: Counter[str] = Counter()
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            calls = (node for node in module.graph.nodes if node.op.startswith("call_"))
+            counts.update(_target_name(node.target) for node in calls)
+    return markdown_table(("operator", "calls"), _by_count(counts))
+
+
+def _target_name(target: Any) -> str:
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+        return target.name()
+    return target if isinstance(target, str) else getattr(target, "__qualname__", str(target))
+
+
+def _by_count(counts: Counter[str]) -> Rows:
+    return [(name, str(number)) for name, number in sorted(counts.items(), key=_most_frequent)]
+
+
+def _most_frequent(item: tuple[str, int]) -> tuple[int, str]:
+    return -item[1], item[0]

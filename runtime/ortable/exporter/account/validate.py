@@ -1,0 +1,283 @@
+"""Runs an exported model with ONNX Runtime and compares every output with eager torch, on the
+example call and on other sizes of its dynamic dimensions. Shapes and dtypes are exact; floats
+agree within a tolerance of their precision. Out goes one `Comparison` an output and call. Called
+by to_onnx.py; report.py prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+import torch
+from torch.utils import _pytree as pytree
+
+from ortable.errors import ExportError, OptionError
+from ortable.exporter.request.ambient import autocast_again
+from ortable.exporter.request.copies import copied_call, copied_module
+from ortable.exporter.request.program import Program, Request
+from ortable.interpreter.complex_numbers import real_tensor
+
+from .resize import ExampleCall, other_sizes
+from .tables import text_table
+from .tolerances import Tolerance, tolerance_of
+
+HEADS = ("inputs", "output", "dtype", "shape", "largest difference")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One output of one call: what eager returned and how far ONNX Runtime is from it.
+
+    ``inputs``: ``"example"`` or the sizes of a resized call. ``largest``: the largest absolute
+    difference, None where there is none to take. ``problem``: what is wrong, in words; ``failed``
+    is false where eager itself cannot run the call.
+    """
+
+    inputs: str
+    output: str = ""
+    dtype: str = ""
+    shape: str = ""
+    largest: float | None = None
+    problem: str = ""
+    failed: bool = False
+
+    def row(self) -> tuple[str, ...]:
+        """The cells of a table with ``HEADS``."""
+        gap = "" if self.largest is None else f"{self.largest:.3g}"
+        cells = (self.inputs, self.output, self.dtype, self.shape)
+        return (*cells, "  ".join(part for part in (gap, self.problem) if part))
+
+
+def validate_model(
+    model: Any, request: Request, program: Program, accepted: float | None = None
+) -> list[Comparison]:
+    """Compare ``model``, a ModelProto or LargeModel, with the model that was exported.
+
+    The example call comes first, then other sizes of its dynamic dimensions. Neither the module
+    nor the arguments are changed. ``accepted`` is the largest absolute difference between floats;
+    None takes that of its precision, see tolerances.py.
+
+    Raises:
+        OptionError: there are no example inputs to run, or a weight has no data.
+        ExportError: ONNX Runtime cannot run the model.
+    """
+    if program.fakes:
+        weights = list(program.fakes)
+        raise OptionError(f"validate=True needs weights with data; these are fake: {weights}")
+    module, call = _module_and_call(request)
+    inputs = _input_names(model, program)
+    leaves = pytree.tree_leaves(call)
+    if len(leaves) != len(inputs):
+        raise OptionError(
+            f"validate=True needs the example inputs of the model: {len(inputs)} values, "
+            f"{len(leaves)} were given"
+        )
+    session = _session(model)
+    names = [
+        value.name
+        for value, _ in zip(_proto(model).graph.output, _user_outputs(program), strict=False)
+    ]
+    calls = [("example", call), *other_sizes(program, call)]
+    # A module was captured under the caller's autocast; a program is what it is.
+    with autocast_again() if request.record.strategy else nullcontext():
+        return [
+            comparison
+            for words, each in calls
+            for comparison in (
+                _compared(words, session, module, each, inputs, names, program, accepted)
+                if each is not None
+                else [Comparison(words, problem=_outside(program))]
+            )
+        ]
+
+
+def _outside(program: Program) -> str:
+    """Why a size was not compared: no size near it is one that the model holds for."""
+    texts = " and ".join(guard.text for guard in program.guards)
+    return f"not compared: the model holds only for sizes with {texts}"
+
+
+def check_comparisons(found: Sequence[Comparison], verbose: bool = True) -> None:
+    """Print the table, and raise ExportError when an output differs."""
+    table = text_table(HEADS, [comparison.row() for comparison in found])
+    if any(comparison.failed for comparison in found):
+        raise ExportError(f"validation failed, the ONNX model and eager differ:\n{table}")
+    if verbose:
+        print(table)
+
+
+def _module_and_call(request: Request) -> tuple[Any, ExampleCall]:
+    """What to run in eager mode, and the example call."""
+    module, args, kwargs = request.model, request.args, request.kwargs
+    if isinstance(module, torch.export.ExportedProgram):
+        if not args and not kwargs and module.example_inputs:
+            args, kwargs = module.example_inputs
+        module = module.module()
+    return module, (args, kwargs)
+
+
+def _input_names(model: Any, program: Program) -> list[str | None]:
+    """The ONNX name of each leaf of the call, None for the constants of the model."""
+    real = {id(node) for node in program.onnx_inputs()}
+    names = iter([value.name for value in _proto(model).graph.input])
+    return [next(names) if id(node) in real else None for node in program.user_inputs]
+
+
+def _user_outputs(program: Program) -> list[Any]:
+    return [o for o in program.outputs if o.kind == "user" and not o.is_none]
+
+
+def _compared(
+    words: str,
+    session: Any,
+    module: Any,
+    call: ExampleCall,
+    inputs: Sequence[str | None],
+    names: Sequence[str],
+    program: Program,
+    accepted: float | None,
+) -> list[Comparison]:
+    try:
+        expected = _eager(module, call, program)
+    except Exception as error:  # the user's forward may raise anything
+        if words == "example":
+            raise
+        lines = str(error).strip().splitlines() or [""]
+        reason = f"not compared: eager raises {type(error).__name__}: {lines[0][:80]}"
+        return [Comparison(words, problem=reason)]
+    leaves = pytree.tree_leaves(call)
+    feeds = {
+        name: _array(leaf) for name, leaf in zip(inputs, leaves, strict=True) if name is not None
+    }
+    try:
+        computed = _run(session, feeds)[: len(names)]
+    except Exception as error:  # onnxruntime's classes derive from Exception only
+        return [Comparison(words, problem=f"ONNX Runtime cannot run it: {error}", failed=True)]
+    if len(computed) != len(expected):
+        raise ExportError(
+            f"validation failed: the model has {len(computed)} outputs, eager returns "
+            f"{len(expected)}"
+        )
+    return [
+        _comparison(words, *triple, accepted)
+        for triple in zip(names, computed, expected, strict=True)
+    ]
+
+
+def _comparison(
+    words: str,
+    name: str,
+    value: torch.Tensor,
+    expected: torch.Tensor,
+    accepted: float | None,
+) -> Comparison:
+    dtype = str(expected.dtype).removeprefix("torch.")
+    shape = str(list(expected.shape))
+    gap, problem = difference(value, expected, accepted)
+    return Comparison(words, name, dtype, shape, gap, problem, failed=bool(problem))
+
+
+def difference(
+    value: torch.Tensor, expected: torch.Tensor, accepted: float | None = None
+) -> tuple[float | None, str]:
+    """Largest absolute difference, and what is wrong with it in words (empty when nothing is)."""
+    if value.dtype != expected.dtype or tuple(value.shape) != tuple(expected.shape):
+        return None, (
+            f"ONNX Runtime returns {value.dtype} {tuple(value.shape)}, "
+            f"eager {expected.dtype} {tuple(expected.shape)}"
+        )
+    if not expected.numel():
+        return 0.0, ""
+    exact, wide = value.to(torch.float64), expected.to(torch.float64)
+    # equal infinities and two NaN are no difference
+    same = (exact == wide) | (exact.isnan() & wide.isnan())
+    gap = torch.where(same, 0.0, (exact - wide).abs().nan_to_num(float("inf"))).max().item()
+    tolerance = tolerance_of(value.dtype)
+    if accepted is not None and value.dtype.is_floating_point:
+        tolerance = Tolerance(atol=accepted, rtol=0.0)
+    if torch.allclose(value, expected, **tolerance._asdict(), equal_nan=True):
+        return gap, ""
+    limit = f"tolerance of {value.dtype}" if accepted is None else f"accepted {accepted}"
+    return gap, f"over the {limit}"
+
+
+def _eager(module: Any, call: ExampleCall, program: Program) -> list[torch.Tensor]:
+    given, named = copied_call(*call)
+    written = {output.target for output in program.outputs if output.kind == "buffer"}
+    with torch.no_grad():
+        returned = copied_module(module, written)(*given, **named)
+    leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
+    return [
+        real_tensor(leaf.detach().cpu()) if isinstance(leaf, torch.Tensor) else _scalar(leaf)
+        for leaf in leaves
+    ]
+
+
+def _scalar(value: Any) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+
+
+def _array(leaf: Any) -> Any:
+    """A leaf of the call as numpy array."""
+    import numpy as np
+
+    from ortable.ir import initializers
+
+    if isinstance(leaf, torch.Tensor):
+        return initializers.to_numpy(real_tensor(leaf).detach().cpu().contiguous())
+    return np.array([leaf], dtype=np.int64)
+
+
+def _session(model: Any) -> Any:
+    """A session of the model. The weights of a LargeModel are given by address, not by file."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    try:
+        if not isinstance(model, onnx.ModelProto):
+            arrays = model.numpy_tensors()
+            values = [_ort_value(array) for array in arrays.values()]
+            options.add_external_initializers(list(arrays), values)
+        return onnxruntime.InferenceSession(
+            _session_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # onnxruntime's classes derive from Exception only
+        raise ExportError(
+            f"validation failed, ONNX Runtime cannot load the model: {error}"
+        ) from error
+
+
+def _run(session: Any, feeds: dict[str, Any]) -> list[torch.Tensor]:
+    values = {name: _ort_value(array) for name, array in feeds.items()}
+    return [_tensor(value) for value in session.run_with_ort_values(None, values)]
+
+
+def _ort_value(array: Any) -> Any:
+    import onnxruntime
+
+    if array.dtype.name in _NUMPY_LACKS:
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+            array, _NUMPY_LACKS[array.dtype.name]
+        )
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+
+
+_NUMPY_LACKS = {"bfloat16": onnx.TensorProto.BFLOAT16}
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    if value.element_type() == onnx.TensorProto.BOOL:
+        return torch.from_numpy(value.numpy().copy())
+    return torch.from_dlpack(value._ortvalue.to_dlpack()).clone()
+
+
+def _session_proto(model: Any) -> Any:
+    return model if isinstance(model, onnx.ModelProto) else model.session_proto()
+
+
+def _proto(model: Any) -> Any:
+    return model if isinstance(model, onnx.ModelProto) else model.proto

@@ -1,0 +1,336 @@
+"""Help when torch.export fails: which line of the user's model it was, what kind of failure, and
+what may help. One table of patterns of torch's messages, most particular first. In comes an
+exception of torch, out go a kind and words. Called by strategies.py; guards.py and tracing.py
+ask it which line is the user's."""
+
+from __future__ import annotations
+
+import os
+import re
+import sysconfig
+import traceback
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ortable.exporter.request.record import UserLine
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
+_PYTHON = sysconfig.get_paths()["stdlib"] + os.sep
+_SITE_PACKAGES = os.sep + "site-packages" + os.sep
+
+# What torch writes into its messages about lines of Python.
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+_LOCATION = re.compile(r"(?P<code>.*)# (?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)", re.DOTALL)
+# The lines of torch's messages that say nothing about the model.
+_NOISE = (
+    "For more information, run with",
+    "For extended logs",
+    "For more debugging help",
+    "For C++ stack trace",
+    "If you suspect the guard",
+    "The error above occurred when calling",
+    "Set TORCHDYNAMO_VERBOSE",
+    "For more details about this graph break",
+)
+
+COND = "write the branch with torch.cond(pred, true_fn, false_fn, operands), or with torch.where"
+TRACING = (
+    "ExportOptions(tracing=True) follows both sides of a branch on a 0-d tensor and makes an If "
+    "of them; a check that raises is left out, and the model says so"
+)
+CHECK = (
+    "tell torch what it may assume, before the line that fails: torch._check(n > 0), "
+    "torch._check(n <= x.shape[0])"
+)
+RUNS = "does the model run on these inputs, without torch.export?"
+STRICT = "ExportOptions(strict=True): dynamo reads the Python code instead of running it"
+NON_STRICT = "ExportOptions(strict=False): the Python code runs, with fake tensors"
+FALLBACK = "ExportOptions(fallback=True) tries the documented strategies in turn"
+BYPASS = (
+    "with ortable.bypass_export_some_errors(): registers the caches of transformers and works "
+    "around known failures (checks in torch.distributions, torchvision's batched_nms...)"
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of failure: ``pattern`` is searched in ``"<type of the error>: <message>"``.
+
+    ``helped_by``: the ways to a program that may succeed where one failed so, see strategies.py:
+    ``"capture"`` (torch.export in its other mode), ``"tracing"``, ``"draft"``.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    advice: tuple[str, ...]
+    helped_by: frozenset[str]
+
+
+def _kind(name: str, pattern: str, *advice: str, helped_by: str = "capture") -> Kind:
+    return Kind(name, re.compile(pattern, re.DOTALL), advice, frozenset(helped_by.split()))
+
+
+# The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
+ABOUT_ARGUMENTS: tuple[Kind, ...] = (
+    _kind(
+        "a dynamic dimension cannot vary as asked",
+        r"Constraints violated|marked .* as dynamic but|conflicts between user-specified ranges",
+        "take torch's suggestion, or leave the dimension out of dynamic_shapes",
+        "an example size of 0 or 1 is taken for a constant: give 2 or more in args",
+    ),
+    _kind(
+        "dynamic_shapes does not have the structure of the arguments",
+        r"When `dynamic_shapes` is specified|Detected mismatch between the structure of `inputs`",
+        "dynamic_shapes has one entry for each argument of the call, None for static ones",
+        helped_by="",
+    ),
+    _kind(
+        "a class that torch cannot take apart",
+        r"Unsupported input type|not supported or pytree-flattenable|not a known type"
+        r"|unrecognized type UserDefined|is not a valid output type|in the output"
+        r"|export\(\) outputs",
+        "torch.export.register_dataclass(C) for a dataclass, or "
+        "torch.utils._pytree.register_pytree_node(C, flatten, unflatten)",
+        BYPASS,
+        helped_by="",
+    ),
+)
+
+KINDS: tuple[Kind, ...] = (
+    *ABOUT_ARGUMENTS,
+    _kind(
+        "a tensor becomes a Python number",
+        r"Could not extract specialized integer|data-dependent expression zuf?\d+"
+        r"|Tensor\.(item|tolist)|aten\._local_scalar_dense",
+        "keep the value in a tensor: x * t instead of x * float(t)",
+        "a number of iterations that depends on data is a torch.while_loop or a torch scan",
+        CHECK,
+        helped_by="capture tracing",
+    ),
+    _kind(
+        "a branch depends on a size that depends on data",
+        r"data-dependent expression (?!Eq\(u\d+, 1\) \(unhinted: Eq\(u\d+, 1\)\)).*"
+        r"\(Size-like symbols: (?!none)",
+        CHECK,
+        COND,
+        BYPASS,
+        helped_by="",
+    ),
+    _kind(
+        "a branch depends on the values of a tensor",
+        r"Could not guard on data-dependent expression|Data-dependent branching"
+        r"|DataDependentOutput|data-dependent operator",
+        COND,
+        TRACING,
+        CHECK,
+        BYPASS,
+        helped_by="tracing",
+    ),
+    _kind(
+        "a size depends on data",
+        r"DynamicOutputShape|dynamic shape operator|unbacked symbol|PendingUnbackedSymbol",
+        CHECK,
+    ),
+    _kind(
+        "the values of a tensor leave torch",
+        r"\.numpy\(\) is not supported|Cannot access data pointer|Data pointer"
+        r"|can't convert FakeTensor|Tensor\.numpy|__array__",
+        "use torch functions instead of NumPy, or wrap that part into a torch.library.custom_op",
+        STRICT,
+    ),
+    _kind(
+        "a module with packed weights",
+        r"PackedParamsBase",
+        "modules of torch.ao.nn.quantized hold weights that torch.export cannot read: quantize "
+        "with PT2E (torchao.quantization.pt2e) or with torchao's quantize_",
+        helped_by="",
+    ),
+    _kind(
+        "a compiled TorchScript module",
+        r"torch\.jit\.|RecursiveScriptModule|positional arguments? but \d+ were given"
+        r".*|ScriptModule",
+        "put the original torch.nn.Module in the place of the torch.jit.script one",
+        BYPASS,
+    ),
+    _kind(
+        "an operator that torch has no shapes for",
+        r"UnsupportedOperator|no fake impl|fake impl|register_fake|has no kernel for.*Meta"
+        r"|not implemented for the.*Meta",
+        "register the shape function of the operator: torch.library.register_fake",
+        "ExportOptions(fallback=True) lets torch's draft export guess it from the example",
+        helped_by="draft",
+    ),
+    _kind(
+        "the sides of a branch do not fit together",
+        r"merging two branches|true_fn and false_fn|same output structure|torch\.cond",
+        "return tensors of one dtype and rank from both sides",
+    ),
+    _kind(
+        "the module changes its own attributes",
+        r"Mutating module attribute|assigned during export|attribute mutation|"
+        r"AttributeMutation|side effect",
+        "make the attribute a buffer (register_buffer) and write it with copy_, or return it",
+        NON_STRICT,
+    ),
+    _kind(
+        "an input that needs a gradient is written in place",
+        r"a leaf Variable that requires grad",
+        "call to_onnx under torch.no_grad(), or use the form of the operation that returns",
+        helped_by="",
+    ),
+    _kind(
+        "an error raised by the model itself",
+        r"Observed exception",
+        RUNS,
+    ),
+    _kind(
+        "Python that dynamo does not read",
+        r"torch\._dynamo\.exc\.|Unsupported:|InternalTorchDynamoError",
+        NON_STRICT,
+        FALLBACK,
+        helped_by="capture tracing",
+    ),
+    _kind(
+        "an error raised by the model itself",
+        r"",
+        RUNS,
+        FALLBACK,
+    ),
+)
+
+
+def kind_of(error: BaseException) -> Kind:
+    """The first kind of the table that describes ``error``; the last one fits everything."""
+    cls = type(error)
+    text = f"{cls.__module__}.{cls.__qualname__}: {error}"
+    return next(kind for kind in KINDS if kind.pattern.search(text))
+
+
+def user_line(error: BaseException) -> UserLine | None:
+    """The innermost line outside torch where ``error`` happened, None when torch does not say.
+
+    Looked for in the stack that torch keeps with its errors (dynamo's), in the traceback, and in
+    the text of the message.
+    """
+    for lines in (_kept_stack(error), _frames(error), _in_message(error)):
+        users = [line for line in lines if is_user_file(line.file)]
+        if users:
+            return users[-1]
+    return None
+
+
+def guard_lines(error: BaseException) -> list[UserLine]:
+    """Lines of the model that compare or fix a size, when a dynamic dimension cannot vary.
+
+    torch's message does not name them; the shape environment that is still alive in the frames of
+    the error does.
+    """
+    found: dict[UserLine, None] = {}
+    for environment in _shape_environments(error):
+        for guard in list(getattr(environment, "guards", ())):
+            for place in (
+                getattr(guard.sloc, "maybe_user_loc", None),
+                getattr(guard.sloc, "framework_loc", None),
+            ):
+                line = from_location(place)
+                if line is not None and is_user_file(line.file):
+                    found[line] = None
+                    break
+    return list(found)
+
+
+def described(
+    error: BaseException, lines: list[UserLine] | None = None, tried: Collection[str] = ()
+) -> str:
+    """What happened, where, torch's words, and what may help, on several lines.
+
+    ``lines`` are the places to show; the line of the error by default. ``tried`` is advice that
+    was followed already.
+    """
+    kind = kind_of(error)
+    if lines is None:
+        line = user_line(error)
+        lines = [] if line is None else [line]
+    parts = [kind.name, *(f"  at {line}" for line in lines)]
+    parts.append(f"  torch says: {type(error).__name__}: {torch_words(error)}")
+    left = [text for text in kind.advice if text not in tried]
+    parts += ["  What may help:"] * bool(left)
+    parts += [f"  - {text}" for text in left]
+    return "\n".join(parts)
+
+
+def torch_words(error: BaseException, most: int = 12) -> str:
+    """The message of ``error`` without what torch says about its own logs; ``most`` lines."""
+    text = str(error).partition("\nThe error above occurred when calling torch.export")[0]
+    kept = [
+        line.rstrip()
+        for line in text.strip().splitlines()
+        if line.strip() and not line.strip().startswith(_NOISE)
+    ]
+    if len(kept) > most:
+        kept = [*kept[:most], f"... ({len(kept) - most} more lines in the cause of this error)"]
+    return "\n    ".join(kept)
+
+
+def headline(error: BaseException) -> str:
+    """Type and first line of an error."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def is_user_file(file: str) -> bool:
+    """True for a file of the user, or of a library of models: not torch, not ortable, not the
+    standard library."""
+    if file.startswith("<") or file.startswith((_TORCH, _OURS)):
+        return False
+    return not file.startswith(_PYTHON) or _SITE_PACKAGES in file
+
+
+def _kept_stack(error: BaseException) -> list[UserLine]:
+    stack: Any = getattr(error, "real_stack", None) or ()
+    return [UserLine(frame.filename, frame.lineno or 0, frame.name) for frame in stack]
+
+
+def _frames(error: BaseException) -> list[UserLine]:
+    """The frames of the traceback below torch.export: above it is whoever called to_onnx."""
+    frames = traceback.extract_tb(error.__traceback__)
+    entered = [i for i, frame in enumerate(frames) if frame.filename.startswith(_TORCH)]
+    below = frames[entered[0] :] if entered else []
+    return [UserLine(frame.filename, frame.lineno or 0, frame.name) for frame in below]
+
+
+def _in_message(error: BaseException) -> list[UserLine]:
+    return [
+        UserLine(match["file"], int(match["line"]), match["function"].rstrip(","))
+        for match in _FRAME.finditer(str(error))
+    ]
+
+
+def from_location(place: Any) -> UserLine | None:
+    """What torch keeps about a guard: a frame, or (dynamo) text that ends in a shortened path."""
+    if isinstance(place, traceback.FrameSummary):
+        return UserLine(place.filename, place.lineno or 0, place.name)
+    match = _LOCATION.match(place) if isinstance(place, str) else None
+    if match is None:
+        return None
+    return UserLine(match["file"], int(match["line"]), match["function"], match["code"].strip())
+
+
+def _shape_environments(error: BaseException) -> Iterator[Any]:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    seen: set[int] = set()
+    for each in (error, error.__context__):
+        frame = None if each is None else each.__traceback__
+        while frame is not None:
+            for value in list(frame.tb_frame.f_locals.values()):
+                environment = getattr(value, "shape_env", value)
+                if isinstance(environment, ShapeEnv) and id(environment) not in seen:
+                    seen.add(id(environment))
+                    yield environment
+            frame = frame.tb_next

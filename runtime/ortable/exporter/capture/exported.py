@@ -1,0 +1,152 @@
+"""The program of an ExportedProgram: its weights, inputs and outputs by the roles that its
+signature gives them, and the names of its dynamic dimensions. In come an ExportedProgram and the
+request, out goes a `Program`. Called by sources.py and strategies.py."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import Any
+
+from torch.export import ExportedProgram, graph_signature
+from torch.utils import _pytree as pytree
+
+from ortable.errors import ExportError
+from ortable.exporter.request.program import Program, ProgramOutput, Request
+from ortable.exporter.signature import dynamic_shapes as shapes
+from ortable.exporter.signature.dimension_names import name_dimensions
+from ortable.exporter.signature.dynamic_shapes import Leaf
+from ortable.exporter.signature.outputs import output_labels
+from ortable.ir.initializers import is_fake
+
+from .functionalize import prepared
+from .guards import find_guards
+
+
+def program_of(exported: ExportedProgram, request: Request) -> Program:
+    """The program to convert; the dynamic shapes of ``request`` only name dimensions here.
+
+    Raises ExportError for inputs and outputs that ONNX cannot hold.
+    """
+    if request.extra_inputs is not None:
+        _check_extra(request.extra_inputs, exported)
+    with request.record.phase("decompose"):
+        rewritten, done = prepared(
+            exported, request.tables, request.dispatcher, request.options, request.opset
+        )
+    signature = rewritten.graph_signature
+    nodes = {node.name: node for node in rewritten.graph.nodes if node.op == "placeholder"}
+    program = Program(rewritten.graph_module, notes=done, exported=rewritten)
+    for spec in signature.input_specs:
+        name = getattr(spec.arg, "name", "")
+        if spec.kind == graph_signature.InputKind.USER_INPUT:
+            program.user_inputs.append(nodes[name])
+        elif spec.kind in (
+            graph_signature.InputKind.PARAMETER,
+            graph_signature.InputKind.BUFFER,
+            graph_signature.InputKind.CONSTANT_TENSOR,
+        ):
+            _add_weight(program, rewritten, spec, name)
+        elif nodes[name].users:
+            raise ExportError(
+                f"input '{name}' of the program is a {spec.kind.name}, which ONNX cannot hold"
+            )
+    fakes = sum(map(is_fake, program.weights.values()))
+    if fakes:
+        program.notes.append(f"{fakes} weights have no data: they are inputs of the model")
+    program.outputs = [_program_output(spec) for spec in signature.output_specs]
+    _label_outputs(program, exported)
+    asked = _asked(program, exported, request)
+    name_dimensions(program, asked)
+    program.guards = find_guards(exported, asked)
+    return program
+
+
+def _check_extra(inputs: Any, exported: ExportedProgram) -> None:
+    """Raises ExportError for an additional input that the program does not take."""
+    try:
+        inputs.verify(exported)
+    except Exception as error:  # guards raise AssertionError, RuntimeError...
+        raise ExportError(f"an additional input of dynamic_shapes does not fit: {error}") from error
+
+
+def _add_weight(program: Program, exported: ExportedProgram, spec: Any, name: str) -> None:
+    tensor = exported.state_dict.get(spec.target)
+    if tensor is None:
+        tensor = exported.constants.get(spec.target)
+    if tensor is None:
+        raise ExportError(f"the program has no tensor for '{spec.target}' ({spec.kind.name})")
+    program.paths[name] = spec.target
+    program.weights[name] = tensor
+
+
+def _program_output(spec: Any) -> ProgramOutput:
+    is_none = getattr(spec.arg, "value", 0) is None
+    if spec.kind == graph_signature.OutputKind.BUFFER_MUTATION:
+        return ProgramOutput("buffer", spec.target)
+    if spec.kind == graph_signature.OutputKind.USER_INPUT_MUTATION:
+        return ProgramOutput("input", spec.target)
+    if spec.kind in (
+        graph_signature.OutputKind.USER_OUTPUT,
+        graph_signature.OutputKind.LOSS_OUTPUT,
+    ):
+        return ProgramOutput("user", is_none=is_none)
+    raise ExportError(
+        f"output '{spec.arg}' of the program is a {spec.kind.name}, which to_onnx cannot return"
+    )
+
+
+def _label_outputs(program: Program, exported: ExportedProgram) -> None:
+    """Label the user's outputs with their places in what the forward returns."""
+    structure = getattr(exported.call_spec, "out_spec", None)
+    users = [i for i, output in enumerate(program.outputs) if output.kind == "user"]
+    labels = output_labels(structure, len(users))
+    if structure is not None and structure.num_leaves == len(users):
+        program.output_structure = structure
+    for index, label in zip(users, labels, strict=True):
+        program.outputs[index] = replace(program.outputs[index], label=label)
+
+
+def _asked(program: Program, exported: ExportedProgram, request: Request) -> list[Leaf] | None:
+    """What the user says of each input's dimensions."""
+    if request.dynamic_shapes is None:
+        return None
+    args, kwargs = request.args, request.kwargs
+    if not isinstance(request.model, ExportedProgram):
+        arguments = shapes.bound_arguments(request.model, args, kwargs)
+        return shapes.call_leaves(request.dynamic_shapes, arguments, kwargs)
+    if not args and not kwargs:
+        args, kwargs = _example_call(exported, program)
+    arguments = shapes.bound_arguments(_Forward(exported), args, kwargs)
+    # The signature of a program is in the order of its placeholders.
+    return shapes.call_leaves(request.dynamic_shapes, arguments, {})
+
+
+def _example_call(exported: ExportedProgram, program: Program) -> tuple[Any, Any]:
+    """The example inputs of a program; fake ones where it has lost them."""
+    if exported.example_inputs:
+        return exported.example_inputs
+    values = [node.meta.get("val") for node in program.user_inputs]
+    args, kwargs = pytree.tree_unflatten(values, exported.call_spec.in_spec)
+    return args, kwargs
+
+
+class _Forward:
+    """The signature of an exported program's forward, for binding arguments to names."""
+
+    def __init__(self, exported: ExportedProgram) -> None:
+        signature = exported.module_call_graph[0].signature
+        names = list(getattr(signature, "forward_arg_names", None) or [])
+        kinds = [
+            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+            for name in names
+        ]
+        self.forward = _signed(inspect.Signature(kinds))
+
+
+def _signed(signature: Any) -> Any:
+    def forward(*args: Any, **kwargs: Any) -> None:
+        """Carries a signature."""
+
+    forward.__signature__ = signature  # type: ignore[attr-defined]
+    return forward

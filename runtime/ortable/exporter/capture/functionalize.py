@@ -1,0 +1,202 @@
+"""Steps of torch on an exported program before it is converted, each only when needed:
+functionalisation when the graph writes in place, decomposition of operators without a converter
+that the tables name, and the table that the user chose. In comes an ExportedProgram, out go
+another and what was done. Called by exported.py; custom_operators.py takes its decompositions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from ortable.errors import ExportError
+from ortable.exporter.dispatchers.dispatcher import direct_converter, own_converter
+from ortable.exporter.request.options import ExportOptions
+from ortable.interpreter.mutation.visible_writes import first_write
+from ortable.interpreter.tables import ConverterTables
+from ortable_generated.aten import traits
+
+from .branch_constants import scalars_as_operators
+from .flat_calls import decomposed
+from .region_marks import marked_regions
+
+# vmap in a graph of torch.export is a pair of calls around operators on one element.
+_VMAP = "torch._functorch.predispatch"
+
+
+class RewriteError(ExportError):
+    """torch cannot rewrite a program that it made itself."""
+
+
+def prepared(
+    program: ExportedProgram,
+    tables: ConverterTables,
+    dispatcher: Any,
+    options: ExportOptions,
+    opset: int | None = None,
+) -> tuple[ExportedProgram, list[str]]:
+    """A program that writes nothing in place, and what was done to get it, in words.
+
+    ``opset``: that of the model; operators of ONNX that are newer are written out.
+    Composite operators stay whole unless ``options`` has a table.
+    Raises RewriteError when torch fails to rewrite the graph, ExportError for a write that it
+    would lose.
+    """
+    table = options.table()
+    if table is not None:
+        chosen = options.decomposition_table
+        name = chosen if isinstance(chosen, str) else "the user's"
+        if isinstance(chosen, str):  # an entry of the user's own dict is meant
+            for op in [op for op in table if own_converter(dispatcher, op.name()) is not None]:
+                table.pop(op)  # the user's converter takes it whole
+        return _run(program, table), [f"decomposed with the table '{name}' ({len(table)} entries)"]
+    reason = why_rewrite(program.graph_module, tables)
+    needed = to_decompose(program.graph_module, tables, dispatcher, opset)
+    if reason is None and not needed:
+        return program, []
+    notes = []
+    if reason is not None:
+        _refuse_hidden_alias(program.graph_module)
+        notes.append(f"functionalised: {reason}")
+    if needed:
+        notes.append(f"decomposed: {', '.join(sorted(op.name() for op in needed))}")
+    rewritten = _run(program, needed)
+    more = to_decompose(rewritten.graph_module, tables, dispatcher, opset)
+    if more:
+        notes.append(f"decomposed: {', '.join(sorted(op.name() for op in more))}")
+        rewritten = _run(rewritten, more)
+    return rewritten, notes
+
+
+def _refuse_hidden_alias(graph_module: GraphModule) -> None:
+    """torch's functionalisation takes dropout in eval mode for a new tensor, though it returns its
+    input: a write into it would be lost.
+
+    Raises ExportError for such a write, when somebody else reads the input.
+    """
+    for node in _operators(graph_module):
+        target: Any = node.target
+        written = node.args[0] if node.args else None
+        if not target._schema.is_mutable or not isinstance(written, Node):
+            continue
+        made_by = written.target
+        is_overload = isinstance(made_by, torch._ops.OpOverload)
+        if not is_overload or made_by.name() not in traits.IDENTITY_IN_EVAL:  # type: ignore[union-attr]
+            continue
+        source: Any = written.args[0]
+        if source.op == "placeholder" or len(source.users) > 1:
+            raise ExportError(
+                f"node '{node.name}' ({target.name()}) writes into the result of "
+                f"'{written.name}', which in eval mode is its input '{source.name}' itself; torch "
+                "loses such a write. Remedy: leave out that dropout, or do not write in place."
+            )
+
+
+def why_rewrite(graph_module: GraphModule, tables: ConverterTables) -> str | None:
+    """Why the graph cannot be converted as it is: an in-place write, or a region that torch must
+    write out."""
+    found = first_write(graph_module, tables)
+    if found is not None:
+        node, why = found
+        return f"node '{node.name}' writes to its argument, {why}"
+    for node in (node for module in _graphs(graph_module) for node in module.graph.nodes):
+        target = node.target
+        if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in traits.CASTS:
+            return f"node '{node.name}' is a region of {target.name()}"
+        if isinstance(target, torch._ops.OpOverload) and target.name() in traits.SUBCLASS_PART:
+            return f"node '{node.name}' reads a part of a tensor subclass"
+        if getattr(target, "__module__", None) == _VMAP:
+            return f"node '{node.name}' is a part of vmap"
+    return None
+
+
+def to_decompose(
+    graph_module: GraphModule, tables: ConverterTables, dispatcher: Any, opset: int | None = None
+) -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
+    """Decompositions of the graph's operators that have no converter and are named in the table of
+    decompositions, and of those of torch.onnx.ops that ONNX has in later opsets only."""
+    nodes = _operators(graph_module)
+    wanted = _too_new(nodes, dispatcher, opset) if opset is not None else {}
+    if not tables.decompose:
+        return wanted
+    names = frozenset(tables.decompose)
+    for node in nodes:
+        target: Any = node.target
+        name = target.name()
+        if target in wanted or (name not in names and name.partition(".")[0] not in names):
+            continue
+        native = tables.converters.get(name)
+        if direct_converter(dispatcher, name, target, native) is None:
+            function = _decomposition(target)
+            if function is not None:
+                wanted[target] = function
+    return wanted
+
+
+def _too_new(
+    nodes: list[Node], dispatcher: Any, opset: int
+) -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
+    """torch's own bodies of the operators ``onnx::Name.opset23`` that are newer than ``opset``."""
+    wanted: dict[torch._ops.OperatorBase, Callable[..., Any]] = {}
+    targets: set[Any] = {node.target for node in nodes}
+    for target in sorted((t for t in targets if t.namespace == "onnx"), key=str):
+        since = target._overloadname.removeprefix("opset")
+        body = torch.onnx.ops.aten_decompositions().get(target)
+        own = own_converter(dispatcher, target.name())
+        if since.isdigit() and int(since) > opset and body is not None and own is None:
+            wanted[target] = body
+    return wanted
+
+
+def _decomposition(target: Any) -> Callable[..., Any] | None:
+    found = torch._decomp.get_decompositions([target]).get(target)
+    if found is None and target.has_kernel_for_dispatch_key(
+        torch._C.DispatchKey.CompositeImplicitAutograd
+    ):
+        return composite_body(target)
+    return found
+
+
+def composite_body(target: Any) -> Callable[..., Any]:
+    """What a composite operator is made of. (``target.decompose`` would come back here for ever:
+    torch registers the table's function as the operator's own composite kernel.)"""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    written = target.py_kernels.get(key)
+    if callable(written):
+        return written  # in Python already
+    return functools.partial(target._op_dk, key)
+
+
+def _operators(graph_module: GraphModule) -> list[Node]:
+    return [
+        node
+        for module in _graphs(graph_module)
+        for node in module.graph.nodes
+        if isinstance(node.target, torch._ops.OpOverload)
+    ]
+
+
+def _graphs(graph_module: GraphModule) -> list[GraphModule]:
+    """The graph and the graphs inside it."""
+    return [module for module in graph_module.modules() if isinstance(module, GraphModule)]
+
+
+def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
+    try:
+        with marked_regions(program.graph_module), scalars_as_operators(program.graph_module):
+            return decomposed(program, table)
+    except Exception as error:  # torch raises what it likes from inside a decomposition
+        first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        remedy = (
+            ". A branch or a loop body writes into a tensor from outside: return the new value"
+            if "copy_.default' is not functional" in first
+            else ""
+        )
+        raise RewriteError(
+            "torch could not rewrite the graph without in-place writes and unsupported "
+            f"operators: {type(error).__name__}: {first}{remedy}"
+        ) from error

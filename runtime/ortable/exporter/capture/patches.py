@@ -1,0 +1,312 @@
+"""The patches of bypass_export_some_errors: what fails under torch.export in practice, and what
+is put in its place while the region lasts. Every replacement computes exactly what the original
+does; it only does so in operations that torch.export can follow. Called by bypass.py."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import _ModuleStackTracer, get_proxy_mode
+
+from ortable.exporter.request.bypass_state import Undo, active_patches
+from ortable.exporter.signature import caches
+
+from .recurrent_shapes import keep_lengths
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One workaround.
+
+    ``what`` says in a line, for the documentation, what fails without it. ``apply`` puts it in
+    place and returns how to take it away, None when there is nothing to do. A library that is
+    slow to import, or may not load, is patched ``once_imported``: models of it have imported it.
+    """
+
+    name: str
+    library: str
+    what: str
+    apply: Callable[[], Undo | None]
+    once_imported: bool = False
+
+    def available(self) -> bool:
+        """True when the library to patch is installed, or imported."""
+        if self.once_imported:
+            return f"{self.library}.ops" in sys.modules
+        return importlib.util.find_spec(self.library) is not None
+
+
+def _replacing(
+    name: str, owner: Any, attribute: str, make: Callable[[Any], Any]
+) -> Callable[[], Undo]:
+    """A patch that replaces ``owner.attribute`` by ``make(original)``, in threads with a region
+    that has the patch ``name``, and wherever dynamo reads code meanwhile: it cannot tell threads
+    apart."""
+
+    def apply() -> Undo:
+        original = getattr(owner, attribute)
+        replacement = make(original)
+
+        # no functools.wraps: dynamo knows the functions that it skips by their names
+        def patched(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_dynamo_compiling() or name in active_patches():
+                return replacement(*args, **kwargs)
+            return original(*args, **kwargs)
+
+        def undo() -> None:
+            setattr(owner, attribute, original)
+
+        setattr(owner, attribute, patched)
+        return undo
+
+    return apply
+
+
+def _one_hot(original: Any) -> Any:
+    """The number of classes is a size that depends on data: torch asks for its value."""
+
+    def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+        if num_classes != -1:
+            return original(tensor, num_classes)
+        count = tensor.max().item() + 1
+        torch._check(count >= 1)
+        return (tensor.unsqueeze(-1) == torch.arange(count, device=tensor.device)).to(torch.int64)
+
+    return one_hot
+
+
+def _tensor(original: Any) -> Any:
+    """A list of 0-d tensors is stacked; torch would read their values."""
+
+    def tensor(data: Any, *, dtype: Any = None, device: Any = None, **others: Any) -> torch.Tensor:
+        if not _has_tensors(data) or any(others.values()):
+            return original(data, dtype=dtype, device=device, **others)
+        stacked = _stacked(data)
+        found = functools.reduce(torch.promote_types, _types(data)) if dtype is None else dtype
+        return stacked.to(dtype=found, device=device or "cpu")
+
+    return tensor
+
+
+def _has_tensors(data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return any(_has_tensors(item) or isinstance(item, torch.Tensor) for item in data)
+    return False
+
+
+def _stacked(data: Any) -> torch.Tensor:
+    if isinstance(data, (list, tuple)):
+        items = [_stacked(item) for item in data]
+        dtype = functools.reduce(torch.promote_types, [item.dtype for item in items])
+        return torch.stack([item.to(dtype) for item in items])
+    return data.reshape(()) if isinstance(data, torch.Tensor) else torch.scalar_tensor(
+        data, dtype=_number_type(data)
+    )  # fmt: skip
+
+
+def _types(data: Any) -> list[torch.dtype]:
+    if isinstance(data, (list, tuple)):
+        return [dtype for item in data for dtype in _types(item)]
+    return [data.dtype if isinstance(data, torch.Tensor) else _number_type(data)]
+
+
+def _number_type(value: Any) -> torch.dtype:
+    if isinstance(value, bool):
+        return torch.bool
+    if isinstance(value, (float, torch.SymFloat)):
+        return torch.get_default_dtype()
+    return torch.int64
+
+
+def _deepcopy(original: Any) -> Any:
+    """copy.deepcopy reads the storage of a tensor; a clone has the same values."""
+
+    def deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+        if not isinstance(self, FakeTensor):
+            return original(self, memo)
+        if id(self) not in memo:
+            memo[id(self)] = self.clone()
+        return memo[id(self)]
+
+    return deepcopy
+
+
+def _jit_isinstance(original: Any) -> Any:
+    """dynamo does not step into torch.jit.isinstance; for a class it is Python's isinstance."""
+
+    def jit_isinstance(obj: Any, target_type: Any) -> bool:
+        if isinstance(target_type, type):
+            return isinstance(obj, target_type)
+        return original(obj, target_type)
+
+    return jit_isinstance
+
+
+def _mark_static_address(original: Any) -> Any:
+    """A hint for CUDA graphs, without a meaning in an exported graph."""
+
+    def mark_static_address(t: Any, guard: bool = False) -> None:
+        return None
+
+    return mark_static_address
+
+
+def _script_call(original: Any) -> Any:
+    """torch.export traces modules behind a stand-in, whose forward TorchScript calls with the
+    module twice. The compiled method of the module runs with fake tensors like any operator."""
+
+    def call_module(self: Any, m: Any, forward: Any, args: Any, kwargs: Any) -> Any:
+        if not isinstance(m, torch.jit.ScriptModule):
+            return original(self, m, forward, args, kwargs)
+        module: Any = m.get_base() if hasattr(m, "get_base") else m
+        return module._c._get_method("forward")(*args, **kwargs)
+
+    return call_module
+
+
+def _batched_nms(original: Any) -> Any:
+    """Boxes of other classes are moved away from each other by the greatest coordinate, which no
+    box has when there are none: torchvision asks for their number first. It also asks whether
+    there are more than a thousand, which it then takes class by class, except while it is traced;
+    so it is here."""
+
+    def batched_nms(
+        boxes: torch.Tensor, scores: torch.Tensor, idxs: torch.Tensor, iou_threshold: float
+    ) -> torch.Tensor:
+        if not (torch.compiler.is_compiling() or isinstance(boxes, FakeTensor)):
+            return original(boxes, scores, idxs, iou_threshold)
+        least = boxes.new_full((1,), float("-inf"))
+        greatest = torch.cat([boxes.reshape(-1), least]).max()
+        apart = boxes + (idxs.to(boxes) * (greatest + 1))[:, None]
+        return torch.ops.torchvision.nms(apart, scores, iou_threshold)
+
+    return batched_nms
+
+
+def _boxes() -> Undo:
+    """Both places that models call batched_nms from."""
+    owners = [sys.modules[name] for name in ("torchvision.ops", "torchvision.ops.boxes")]
+    undo = [_replacing("batched_nms", owner, "batched_nms", _batched_nms)() for owner in owners]
+
+    def undone() -> None:
+        for each in undo:
+            each()
+
+    return undone
+
+
+_NO_SHAPE = torch.Size()
+
+
+def _distribution(original: Any) -> Any:
+    """Distributions that are not asked to check their parameters do not, in the graph: each check
+    is a branch on the values of a tensor, and only raises."""
+
+    def initialize(
+        self: Any,
+        batch_shape: torch.Size = _NO_SHAPE,
+        event_shape: torch.Size = _NO_SHAPE,
+        validate_args: bool | None = None,
+    ) -> None:
+        if torch.compiler.is_compiling():
+            validate_args = bool(validate_args)
+        original(self, batch_shape, event_shape, validate_args)
+
+    return initialize
+
+
+def _recurrent_shapes() -> Undo:
+    """Where torch looks for shapes alone; whatever writes a graph, such as a decomposition, gets
+    torch's own function."""
+    return keep_lengths(lambda: "recurrent layers" in active_patches() and get_proxy_mode() is None)
+
+
+def _sizes_of_one() -> Undo:
+    """A dimension that the caller marks as dynamic stays so when the example has size 1. A branch
+    on such a size is still refused by torch."""
+    import torch.fx.experimental._config
+
+    config: Any = torch.fx.experimental._config
+    patch = config.patch(backed_size_oblivious=True)
+    patch.__enter__()
+    return lambda: patch.__exit__(None, None, None)
+
+
+PATCHES: tuple[Patch, ...] = (
+    Patch(
+        "sizes of 1",
+        "torch",
+        "a dynamic dimension whose example has size 1: torch takes 1 for a constant",
+        _sizes_of_one,
+    ),
+    Patch(
+        "one_hot",
+        "torch",
+        "torch.nn.functional.one_hot without num_classes",
+        _replacing("one_hot", torch.nn.functional, "one_hot", _one_hot),
+    ),
+    Patch(
+        "tensor of tensors",
+        "torch",
+        "torch.tensor([a, b]) of 0-d tensors, with strict=False",
+        _replacing("tensor of tensors", torch, "tensor", _tensor),
+    ),
+    Patch(
+        "deepcopy",
+        "torch",
+        "copy.deepcopy of a tensor in forward, with strict=False",
+        _replacing("deepcopy", torch.Tensor, "__deepcopy__", _deepcopy),
+    ),
+    Patch(
+        "TorchScript modules",
+        "torch",
+        "a submodule compiled by torch.jit.script, with strict=False and static shapes",
+        _replacing("TorchScript modules", _ModuleStackTracer, "call_module", _script_call),
+    ),
+    Patch(
+        "recurrent layers",
+        "torch",
+        "torch.nn.LSTM, GRU and RNN with a dynamic number of steps",
+        _recurrent_shapes,
+    ),
+    Patch(
+        "jit.isinstance",
+        "torch",
+        "torch.jit.isinstance, with strict=True",
+        _replacing("jit.isinstance", torch.jit, "isinstance", _jit_isinstance),
+    ),
+    Patch(
+        "mark_static_address",
+        "torch",
+        "torch._dynamo.mark_static_address, with strict=True",
+        _replacing(
+            "mark_static_address", torch._dynamo, "mark_static_address", _mark_static_address
+        ),
+    ),
+    Patch(
+        "distributions",
+        "torch",
+        "torch.distributions with its default checks of parameters and values",
+        _replacing("distributions", torch.distributions.Distribution, "__init__", _distribution),
+    ),
+    Patch(
+        "batched_nms",
+        "torchvision",
+        "torchvision.ops.batched_nms: Faster R-CNN, RetinaNet, FCOS, SSD",
+        _boxes,
+        once_imported=True,
+    ),
+    Patch(
+        "caches",
+        "transformers",
+        "DynamicCache, StaticCache and EncoderDecoderCache as arguments and results",
+        caches.register,
+    ),
+)

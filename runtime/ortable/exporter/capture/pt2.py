@@ -1,0 +1,129 @@
+"""Programs saved by torch.export.save: a path in place of a model, which to_onnx.py and the
+shell open, and the program that a model was made from, which strategies.py writes with its graph
+as text beside it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from ortable.errors import ExportError
+from ortable.exporter.signature import caches
+
+
+def opened(mod: Any) -> Any:
+    """The exported program in the file ``mod``; ``mod`` itself when it is no path.
+
+    Raises ExportError for a missing or broken file, and for other files of torch, by name.
+    """
+    if not isinstance(mod, (str, os.PathLike)):
+        return mod
+    path = Path(mod)
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "missing"
+        raise ExportError(f"the program '{path}' to export is {what}: give a file (.pt2) that "
+                          "torch.export.save wrote")  # fmt: skip
+    other = _other_kind(path)
+    if other is not None:
+        raise ExportError(f"'{path}' is {other}")
+    return _load(path)
+
+
+def _other_kind(path: Path) -> str | None:
+    """What the file is, when it is no program of torch.export.save."""
+    if path.suffix == ".onnx":
+        return "an ONNX model already"
+    if not zipfile.is_zipfile(path):
+        return "broken, or no file of torch.export.save: it is no zip archive"
+    with zipfile.ZipFile(path) as archive:
+        names = [name.partition("/")[2] for name in archive.namelist()]
+    if any(name.startswith("models/") and name.endswith(".json") for name in names):
+        return None
+    if any(name.startswith("data/aotinductor/") for name in names):
+        return (
+            "a package of AOTInductor: it holds compiled code, not the graph. Save the program "
+            "with torch.export.save beside it"
+        )
+    if "constants.pkl" in names:
+        return (
+            "a TorchScript archive: export the module it was made of, with torch.export.export "
+            "and torch.export.save"
+        )
+    if "data.pkl" in names:
+        return (
+            "a pickle of torch.save (weights or a module), not a program: load it with torch.load "
+            "and give the module with example inputs to to_onnx"
+        )
+    if "serialized_exported_program.json" in archive.namelist():
+        return None  # how torch saved programs before the .pt2 archive
+    return "no program of torch.export.save"
+
+
+def _load(path: Path) -> Any:
+    classes: list[Any] = []
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".json") and b"transformers.cache_utils" in archive.read(name):
+                classes = _cache_classes(path)
+                break
+    logger = logging.getLogger("torch.export")
+    quiet, logger.disabled = logger.disabled, True  # it prints the traceback that is raised below
+    try:
+        with torch.serialization.safe_globals(classes):  # the example inputs are a pickle
+            return torch.export.load(path)
+    except Exception as error:  # a pickle may raise anything
+        cause = error.__context__ or error
+        first = (str(cause).strip().splitlines() or [""])[0]
+        raise ExportError(
+            f"torch.export.load cannot read '{path}': {type(cause).__name__}: {first}\n"
+            "The file is broken, was written by another version of torch, or needs operators or "
+            "classes that the process which loads it has to register first."
+        ) from error
+    finally:
+        logger.disabled = quiet
+
+
+def _cache_classes(path: Path) -> list[Any]:
+    """The classes of transformers' caches, which hold tensors and numbers only; registered."""
+    try:
+        caches.register(static=False)
+    except ImportError as error:
+        raise ExportError(
+            f"'{path}' has an argument of transformers.cache_utils, and transformers is not "
+            "installed"
+        ) from error
+    import transformers.cache_utils as known
+
+    names = ("DynamicCache", "EncoderDecoderCache", "DynamicLayer", "DynamicSlidingWindowLayer")
+    return [getattr(known, name) for name in (*names, "DummyLayer") if hasattr(known, name)]
+
+
+def save_program(exported: ExportedProgram, path: str | os.PathLike[str]) -> None:
+    """Write ``exported`` to ``path`` and its text to ``<path>.graph``; each file appears whole or
+    not at all.
+
+    Raises ExportError when the folder is missing, or torch cannot serialise the program (weights
+    without data, inputs of a class without a serialised name).
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise ExportError(f"folder '{target.parent}' of ExportOptions.save_ep does not exist")
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+        program, text = Path(folder) / "program.pt2", Path(folder) / "program.graph"
+        try:
+            torch.export.save(exported, str(program))
+        except Exception as error:  # torch's serialiser raises its own and builtin classes
+            raise ExportError(
+                f"ExportOptions.save_ep: torch cannot save the exported program: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        text.write_text(str(exported), encoding="utf-8")
+        os.replace(program, target)
+        os.replace(text, f"{target}.graph")

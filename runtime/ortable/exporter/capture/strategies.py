@@ -1,0 +1,387 @@
+"""From a module to a program: the ways to make torch's graph, in the order in which they are tried
+when a fallback is asked for, and the account of those that failed. Each way captures the model
+again, so after a failure only those are tried that may end otherwise: a branch on data, an operator
+without a converter or a bug of the model are the same in all of them. sources.py calls it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
+from torch.utils import _pytree as pytree
+
+from ortable.errors import ExportError, OptionError, OrtableError
+from ortable.exporter.request.ambient import (
+    autocast_again,
+    forward_under_autocast,
+    in_onnx_export,
+    without_inference_tensors,
+)
+from ortable.exporter.request.bypass_state import active_patches
+from ortable.exporter.request.caller_state import new_buffers_forgotten, state_restored
+from ortable.exporter.request.copies import copied_call, copied_module
+from ortable.exporter.request.fake_weights import without_meta
+from ortable.exporter.request.program import Program, Request
+from ortable.exporter.signature import dynamic_shapes as shapes
+from ortable.interpreter.calls import find_converter
+from ortable.ir.initializers import is_fake
+from ortable_generated.aten import traits
+
+from . import advice
+from .check import check_program
+from .exported import program_of
+from .functionalize import RewriteError
+from .pt2 import save_program
+from .tracing import trace_program
+
+# The kind of failures of torch's draft export that change no result: the shapes of an operator are
+# taken from the example.
+_HARMLESS = frozenset({"MISSING_FAKE_KERNEL"})
+EVERY_WAY = frozenset({"capture", "decompose", "tracing", "draft"})
+_NO_WAY: frozenset[str] = frozenset()
+
+
+@dataclass
+class Attempts:
+    """What was tried: the programs that torch made, why the strategies failed, and which were left
+    out because they would fail too.
+
+    ``dynamic_shapes`` are those of the request as torch takes them.
+    """
+
+    request: Request
+    arguments: Mapping[str, Any]
+    dynamic_shapes: Any
+    made: list[tuple[str, ExportedProgram]] = field(default_factory=list)
+    failures: list[tuple[str, Exception]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    followed: tuple[str, ...] = ()  # advice that was
+    ways: frozenset[str] = EVERY_WAY
+
+    def failed(self, strategy: Strategy, error: Exception) -> None:
+        """Note a failure; ``ways`` are those that no failure has ruled out."""
+        error, runs = in_eager(error, self.request)
+        self.followed += (advice.RUNS,) * runs
+        self.failures.append((strategy.name, error))
+        self.ways &= fallbacks_after(error, self.request.options.fallback)
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to an exported program, ``way`` being one of ``EVERY_WAY``. ``run`` returns it with
+    notes for the model's metadata; ``table`` is the decomposition table to use instead of the
+    caller's."""
+
+    name: str
+    way: str
+    run: Callable[[Attempts], tuple[ExportedProgram, list[str]]]
+    table: str | None = None
+
+
+def module_program(request: Request) -> Program:
+    """The program of a module, by the strategy that the options name, or by the first that works
+    when a fallback is asked for.
+
+    Raises ExportError: torch cannot make the graph (with the line of the model, and what may help),
+    or a dynamic dimension cannot vary (with the input and the dimension).
+    """
+    with (
+        without_inference_tensors(request) as ordinary,
+        without_meta(_distinct(ordinary)) as fitted,
+    ):
+        return _first_program(fitted)
+
+
+def _first_program(request: Request) -> Program:
+    arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
+    normalized = shapes.normalized(request.dynamic_shapes, arguments)
+    attempts = Attempts(request, arguments, normalized)
+    for strategy in strategies(request):
+        if strategy.way not in attempts.ways:
+            attempts.left_out.append(strategy.name)
+            continue
+        try:
+            with _quiet_guards(bool(attempts.failures)):
+                program = _program_by(strategy, attempts)
+        except Exception as error:  # forward is any Python code, torch.export raises many types
+            attempts.failed(strategy, error)
+            continue
+        request.record.strategy = strategy.name
+        return program
+    first = attempts.failures[0][1]
+    if isinstance(first, OrtableError) and not request.options.fallback:
+        raise first
+    raise _failure(attempts) from first
+
+
+@contextmanager
+def _quiet_guards(quiet: bool) -> Iterator[None]:
+    """Without what dynamo logs about a dimension that cannot vary: the error says it."""
+    logger = logging.getLogger("torch._guards")
+    disabled, logger.disabled = logger.disabled, logger.disabled or quiet
+    try:
+        yield
+    finally:
+        logger.disabled = disabled
+
+
+def _distinct(request: Request) -> Request:
+    """The request with a copy of every tensor that is given twice: torch.export takes arguments
+    that are one object for one input, and the model would read one for the other."""
+    seen: set[int] = set()
+
+    def once(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor) and id(leaf) in seen:
+            return leaf.clone()
+        seen.add(id(leaf))
+        return leaf
+
+    args, kwargs = pytree.tree_map(once, (request.args, request.kwargs))
+    if len(seen) == len(pytree.tree_leaves((args, kwargs))):
+        return request
+    return replace(request, args=args, kwargs=kwargs)
+
+
+def strategies(request: Request) -> Iterator[Strategy]:
+    """The strategies to try, in the documented order. Without a fallback there is one, or two when
+    the caller chose none: torch.export runs the Python code, then reads it."""
+    options = request.options
+    strict = bool(options.strict)
+    yield _tracing() if options.tracing else _exporting(strict)
+    if not options.fallback:
+        if not options.tracing and options.strict is None:
+            yield _exporting(True)
+        return
+    if options.tracing:
+        yield _exporting(strict)
+    yield _exporting(not strict)
+    if options.table() is None:
+        yield _decomposing("default")
+        yield _decomposing("all")
+    if not options.tracing:
+        yield _tracing()
+    yield Strategy("torch.export.draft_export", "draft", _draft)
+
+
+def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
+    request = attempts.request
+    model = request.model
+    with (
+        request.record.phase("export"),
+        state_restored(model, (request.args, request.kwargs)),
+        forward_under_autocast(model),
+        in_onnx_export(),
+    ):
+        exported, notes = strategy.run(attempts)
+        attempts.made.append((strategy.name, exported))
+    if strategy.table is not None:
+        request = replace(
+            request, options=replace(request.options, decomposition_table=strategy.table)
+        )
+    program = program_of(exported, request)
+    if request.options.fallback and attempts.request.options.table() is None:
+        _refuse_missing(program, request, strategy.table)
+    if request.options.validate:
+        check_program(exported, request)
+        notes = [*notes, "the exported program was compared with the module"]
+    if request.options.save_ep is not None:
+        save_program(exported, request.options.save_ep)
+    tried = [
+        f"exported with {strategy.name}, because {name} failed: {_reason(error)}"
+        for name, error in attempts.failures
+    ]
+    patched = active_patches()
+    if patched:
+        tried.insert(0, f"bypass_export_some_errors: {', '.join(patched)}")
+    program.notes[:0] = [*tried, *notes]
+    return program
+
+
+def _exporting(strict: bool) -> Strategy:
+    def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
+        request = attempts.request
+        with (
+            nullcontext() if strict else new_buffers_forgotten(request.model),
+            shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes),
+        ):
+            exported = torch.export.export(
+                request.model,
+                request.args,
+                request.kwargs,
+                dynamic_shapes=attempts.dynamic_shapes,
+                strict=strict,
+            )
+        return exported, []
+
+    return Strategy(f"torch.export, strict={strict}", "capture", run)
+
+
+def _decomposing(table: str) -> Strategy:
+    """The first program that torch made, through a table of decompositions: operators without a
+    converter may have one for their parts."""
+
+    def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
+        return attempts.made[0][1], []
+
+    return Strategy(f"decomposition_table={table!r}", "decompose", run, table)
+
+
+def _tracing() -> Strategy:
+    def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
+        request = attempts.request
+        model = request.model
+        with new_buffers_forgotten(model):
+            return trace_program(model, request.args, request.kwargs, attempts.dynamic_shapes)
+
+    return Strategy("tracing", "tracing", run)
+
+
+def _draft(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
+    """torch's draft export, when all that it guessed are shapes: it goes on after a branch on data
+    with the side that the example takes, and that would be another model."""
+    request = attempts.request
+    with new_buffers_forgotten(request.model):
+        exported = torch.export.draft_export(
+            request.model, request.args, request.kwargs, dynamic_shapes=attempts.dynamic_shapes
+        )
+    report: Any = getattr(exported, "_report", None)
+    kinds = [str(failure.failure_type) for failure in getattr(report, "failures", ())]
+    wrong = sorted(set(kinds) - _HARMLESS)
+    if wrong:
+        raise ExportError(
+            f"the program holds for the example only ({', '.join(wrong)} in torch's report)"
+        )
+    return exported, [f"draft export: {kind}" for kind in kinds]
+
+
+def _refuse_missing(program: Program, request: Request, table: str | None) -> None:
+    """Raise MissingConverters when a table of decompositions may mend it; if not, the conversion
+    says more about what is missing."""
+    known = traits.ASSERTION | traits.SIZE | traits.METADATA_ONLY
+    missing: dict[str, torch._ops.OpOverload] = {}
+    modules = program.graph_module.modules()
+    for module in (each for each in modules if isinstance(each, GraphModule)):
+        for node in module.graph.nodes:
+            target = node.target
+            if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
+                continue  # writes that are still there are harmless, see functionalize.py
+            if target.name() not in known:
+                name = target.name()
+                if find_converter(request.tables, name, target, request.dispatcher) is None:
+                    missing[name] = target
+    if missing and table != "all" and can_decompose(list(missing.values())):
+        raise MissingConverters(f"no converter for {', '.join(missing)}")
+
+
+def _failure(attempts: Attempts) -> ExportError:
+    mod, failures = attempts.request.model, attempts.failures
+    fallback = attempts.request.options.fallback
+    followed = attempts.followed
+    if len(failures) > 1 and not fallback:
+        followed += (advice.STRICT,)
+    text = str(_one_failure(type(mod).__name__, failures[0][1], attempts, followed))
+    if not fallback:
+        after = [f"\n{n} was tried after that: {_reason(error)}" for n, error in failures[1:]]
+        return ExportError(text + "".join(after))
+    lines = [f"no strategy could export {type(mod).__name__}:"]
+    lines += [f"  {name}: {_reason(error)}" for name, error in failures]
+    if attempts.left_out:
+        lines.append(f"  not tried, for they would fail too: {', '.join(attempts.left_out)}")
+    if len(failures) > 1:
+        lines.append(f"The first of them, {failures[0][0]}:")
+    return ExportError("\n".join([*lines, text]))
+
+
+def _one_failure(
+    name: str, error: Exception, attempts: Attempts, tried: Collection[str] = ()
+) -> ExportError:
+    if isinstance(error, OrtableError):
+        return ExportError(str(error))
+    kind = advice.kind_of(error)
+    if kind in advice.ABOUT_ARGUMENTS:
+        found = shapes.explained(error, attempts.arguments, attempts.dynamic_shapes)
+        places = advice.guard_lines(error)
+        if found is not None:
+            lines = [str(found), *_fixed_at(places)]
+            if "Cache" in lines[0]:
+                lines.append(f"Or: {advice.BYPASS}.")
+            return ExportError("\n".join(lines))
+        return ExportError(
+            f"torch.export could not trace {name}: {advice.described(error, places, tried)}"
+        )
+    text = advice.described(error, tried=tried)
+    return ExportError(f"torch.export could not trace {name}: {text}")
+
+
+def _fixed_at(places: list[advice.UserLine]) -> list[str]:
+    return ["The code that decides on a size:", *(f"  at {each}" for each in places)] * bool(places)
+
+
+def _reason(error: Exception) -> str:
+    line = None if isinstance(error, OrtableError) else advice.user_line(error)
+    text = advice.headline(error)
+    return text if line is None else f"{text} ({line.file}:{line.line})"
+
+
+class MissingConverters(ExportError):
+    """The program calls operators without a converter, which torch can take apart."""
+
+
+class FailsInEager(ExportError):
+    """The model raises on the example, without torch.export."""
+
+
+def fallbacks_after(error: Exception, fallback: bool) -> frozenset[str]:
+    """The ways that may succeed where one has failed with ``error``, among ``EVERY_WAY``."""
+    if isinstance(error, MissingConverters):
+        return frozenset({"decompose"})
+    if isinstance(error, RewriteError):
+        return frozenset({"capture"})
+    if isinstance(error, (OptionError, FailsInEager)):
+        return _NO_WAY
+    if isinstance(error, OrtableError):  # the conversion failed, or a comparison with the module
+        return frozenset({"capture", "tracing"}) if fallback else _NO_WAY
+    return advice.kind_of(error).helped_by
+
+
+def can_decompose(missing: Sequence[torch._ops.OpOverload]) -> bool:
+    """Whether torch has a decomposition of every operator."""
+    table = torch._decomp.decomposition_table
+    return all(overload in table or overload._can_decompose() for overload in missing)
+
+
+def in_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
+    """``error``, or FailsInEager in its place when the model raises on the example by itself, which
+    is asked only where torch's words leave it open; and whether it was asked, and runs. A copy of
+    the module runs as the caller would run it, with gradients and autocast as they are there."""
+    if isinstance(error, OrtableError) or advice.RUNS not in advice.kind_of(error).advice:
+        return error, False
+    module, call = request.model, (request.args, request.kwargs)
+    tensors = (call, list(module.parameters()), list(module.buffers()))
+    if any(is_fake(value) for value in pytree.tree_leaves(tensors)):
+        return error, False
+    try:
+        copied = copied_module(module)
+    except Exception:  # attributes may be of any class, and some cannot be copied
+        return error, False
+    args, kwargs = copied_call(*call)
+    try:
+        # A function that is an attribute of the copy may still belong to the module itself.
+        with state_restored(module, call), torch.random.fork_rng(devices=[]), autocast_again():
+            copied(*args, **kwargs)
+    except Exception as raised:  # forward is any Python code
+        line = advice.user_line(raised)
+        where = "" if line is None else f"\n  at {line}"
+        failure = FailsInEager(
+            f"{type(module).__name__} raises on the example inputs, without torch.export too: "
+            f"{type(raised).__name__}: {raised}{where}"
+        )
+        failure.__cause__ = raised
+        return failure, False
+    return error, True

@@ -1,0 +1,241 @@
+"""ExportOptions(tracing=True): a module whose forward decides on the values of tensors. In come a
+module and its call, out goes an ExportedProgram. Called by strategies.py.
+
+The forward is run once for each sequence of decisions, by torch.export with fake tensors, under a
+mode that answers ``bool(tensor)``. Each run gives a torch.fx graph of one path; decision_tree.py
+makes one graph of them, with a torch.cond for each decision, and torch.export sees that graph.
+Nothing is specialised: a run stands for the inputs that decide as it did, and every other sequence
+of decisions has a run of its own. A path that raises (an assert, a check of the inputs) is left
+out, as ONNX has no operator that raises, and the model's steps say so."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import sys
+import traceback
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.overrides import TorchFunctionMode
+
+from ortable.errors import ExportError
+from ortable.exporter.request.caller_state import state_restored
+from ortable.exporter.request.record import UserLine
+
+from .advice import is_user_file
+from .decision_tree import DecisionNode, TracedPath, merged
+
+# Two to the number of independent decisions.
+MOST_PATHS = 64
+# In one run: a loop that ends on data has no end here.
+MOST_DECISIONS = 40
+
+
+@dataclass
+class Decisions:
+    """The answers of one run: ``planned`` first, then True. ``asked`` are the tensors, ``lines``
+    where they were asked for, ``failed`` is what forward raised."""
+
+    planned: tuple[bool, ...]
+    asked: list[torch.Tensor] = field(default_factory=list)
+    lines: list[UserLine | None] = field(default_factory=list)
+    failed: tuple[UserLine | None, Exception] | None = None
+
+    def taken(self) -> tuple[bool, ...]:
+        """What was answered in this run."""
+        more = len(self.asked) - len(self.planned)
+        return self.planned + (True,) * more
+
+
+class _Deciding(TorchFunctionMode):
+    """Answers ``bool(tensor)`` by plan, and keeps the tensor."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        super().__init__()
+        self.decisions = decisions
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func is not torch.Tensor.__bool__:
+            return func(*args, **(kwargs or {}))
+        number = len(self.decisions.asked)
+        if number == MOST_DECISIONS:
+            raise _Endless
+        # a new tensor: the one that was asked may be written to afterwards
+        asked = args[0].reshape(())
+        self.decisions.asked.append(asked.clone() if asked.dtype is torch.bool else asked.ne(0))
+        self.decisions.lines.append(_caller())
+        planned = self.decisions.planned
+        return planned[number] if number < len(planned) else True
+
+
+def trace_program(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    dynamic_shapes: Any,
+) -> tuple[ExportedProgram, list[str]]:
+    """The exported program of ``module`` with both sides of every decision on data, and what to
+    say about it.
+
+    Raises:
+        ExportError: more than ``MOST_PATHS`` paths, every path raises, or the paths cannot be made
+            one graph (a write in place, random numbers, results that differ in structure).
+        Exception: whatever torch.export raises about one path.
+    """
+    notes: list[str] = []
+    tree = _explore(module, args, kwargs, dynamic_shapes, notes)
+    if isinstance(tree, TracedPath) and not tree.decisions:
+        return tree.program, ["traced: one path", *notes]
+    graph_module = merged(tree, module)
+    program = torch.export.export(
+        graph_module, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
+    )
+    if isinstance(tree, TracedPath):
+        return program, ["traced: one path", *notes]
+    decided = dict.fromkeys(str(line).partition("\n")[0] for line in tree.lines())
+    places = "; ".join(decided)
+    return program, [f"traced: {tree.size()} paths, which part at {places}", *notes]
+
+
+def _explore(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    dynamic_shapes: Any,
+    notes: list[str],
+) -> TracedPath | DecisionNode:
+    """Run every path; those that raise are dropped from the tree."""
+    runs: dict[tuple[bool, ...], tuple[Decisions, TracedPath | None]] = {}
+    todo: list[tuple[bool, ...]] = [()]
+    while todo:
+        planned = todo.pop()
+        decisions = Decisions(planned)
+        path = _run(module, args, kwargs, dynamic_shapes, decisions)
+        if len(decisions.asked) < len(planned):
+            raise ExportError(
+                f"tracing: {type(module).__name__} decides otherwise when it is run again (random "
+                "numbers, or state that it keeps in Python)"
+            )
+        taken = decisions.taken()
+        runs[taken] = (decisions, path)
+        todo += [(*taken[:index], False) for index in range(len(planned), len(taken))]
+        if len(runs) + len(todo) > MOST_PATHS:
+            raise _too_many(module, f"{MOST_PATHS} paths", decisions)
+    tree = _tree(runs, (), notes)
+    if tree is None:
+        _, error = next(each.failed for each, _ in runs.values() if each.failed is not None)
+        raise error
+    return tree
+
+
+def _tree(
+    runs: Mapping[tuple[bool, ...], tuple[Decisions, TracedPath | None]],
+    prefix: tuple[bool, ...],
+    notes: list[str],
+) -> TracedPath | DecisionNode | None:
+    """The tree of the runs that begin with ``prefix``; None when all of them raise."""
+    if prefix in runs:
+        decisions, path = runs[prefix]
+        if path is None and decisions.failed is not None:
+            line, error = decisions.failed
+            notes.append(
+                f"left out: {type(error).__name__} raised at "
+                f"{str(line).partition(chr(10))[0]}; the model is right where it is not raised"
+            )
+        return path
+    yes = _tree(runs, (*prefix, True), notes)
+    no = _tree(runs, (*prefix, False), notes)
+    if yes is None or no is None:
+        return no if yes is None else yes
+    decisions = next(each for taken, (each, _) in runs.items() if taken[: len(prefix)] == prefix)
+    return DecisionNode(len(prefix), yes, no, decisions.lines[len(prefix)])
+
+
+def _run(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    dynamic_shapes: Any,
+    decisions: Decisions,
+) -> TracedPath | None:
+    """Export one path; None when forward raises on it."""
+    # a second module object around the same weights and submodules: theirs is left alone
+    clone = copy.copy(module)
+    inner = module.__dict__.get("forward")
+    forward = inner if inner is not None else types.MethodType(type(module).forward, clone)
+    clone.forward = _deciding_forward(forward, decisions)
+    try:
+        with state_restored(module, ()):  # each path begins with the module as it is
+            program = torch.export.export(
+                clone, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
+            )
+    except _Raised:
+        return None
+    except _Endless as error:
+        raise _too_many(module, f"{MOST_DECISIONS} decisions in one run", decisions) from error
+    return TracedPath(program, len(decisions.asked))
+
+
+class _Raised(Exception):
+    """forward raised on this path."""
+
+
+class _Endless(Exception):
+    """forward asks for one decision after the other."""
+
+
+def _too_many(module: torch.nn.Module, what: str, decisions: Decisions) -> ExportError:
+    return ExportError(
+        f"tracing: {type(module).__name__} has more than {what}, the last one is at "
+        f"{decisions.lines[-1]}\nA loop that ends on data is a torch.while_loop; where two tensors "
+        "are chosen from, use torch.where."
+    )
+
+
+def _deciding_forward(forward: Any, decisions: Decisions) -> Any:
+    @functools.wraps(forward)
+    def deciding(*args: Any, **kwargs: Any) -> Any:
+        decisions.asked.clear()
+        decisions.lines.clear()
+        try:
+            with _Deciding(decisions):
+                returned = forward(*args, **kwargs)
+        except Exception as error:  # forward is any Python code
+            line = None if isinstance(error, _Endless) else _raised_at(error)
+            if not decisions.asked or line is None:
+                raise
+            decisions.failed = (line, error)
+            raise _Raised from error
+        return (returned, list(decisions.asked)) if decisions.asked else returned
+
+    return deciding
+
+
+def _caller() -> UserLine | None:
+    """The line of the model that asks for a truth value."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    return UserLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def _raised_at(error: Exception) -> UserLine | None:
+    """Where the model's own ``raise`` or ``assert`` is; None for an error of an operator, or of
+    torch's tracing below it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or not is_user_file(frames[-1].filename):
+        return None
+    return UserLine(frames[-1].filename, frames[-1].lineno or 0, frames[-1].name)

@@ -1,0 +1,188 @@
+"""Operators of ``torch.library`` that have no converter, as local functions of their own domain:
+the Python body is traced on the fake tensors of the call and converted like any graph. Made by
+to_onnx.py for the option "custom_ops", called by the interpreter as a dispatcher."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from ortable.errors import UnsupportedCase
+from ortable.exporter.capture.functionalize import composite_body, to_decompose
+from ortable.exporter.request.module_calls import ModuleCall, map_leaves
+from ortable.interpreter import DynamoInterpreter, control_flow, results
+from ortable.interpreter.mutation.visible_writes import first_write
+from ortable.interpreter.outputs import flatten_output
+from ortable.interpreter.tables import ConverterTables
+from ortable.ir.local_functions import FunctionTable
+from ortable.passes.pipeline import PassOptions
+
+from .plans import FunctionOutput, Plan, PlanMaker, fill
+from .regions import FunctionRegion, fx_type, value_type
+
+_BUILT_IN = frozenset({"aten", "prim", "prims", "profiler", "inductor"})
+
+
+class FunctionBodies:
+    """A dispatcher behind the user's: it knows a converter for operators with a body in Python.
+
+    Args:
+        dispatcher: the user's, asked first; None when there is none.
+        tables: converters and decompositions for what the bodies call.
+        passes: what the bodies are optimized with.
+        inline: convert the bodies where they are called, without functions.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Any,
+        tables: ConverterTables,
+        passes: PassOptions,
+        inline: bool = False,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.tables = tables
+        self.inline = inline
+        self.passes = passes
+        self.functions = FunctionTable()
+        self.plans: dict[Hashable, Plan] = {}
+
+    def find(self, name: str, target: Any, native: Any) -> Any:
+        """The converter of overload ``name``: the dispatcher's, ``native``, or one that calls a
+        local function."""
+        found = native if self.dispatcher is None else self.dispatcher.find(name, target, native)
+        if found is not None:
+            return found
+        body = python_body(target)
+        return None if body is None else functools.partial(self.convert, target, body)
+
+    def convert(
+        self, target: Any, body: Callable[..., Any], graph: Any, res: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """The call of the function of ``target``, made at its first call with such arguments.
+
+        Raises UnsupportedCase for a body that torch cannot trace.
+        """
+        node = graph.origin
+        leaves, _ = pytree.tree_flatten((list(args), kwargs))
+        single = not isinstance(results.node_value(node), (list, tuple))
+        if self.inline:
+            found = graph.ctx.convert_into(graph, self.trace(target, body, node), leaves)
+            return found[0] if single else found
+        order: dict[str, int] = {}
+        types = tuple(value_type(graph, leaf, order) for leaf in leaves)
+        key = (target, tuple(kwargs), types, fx_type(results.node_value(node)), graph.target)
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = self.plans[key] = self.make_plan(target, body, graph, node, leaves)
+        domain = target.name().partition("::")[0]
+
+        def operand(slot: Any) -> str:
+            if not isinstance(slot, tuple):
+                return str(graph.dim_as_vector(slot))
+            parts: list[Any] = []
+            map_leaves(leaves[slot[0]], parts.append)
+            return str(parts[slot[1]])
+
+        names = self._names(plan, res, graph)
+        if plan.name:
+            graph.make_node(plan.name, [operand(slot) for slot in plan.inputs], names, domain)
+            for name, (dtype, shape, _) in zip(names, plan.outputs, strict=True):
+                results.check_and_complete(graph, name, dtype, shape)
+            for imported in graph.functions[domain, plan.name].opset_import:
+                graph.opsets.setdefault(imported.domain, imported.version)
+        returned = [fill(template, operand, names, graph) for template in plan.returned]
+        return returned[0] if single else returned
+
+    def _names(self, plan: Plan, res: Any, graph: Any) -> list[str]:
+        """Names of the outputs: those that torch's results have, where they are one to one."""
+        names = [""] * len(plan.outputs)
+        for template, name in zip(plan.returned, res.outputs, strict=False):
+            if isinstance(template, FunctionOutput) and template.dim is None:
+                names[template.index] = names[template.index] or name
+        return [name or graph.unique_name(f"{plan.name}_{i}") for i, name in enumerate(names)]
+
+    def make_plan(
+        self, target: Any, body: Callable[..., Any], graph: Any, node: Node, leaves: Sequence[Any]
+    ) -> Plan:
+        """Trace the body and convert it into a function."""
+        graph_module = self.trace(target, body, node)
+        inputs = control_flow.placeholders(graph_module)
+        nodes = [n for n in graph_module.graph.nodes if n.op not in ("placeholder", "output")]
+        domain, _, name = target.name().partition("::")
+        call = ModuleCall(target.name(), target.name(), name.replace(".", "_"))
+        maker = PlanMaker(graph, FunctionRegion(call, nodes, [()] * len(nodes), inputs), domain)
+        inner = DynamoInterpreter(maker.body, dispatcher=self, tables=self.tables)
+        inner.rename = graph.rename_dims or None
+        inner.enter(graph_module)
+        inner.check(graph_module)
+        labels = _labels(target, node)
+        for place, (source, leaf) in enumerate(zip(inputs, leaves, strict=True)):
+            inner.values[source] = maker.bind(place, labels[place], leaf)
+        maker.bind_dims()
+        for each in nodes:
+            inner.run_node(each)
+        maker.body.origin = None
+        output = graph_module.graph.output_node()
+        maker.return_values([inner.values.get(n, n) for n in flatten_output(output.args[0])])
+        return maker.finish(self.functions, self.passes)
+
+    def trace(self, target: Any, body: Callable[..., Any], node: Node) -> GraphModule:
+        """The graph of the body, without writes; its inputs are the leaves of the arguments."""
+        values = pytree.tree_map_only(Node, results.node_value, (list(node.args), node.kwargs))
+        leaves, spec = pytree.tree_flatten(values)
+
+        def run(*operands: Any) -> Any:
+            args, kwargs = pytree.tree_unflatten(operands, spec)
+            return body(*args, **kwargs)
+
+        known: Any = {target: composite_body(target)} if body is target else {}
+        try:
+            traced = make_fx(run, known, pre_dispatch=not known)(*leaves)
+            if first_write(traced, self.tables) is not None:
+                run = torch.func.functionalize(run)
+                traced = make_fx(run, known)(*leaves)
+            table: Any = to_decompose(traced, self.tables, self)
+            traced = make_fx(run, {**known, **table})(*leaves) if table else traced
+        except Exception as error:  # the body is any Python code
+            first = str(error).strip().partition("\n")[0]
+            raise UnsupportedCase(
+                f"the Python body of {target.name()} cannot be traced by torch "
+                f"({type(error).__name__}: {first}); give a converter with `dispatcher`"
+            ) from error
+        if any(each.target is target for each in traced.graph.nodes):
+            raise UnsupportedCase(f"the body of {target.name()} calls the operator itself")
+        return traced
+
+
+def _labels(target: Any, node: Node) -> list[str]:
+    """A name for each leaf of the arguments: that of the argument in the schema."""
+    names = [argument.name for argument in target._schema.arguments]
+    given = [*zip(names, node.args, strict=False), *node.kwargs.items()]
+    return [name for name, value in given for _ in pytree.tree_leaves(value)]
+
+
+def python_body(target: Any) -> Callable[..., Any] | None:
+    """What computes an operator of ``torch.library``: the function that ``custom_op`` decorates, or
+    the operator itself when it is composite (CompositeImplicitAutograd); None for others, and for
+    those that write to an argument."""
+    name = target.name()
+    if name.partition("::")[0] in _BUILT_IN or target._schema.is_mutable:
+        return None
+    from torch._library.custom_ops import OPDEFS
+
+    defined = OPDEFS.get(name)
+    if defined is not None:
+        kernels = defined._backend_fns
+        found = kernels.get("cpu", kernels.get(None))
+        return found if callable(found) else None
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+    if target.has_kernel_for_dispatch_key(composite):
+        return target
+    return None

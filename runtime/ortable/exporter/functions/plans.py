@@ -1,0 +1,226 @@
+"""How a local function is made from the nodes of a region, and how it is called: which values of
+the caller are its inputs, and what its outputs stand for. In comes a FunctionRegion, out go a
+function and a `Plan`. Called by interpreter.py and custom_operators.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.fx import Node
+
+from ortable import dims, dtypes
+from ortable.builder import GraphBuilder
+from ortable.dims import SymDim
+from ortable.exporter.request.module_calls import function_name, map_leaves
+from ortable.ir.local_functions import FunctionTable, drop_unused_inputs
+from ortable.passes.pipeline import PassOptions, run_passes
+
+from .regions import FunctionRegion
+
+Slot = Any  # (place of the external node, leaf of its value), or a SymDim
+
+
+@dataclass(frozen=True)
+class FunctionOutput:
+    """Stands for output ``index`` of the function; for the dimension that it holds, if any."""
+
+    index: int
+    dim: SymDim | None = None
+
+
+@dataclass(frozen=True)
+class FunctionOperand:
+    """Stands for what the caller has for an input of the function."""
+
+    slot: Slot
+
+
+OutputType = tuple[int | None, Any, int | None]  # dtype, shape, dtype as a Python number
+
+
+@dataclass
+class Plan:
+    """How to call a function. ``name`` is empty when nothing is left to call.
+
+    ``returned``: what each returned node of the region became, with FunctionOutput and
+    FunctionOperand in the place of results.
+    """
+
+    name: str = ""
+    inputs: list[Slot] = field(default_factory=list)
+    outputs: list[OutputType] = field(default_factory=list)
+    returned: list[Any] = field(default_factory=list)
+
+
+def fill(template: Any, operand: Callable[[Slot], str], names: Sequence[str], builder: Any) -> Any:
+    """What a returned node became in the graph of the caller, whose results ``names`` are."""
+
+    def leaf(value: Any) -> Any:
+        if isinstance(value, FunctionOperand):
+            return operand(value.slot)
+        if not isinstance(value, FunctionOutput):
+            return value
+        if value.dim is None:
+            return names[value.index]
+        builder.set_value_shape(names[value.index], (value.dim,))
+        return value.dim
+
+    return map_leaves(template, leaf)
+
+
+class PlanMaker:
+    """Makes the body of a function and the plan of its calls, step by step: ``bind`` each external
+    value, ``bind_dims``, convert the nodes into ``body``, ``return_values``, ``finish``."""
+
+    def __init__(self, caller: Any, region: FunctionRegion, domain: str) -> None:
+        self.caller = caller
+        self.region = region
+        self.domain = domain
+        self.plan = Plan()
+        opsets = {name: version for name, version in caller.opsets.items() if name != domain}
+        self.body = GraphBuilder(opsets, target=caller.target, kernel_table=caller.kernel_table)
+        self.body.functions, self.body.is_model = caller.functions, False
+        self.body.function_tensors = caller.function_tensors
+        self.body.rename_dims = caller.rename_dims
+        self.body.origin_metadata = caller.origin_metadata
+        self._slots: dict[str, Slot] = {}  # by the name of the input
+        self._weights: set[str] = set()
+        self._inputs: dict[str, str] = {}  # result of the caller -> input
+        self._dims: dict[SymDim, None] = {}
+        self._sizes: set[int] = set()  # outputs that hold a size
+
+    # -- inputs
+
+    def bind(self, place: int, label: str, value: Any) -> Any:
+        """The value of an external node inside the function: each of its results is an input,
+        called ``label`` or nearly so."""
+        known = self.caller.values
+        leaf = -1
+
+        def bound(item: Any) -> Any:
+            nonlocal leaf
+            leaf += 1
+            if isinstance(item, SymDim):
+                self._dims.setdefault(item)
+            if not isinstance(item, str) or item not in known:
+                return item
+            if item not in self._inputs:
+                name = self._inputs[item] = self.body.unique_name(label)
+                self._copy_input(name, known[item])
+                self._slots[name] = (place, leaf)
+            return self._inputs[item]
+
+        return map_leaves(value, bound)
+
+    def _copy_input(self, name: str, info: Any) -> None:
+        self.body.make_tensor_input(name, info.dtype, info.shape)
+        if info.shape is None and info.rank is not None:
+            self.body.set_rank(name, info.rank)
+        if info.name in self.caller.numbers:
+            self.body.numbers[name] = self.caller.numbers[info.name]
+
+    def bind_dims(self) -> None:
+        """Sizes that are given to the function and that no input shows are inputs themselves."""
+        for dim in self._dims:
+            if not self.body.dim_results.can_compute(dim):
+                name = self.body.unique_name(str(dim) if dims.is_symbol(dim) else "size")
+                self.body.make_tensor_input(name, dtypes.int64, (dim,), is_dimension=True)
+                self._slots[name] = dim
+
+    def bind_weight(self, node: Node, name: str, tensor_type: tuple[int, Any]) -> str:
+        """An input for a weight."""
+        name = self.body.unique_name(name)
+        self.body.make_tensor_input(name, *tensor_type)
+        self._slots[name] = (self.region.externals.index(node), 0)
+        self._weights.add(name)
+        return name
+
+    # -- outputs
+
+    def return_values(self, values: Sequence[Any]) -> None:
+        """Declare the outputs for what the returned nodes became in the body."""
+        body = self.body
+        wanted: dict[Any, int] = {}
+
+        def result(item: Any) -> Any:
+            if isinstance(item, SymDim):
+                if self.caller.dim_results.can_compute(item):
+                    return item
+                return FunctionOutput(wanted.setdefault(item, len(wanted)), item)
+            if not isinstance(item, str) or item not in body.values:
+                return item
+            if item in self._slots:
+                return FunctionOperand(self._slots[item])
+            return FunctionOutput(wanted.setdefault(item, len(wanted)))
+
+        self.plan.returned = [map_leaves(value, result) for value in values]
+        for place, item in enumerate(wanted):
+            source = item
+            if isinstance(item, SymDim):
+                source = body.dim_as_vector(item)
+                self._sizes.add(place)
+            name = "output" if len(wanted) == 1 else f"output_{place}"
+            if body.has_name(name):
+                name = body.unique_name(name)
+            body.make_node("Identity", [source], [name])
+            info = body.values[name]
+            body.make_tensor_output(name, info.dtype, info.shape)
+            number = body.numbers.get(source)
+            self.plan.outputs.append((info.dtype, info.shape, number))
+
+    # -- the function
+
+    def finish(self, table: FunctionTable, passes: PassOptions) -> Plan:
+        """Clean the body, leave out inputs that nothing reads, and add the function to ``table``.
+
+        Weights come after all other inputs.
+        """
+        body, plan = self.body, self.plan
+        if passes.optimize:
+            run_passes(body, passes)
+            self._pass_on_copies()
+        drop_unused_inputs(body)
+        body.inputs.sort(key=lambda info: info.name in self._weights)
+        plan.inputs = [self._slots[info.name] for info in body.inputs]
+        if body.outputs:
+            call = self.region.call
+            about = {"module_path": call.path, "module_type": call.kind}
+            text = f"{call.kind}, made for '{call.path}'"
+            plan.name = table.add(body, function_name(call.kind), self.domain, text, about)
+        return plan
+
+    def _pass_on_copies(self) -> None:
+        """An output that is a copy of an input is no output: the caller has the input."""
+        body, plan = self.body, self.plan
+        copies = {
+            node.outputs[0]: FunctionOperand(self._slots[node.inputs[0]])
+            for node in body.nodes
+            if node.op_type == "Identity" and not node.domain and node.inputs[0] in self._slots
+        }
+        passed = {
+            place: copies[info.name]
+            for place, info in enumerate(body.outputs)
+            if info.name in copies and place not in self._sizes
+        }
+        if not passed:
+            return
+        kept = [place for place in range(len(body.outputs)) if place not in passed]
+        numbers = {place: index for index, place in enumerate(kept)}
+
+        def changed(item: Any) -> Any:
+            if not isinstance(item, FunctionOutput):
+                return item
+            return passed.get(item.index) or FunctionOutput(numbers[item.index], item.dim)
+
+        plan.returned = [map_leaves(value, changed) for value in plan.returned]
+        plan.outputs = [plan.outputs[place] for place in kept]
+        body.outputs[:] = [body.outputs[place] for place in kept]
+        body.remove_unused()
+
+
+def input_label(node: Node) -> str:
+    """``linear`` for ``linear_3``: a function is shared by calls that torch numbers."""
+    base, _, number = node.name.rpartition("_")
+    return base if base and number.isdigit() and node.op != "placeholder" else node.name

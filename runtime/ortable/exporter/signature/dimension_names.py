@@ -1,0 +1,160 @@
+"""Names of torch's symbols: the user's, those of the operators that make a size, and numbers. In
+come the program and what the caller asked for, out go names by symbol. Called by exported.py,
+sources.py and outputs.py."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.export import Dim
+from torch.fx import GraphModule
+
+from ortable import dims
+from ortable.errors import ExportError
+from ortable.exporter.request.program import Program
+
+from .dynamic_shapes import Leaf, NamedHint
+
+
+def name_dimensions(program: Program, asked: Sequence[Leaf] | None) -> None:
+    """Name torch's symbols in ``program.symbol_names``: as the user does where a name or a Dim was
+    given, ``s0``, ``s1``... in the order of the inputs otherwise; sizes that depend on data after
+    the node that makes them.
+
+    ``asked`` is what the user said of each input. Raises ExportError when a dimension that was
+    named is fixed in the graph.
+    """
+    named = program.symbol_names
+    if asked is not None and len(asked) == len(program.user_inputs):
+        _name_as_asked(program, asked)
+    ordered: list[str] = []
+    for node in program.user_inputs:
+        for symbol in _symbols_of(node.meta.get("val"), named):
+            if symbol not in ordered:
+                ordered.append(symbol)
+    taken = set(named.values())
+    program.users_dims = frozenset(taken)
+    number = 0
+    for symbol in ordered:
+        if symbol in named:
+            continue
+        while f"s{number}" in taken:
+            number += 1
+        named[symbol] = f"s{number}"
+        taken.add(named[symbol])
+    _name_unbacked(program.graph_module, named, taken)
+
+
+def _name_as_asked(program: Program, asked: Sequence[Leaf]) -> None:
+    named = program.symbol_names
+    lost: list[tuple[str, str, Any]] = []
+    for node, leaf in zip(program.user_inputs, asked, strict=True):
+        value = node.meta.get("val")
+        for axis, asked_for in leaf.dims().items():
+            name = name_of(asked_for)
+            if name is None:
+                continue
+            size = value.shape[axis] if isinstance(value, torch.Tensor) else value
+            where = f"dimension {axis} of '{leaf.path}'" if value is not size else f"'{leaf.path}'"
+            free = free_symbols(size)
+            if not free:
+                raise ExportError(
+                    f"{where} is named '{name}', but the program fixes it to {size}: export it "
+                    "with that dimension dynamic"
+                )
+            plain = str(size.node.expr) == free[0]  # type: ignore[union-attr]
+            if len(free) == 1 and (plain or hasattr(asked_for, "root")):
+                if named.setdefault(free[0], name) != name:
+                    lost.append((where, name, size))
+                if isinstance(asked_for, NamedHint) and asked_for.min is None:
+                    program.open_dims.add(free[0])
+            elif not hasattr(asked_for, "root"):
+                lost.append((where, name, size))
+    lost = [
+        (where, name, size)
+        for where, name, size in lost
+        if str(dims.from_torch(size, named)) != name
+    ]
+    if lost:
+        lines = [
+            f"  {where} ('{name}') is always {dims.from_torch(size, named)}"
+            for where, name, size in lost
+        ]
+        warnings.warn(
+            "names of dynamic_shapes that the model does not use:\n" + "\n".join(lines),
+            UserWarning,
+            stacklevel=callers_level(),
+        )
+
+
+def callers_level() -> int:
+    """How far up the stack the caller of ortable is, for a warning of the function that asks."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("ortable."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def name_of(dim: Any) -> str | None:
+    """The user's name of a dimension: that of the root for a derived one (``2*half``)."""
+    if isinstance(dim, NamedHint):
+        return str(dim.name)
+    if isinstance(dim, Dim):
+        return str(getattr(dim, "root", dim).__name__)
+    return None
+
+
+def _symbols_of(value: Any, named: dict[str, str]) -> Iterator[str]:
+    sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
+    for size in sizes:
+        for symbol in free_symbols(size):
+            if symbol not in named:
+                _name_from_source(size, symbol, named)
+            yield symbol
+
+
+def free_symbols(size: Any) -> list[str]:
+    """Names of torch's symbols in a size; none for an int."""
+    node = getattr(size, "node", None)
+    free = getattr(getattr(node, "expr", None), "free_symbols", ())
+    return sorted(str(symbol) for symbol in free)
+
+
+def _name_from_source(size: Any, symbol: str, named: dict[str, str]) -> None:
+    """An ExportedProgram made in this process still knows the names of its Dims, through its shape
+    environment."""
+    environment = getattr(size.node, "shape_env", None)
+    names = getattr(environment, "source_name_to_debug_name", None)
+    sources = getattr(environment, "var_to_sources", None)
+    if not names or not sources:
+        return
+    for key, places in sources.items():
+        if str(key) == symbol:
+            for place in places:
+                spelled = getattr(place, "name", None)
+                name = names.get(spelled() if callable(spelled) else spelled)
+                if name and name.isidentifier() and name not in named.values():
+                    named[symbol] = name
+                    return
+
+
+def _name_unbacked(graph_module: GraphModule, named: dict[str, str], taken: set[str]) -> None:
+    """``nonzero_size`` for the number of rows that ``nonzero`` finds, ``item`` for the value of
+    ``x.item()``: after the node, with a number where one node makes several."""
+    for node in graph_module.graph.nodes:
+        bindings = node.meta.get("unbacked_bindings")
+        if not bindings:
+            continue
+        value = node.meta.get("val")
+        base = node.name.lstrip("_") + ("" if isinstance(value, torch.SymInt) else "_size")
+        for symbol in bindings:
+            name, number = base, 0
+            while name in taken:
+                number += 1
+                name = f"{base}_{number}"
+            named[str(symbol)] = name
+            taken.add(name)

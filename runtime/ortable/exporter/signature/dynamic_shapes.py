@@ -1,0 +1,421 @@
+"""What ``dynamic_shapes`` says of the arguments: matched with them leaf by leaf, checked before
+torch.export runs, and written as torch.export takes it. In come the option and the call, out go
+leaves with a hint for each dimension. Called by to_onnx.py and `capture`."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import Dim
+
+from ortable import dims
+from ortable.errors import BuilderError, ExportError
+from ortable.exporter.request.caller_state import forward_replaced
+
+from . import pytrees, shape_errors
+from .dim_expressions import expression_of
+
+Hint: Any = type(Dim.DYNAMIC)
+ShapesCollection = torch.export.ShapesCollection
+AdditionalInputs = torch.export.AdditionalInputs
+
+
+class NamedHint(Hint):  # type: ignore[misc]
+    """``Dim.DYNAMIC`` with the name that the user gave to the dimension: torch finds out how it is
+    related to others and which sizes it can have, and the name comes back in the ONNX model."""
+
+    def __init__(self, name: str, least: int | None = None, most: int | None = None) -> None:
+        super().__init__(Dim.DYNAMIC.type, min=least, max=most, _factory=False)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return repr(self.name)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A value of the call, the way to it (``cache.key_cache[0]``), and what was asked for it: a
+    dimension by axis for a tensor, a mark or None for a number."""
+
+    path: str
+    value: Any
+    spec: Any = None
+
+    def dims(self) -> dict[int, Any]:
+        """What was asked, by axis; the axis of a number is 0."""
+        if isinstance(self.spec, Mapping):
+            return dict(self.spec)
+        return {} if self.spec is None else {0: self.spec}
+
+
+class Arguments(dict[str, Any]):
+    """Arguments of a call by name; ``rest`` is the name of ``**kwargs``, when it took some."""
+
+    rest: str | None = None
+
+
+def bound_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
+    """Arguments of ``module.forward`` by name, ``*args`` and ``**kwargs`` under their own names.
+
+    Raises ExportError when the call does not fit the signature.
+    """
+    signature = inspect.signature(module.forward)
+    try:
+        arguments = Arguments(signature.bind(*args, **kwargs).arguments)
+    except TypeError as error:
+        raise ExportError(
+            f"{type(module).__name__}.forward{signature} cannot be called with these arguments: "
+            f"{error}"
+        ) from error
+    for name in arguments:
+        if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            arguments.rest = name
+    return arguments
+
+
+def resolved(
+    dynamic_shapes: Any, module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """A structure of shapes: torch's ShapesCollection and AdditionalInputs are asked for theirs.
+
+    Raises ExportError when a tensor of the collection is not among the arguments, or the additional
+    inputs differ from the arguments in more than sizes.
+    """
+    if not isinstance(dynamic_shapes, (ShapesCollection, AdditionalInputs)):
+        return dynamic_shapes
+    try:
+        return dynamic_shapes.dynamic_shapes(module, tuple(args), dict(kwargs))
+    except (ValueError, TypeError) as error:
+        kind = type(dynamic_shapes).__name__
+        raise ExportError(f"dynamic_shapes, a {kind}, does not fit args: {error}") from error
+
+
+def normalized(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
+    """``dynamic_shapes`` as torch.export takes it: names become NamedHints, containers are those of
+    the arguments, keys are in the order of the signature, those of ``**kwargs`` at the end.
+
+    Raises ExportError for an argument that the model lacks, a structure that does not fit, or a
+    dimension out of range; the message names the leaf.
+    """
+    if dynamic_shapes is None:
+        return None
+    found = _Matcher()
+    specs = _by_argument(dynamic_shapes, arguments)
+    matched = {key: found.match(key, arguments[key], spec) for key, spec in specs.items()}
+    found.check_expressions()
+    rest = matched.pop(getattr(arguments, "rest", None) or "", None)
+    return {**matched, **(rest or {})}
+
+
+def call_leaves(
+    dynamic_shapes: Any, arguments: Mapping[str, Any], kwargs: Mapping[str, Any]
+) -> list[Leaf]:
+    """Every leaf of the call with what was asked for it, in the order of torch.export's
+    placeholders: positional arguments, then ``kwargs`` as the caller ordered them."""
+    found = _Matcher()
+    specs = _by_argument(dynamic_shapes, arguments)
+    by_name: dict[str, list[Leaf]] = {}
+    for key, value in arguments.items():
+        if key != getattr(arguments, "rest", None):
+            found.leaves = by_name.setdefault(key, [])
+            found.match(key, value, specs.get(key))
+            continue
+        asked = specs.get(key) or {}
+        for name, item in value.items():
+            found.leaves = by_name.setdefault(name, [])
+            found.match(f"{key}[{name!r}]", item, asked.get(name))
+    first = [name for name in by_name if name not in kwargs]
+    return [leaf for name in [*first, *kwargs] for leaf in by_name.get(name, [])]
+
+
+def _by_argument(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    names = list(arguments)
+    if isinstance(dynamic_shapes, Mapping):
+        given = dict(dynamic_shapes)
+        rest = getattr(arguments, "rest", None)
+        for key in [key for key in given if key not in arguments]:
+            if rest is None or key not in arguments[rest]:
+                raise ExportError(
+                    f"dynamic_shapes names {key!r}, but the arguments of the model are {names}"
+                )
+            given.setdefault(rest, {})
+            given[rest] = {**(given[rest] or {}), key: given.pop(key)}
+        return {key: given.get(key) for key in arguments}
+    if not isinstance(dynamic_shapes, (list, tuple)) or len(dynamic_shapes) != len(arguments):
+        raise ExportError(
+            "dynamic_shapes is a dict by argument name or one entry for each of "
+            f"{names}, not {dynamic_shapes!r}"
+        )
+    return dict(zip(arguments, dynamic_shapes, strict=True))
+
+
+class _Matcher:
+    """Goes through arguments and what was asked for them, side by side."""
+
+    def __init__(self) -> None:
+        self.leaves: list[Leaf] = []
+        self.sizes: dict[str, tuple[str, int]] = {}  # name of a dimension -> where, size
+        self.dim_sizes: dict[str, int] = {}  # name of a Dim -> size
+
+    def match(self, path: str, value: Any, spec: Any) -> Any:
+        """``spec`` as torch takes it; the leaves are noted on the way."""
+        opened = pytrees.children(value)
+        if opened is not None:
+            specs = self._child_specs(path, value, spec, opened)
+            items = [
+                self.match(pytrees.step(path, value, key), child, item)
+                for (key, child), item in zip(opened, specs, strict=True)
+            ]
+            return pytrees.rebuilt(value, items)
+        if isinstance(value, torch.Tensor):
+            given = self._tensor(path, value, spec)
+        else:
+            given = self._number(path, value, spec)
+        self.leaves.append(Leaf(path, value, given))
+        return given
+
+    def _child_specs(
+        self, path: str, value: Any, spec: Any, opened: Sequence[tuple[Any, Any]]
+    ) -> list[Any]:
+        """One specification for each child of a container."""
+        keys = [key for key, _ in opened]
+        if spec is None or (not opened and not spec):
+            return [None] * len(opened)
+        custom = not pytrees.is_builtin(value)
+        if custom and type(spec) is type(value):
+            inner = dict(pytrees.children(spec) or ())  # a dataclass leaves out fields with None
+            if all(key in keys for key in inner):
+                return [inner.get(key) for key in keys]
+        if isinstance(spec, Mapping):
+            if custom and _are_dims(spec):
+                return [_everywhere(child, spec) for _, child in opened]
+            if all(key in keys for key in spec):
+                return [spec.get(key) for key in keys]
+        elif isinstance(spec, (list, tuple)) and not pytrees.is_mapping(value):
+            count = sum(1 for _, child in opened for _ in pytrees.leaves("", child))
+            if (
+                custom
+                and len(spec) == count
+                and all(item is None or _are_dims(item) for item in spec)
+            ):
+                return _grouped(opened, iter(spec))
+            if len(spec) == len(opened):
+                return list(spec)
+        raise ExportError(
+            f"dynamic_shapes of '{path}' needs one entry for each of its {len(opened)} items "
+            f"({', '.join(map(str, keys))}), not {spec!r}"
+            if not pytrees.is_mapping(value)
+            else f"dynamic_shapes of '{path}' is a dict with keys among {keys}, not {spec!r}"
+        )
+
+    def _tensor(self, path: str, value: torch.Tensor, spec: Any) -> dict[int, Any] | None:
+        rank = value.dim()
+        if spec is None:
+            return None
+        if isinstance(spec, Mapping):
+            wrong = [axis for axis in spec if type(axis) is not int or not -rank <= axis < rank]
+            if wrong:
+                raise ExportError(
+                    f"dynamic_shapes of '{path}' names dimension {wrong[0]!r}, but it has rank "
+                    f"{rank} (shape {tuple(value.shape)})"
+                )
+            items = {(axis + rank if axis < 0 else axis): dim for axis, dim in spec.items()}
+        elif isinstance(spec, (list, tuple)) and len(spec) == rank:
+            items = dict(enumerate(spec))
+        else:
+            raise ExportError(
+                f"dynamic_shapes of '{path}' is a dict by dimension or one entry for each of its "
+                f"{rank} dimensions, not {spec!r}"
+            )
+        return {
+            axis: self._dim(path, axis, dim, value.shape[axis])
+            for axis, dim in items.items()
+            if dim is not None
+        }
+
+    def _dim(self, path: str, axis: int, dim: Any, size: Any) -> Any:
+        where = f"dimension {axis} of '{path}'"
+        if isinstance(dim, int) and not isinstance(dim, bool):
+            if isinstance(size, int) and dim != size:
+                raise ExportError(f"{where} is {dim} in dynamic_shapes, but its size is {size}")
+            return dim
+        if isinstance(dim, (Dim, Hint)):
+            if isinstance(dim, Dim) and isinstance(size, int):
+                self.dim_sizes[dim.__name__] = size
+            return dim
+        return NamedHint(self._name(where, dim, size))
+
+    def _name(self, where: str, name: Any, size: Any) -> str:
+        """The name of a dimension, which has one size wherever it is given."""
+        if not isinstance(name, str):
+            raise ExportError(
+                f"{where} is {name!r} in dynamic_shapes: it can be a name, a torch.export.Dim, "
+                "Dim.DYNAMIC, Dim.AUTO, Dim.STATIC, the size itself, or None"
+            )
+        if not name.isidentifier():
+            expression = expression_of(name)
+            if expression is None:
+                raise ExportError(
+                    f"{where} is named {name!r}, which is not an identifier, nor a sum of others "
+                    "such as 'past + new'"
+                )
+            name = str(expression)
+        if isinstance(size, int):
+            first, expected = self.sizes.setdefault(name, (where, size))
+            if expected != size:
+                raise ExportError(
+                    f"{where} and {first} have the name '{name}' but the sizes {size} and "
+                    f"{expected}: a name stands for one size"
+                )
+        return name
+
+    def check_expressions(self) -> None:
+        """Raise ExportError for a dimension named after others (``past + new``) that are not there,
+        or that has another size than they have together."""
+        sizes = self.dim_sizes | {name: size for name, (_, size) in self.sizes.items()}
+        for name, (where, size) in self.sizes.items():
+            expression = None if name.isidentifier() else expression_of(name)
+            if expression is None:
+                continue
+            missing = sorted(dims.symbols(expression) - set(sizes))
+            if missing:
+                raise ExportError(
+                    f"{where} is named '{name}', and no dimension is named '{missing[0]}'"
+                )
+            try:
+                expected = dims.evaluate(expression, sizes)
+            except BuilderError as error:  # a division by zero
+                raise ExportError(
+                    f"{where} is named '{name}', which has no size in args: {error}"
+                ) from error
+            if expected != size:
+                raise ExportError(
+                    f"{where} is named '{name}', which is {expected} in args, but its size is "
+                    f"{size}"
+                )
+
+    def _number(self, path: str, value: Any, spec: Any) -> Any:
+        """What was asked for an integer; for anything else only what leaves it a constant."""
+        if isinstance(value, enum.Enum):
+            raise ExportError(
+                f"'{path}' is {value}, and torch.export takes no members of enumerations together "
+                "with dynamic_shapes: pass its value, or make it an attribute of the module"
+            )
+        if spec is None or (isinstance(spec, (Mapping, list, tuple)) and not spec):
+            return None
+        if isinstance(value, int) and not isinstance(value, bool):
+            if isinstance(spec, (str, Dim)):
+                name = getattr(spec, "__name__", spec)
+                if hasattr(spec, "root"):
+                    raise ExportError(
+                        f"'{path}' is a number: its name in dynamic_shapes cannot be the derived "
+                        f"dimension {name}"
+                    )
+                return NamedHint(self._name(f"'{path}'", name, value), *_bounds(spec))
+            if isinstance(spec, (Hint, int)) and not isinstance(spec, bool):
+                return spec
+        if isinstance(spec, Hint) and spec.type != Dim.DYNAMIC.type:
+            return None  # AUTO and STATIC: torch would make it a constant
+        problem = pytrees.unopened(path, value)
+        if problem is not None:
+            raise ExportError(problem)
+        raise ExportError(
+            f"dynamic_shapes gives {spec!r} for '{path}', which is {value!r}: only tensors and "
+            "integers can be dynamic. Other values are constants of the model; to make a number an "
+            "input, pass it as a 0-d tensor"
+        )
+
+
+def _are_dims(spec: Any) -> bool:
+    """True for the dimensions of one tensor: by axis, or one after the other."""
+    nested = (Mapping, list, tuple)
+    if isinstance(spec, Mapping):
+        return all(type(k) is int and not isinstance(v, nested) for k, v in spec.items())
+    return isinstance(spec, (list, tuple)) and not any(isinstance(v, nested) for v in spec)
+
+
+def _bounds(spec: Any) -> tuple[int | None, int | None]:
+    """Smallest and largest value of a Dim, as far as the user gave them; none for a name."""
+    if isinstance(spec, str):
+        return None, None
+    most = spec.max if isinstance(spec.max, int) and spec.max < 2**62 else None
+    return spec.min, most
+
+
+def _everywhere(value: Any, spec: Any) -> Any:
+    """The structure of ``value`` with ``spec`` for each tensor."""
+    opened = pytrees.children(value)
+    if opened is None:
+        return spec if isinstance(value, torch.Tensor) else None
+    return pytrees.rebuilt(value, [_everywhere(child, spec) for _, child in opened])
+
+
+def _grouped(opened: Iterable[tuple[Any, Any]], specs: Iterator[Any]) -> list[Any]:
+    """A flat sequence of specifications, in the structure of the children."""
+    groups: list[Any] = []
+    for _, child in opened:
+        inner = pytrees.children(child)
+        groups.append(
+            next(specs) if inner is None else pytrees.rebuilt(child, _grouped(inner, specs))
+        )
+    return groups
+
+
+@contextlib.contextmanager
+def ready(
+    module: torch.nn.Module, arguments: Mapping[str, Any], dynamic_shapes: Any
+) -> Iterator[None]:
+    """Around a call of torch.export with ``dynamic_shapes`` (normalized), what it lacks: it fixes a
+    dimension whose example size is 0 or 1, even a dynamic one, and it fails when ``**kwargs``
+    received arguments. Nothing is changed unless the call needs it."""
+    with contextlib.ExitStack() as stack:
+        if dynamic_shapes and _has_small_size(dynamic_shapes, arguments):
+            import torch.fx.experimental._config as config
+
+            stack.enter_context(config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
+        rest = getattr(arguments, "rest", None)
+        if dynamic_shapes and rest is not None:
+            spelled_out = _spelled_out(module.forward, rest, arguments[rest])
+            stack.enter_context(forward_replaced(module, spelled_out))
+        yield
+
+
+def _has_small_size(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(leaf.value, torch.Tensor)
+        and leaf.value.shape[axis] in (0, 1)
+        and not isinstance(dim, int)
+        and getattr(dim, "type", None) not in (Dim.STATIC.type, Dim.AUTO.type)
+        for leaf in call_leaves(dynamic_shapes, arguments, {})
+        for axis, dim in leaf.dims().items()
+    )
+
+
+def _spelled_out(forward: Any, rest: str, names: Iterable[str]) -> Any:
+    """``forward`` with a parameter for each argument that its ``**kwargs`` received."""
+    signature = inspect.signature(forward)
+    kept = [parameter for name, parameter in signature.parameters.items() if name != rest]
+    kind = inspect.Parameter.KEYWORD_ONLY
+
+    def spelled_out(*args: Any, **kwargs: Any) -> Any:
+        return forward(*args, **kwargs)
+
+    parameters = [*kept, *(inspect.Parameter(name, kind) for name in names)]
+    spelled_out.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return spelled_out
+
+
+def explained(
+    error: Exception, arguments: Mapping[str, Any], dynamic_shapes: Any
+) -> ExportError | None:
+    """Our error for what torch.export says of the arguments and their dynamic shapes (normalized);
+    None for any other error."""
+    return shape_errors.explained(
+        error, arguments, lambda: call_leaves(dynamic_shapes, arguments, {})
+    )

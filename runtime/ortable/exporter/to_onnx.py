@@ -1,0 +1,294 @@
+"""to_onnx: a module, an exported program or a torch.fx graph becomes an ONNX model.
+The steps are: a graph of ATen operators (`capture/sources.py`), the interpreter, the graph passes
+(`ortable.passes.pipeline`), serialisation, validation, the file. Called by users; nothing else in
+`export` does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ortable.exporter.account.metadata import annotate, model_name, note_weights, weight_names
+from ortable.exporter.account.report import reporting
+from ortable.exporter.account.validate import check_comparisons, validate_model
+from ortable.exporter.capture.dtype_versions import needing_opset
+from ortable.exporter.capture.guards import tell_guards
+from ortable.exporter.capture.pt2 import opened
+from ortable.exporter.capture.sources import make_program
+from ortable.exporter.dispatchers.dispatcher import checked_dispatcher, tell_unused
+from ortable.exporter.functions.custom_operators import FunctionBodies
+from ortable.exporter.functions.interpreter import FunctionInterpreter
+from ortable.exporter.request.ambient import outside_autocast
+from ortable.exporter.request.arguments import (
+    check_file,
+    check_flags,
+    check_model,
+    check_names,
+    check_numbers,
+    checked_opset,
+    checked_target,
+    checked_validate,
+)
+from ortable.exporter.request.fake_weights import outside_fake_mode, weights_become_inputs
+from ortable.exporter.request.function_choices import FunctionChoices, function_choices
+from ortable.exporter.request.options import ExportOptions, checked_options
+from ortable.exporter.request.program import Program, Request
+from ortable.exporter.request.record import ExportRecord
+from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolved
+from ortable.exporter.signature.inputs import checked_call, name_inputs
+from ortable.exporter.signature.outputs import (
+    chosen_inputs,
+    chosen_outputs,
+    name_output_dims,
+    output_plan,
+    write_dims,
+)
+from ortable.passes import pipeline
+
+from ..builder import GraphBuilder
+from ..interpreter import DynamoInterpreter, generated_tables
+from ..interpreter.assertions import lost_assertions
+from .files import too_large_for_one_file, write_model
+
+
+@outside_fake_mode
+@outside_autocast
+def to_onnx(
+    mod: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    input_names: Sequence[str] | Mapping[str, str] | None = None,
+    output_names: Sequence[str] | Mapping[str, str] | str | None = None,
+    target_opset: int | Mapping[str, int] | None = None,
+    dynamic_shapes: Any = None,
+    output_dynamic_shapes: Any = None,
+    optimize: bool = True,
+    rewrites: str | Sequence[str] = "default",
+    target: str | None = None,
+    export_options: ExportOptions | None = None,
+    dispatcher: Any = None,
+    export_modules_as_functions: bool | Collection[Any] = False,
+    inline: bool = False,
+    large_model: bool = False,
+    external_threshold: int = 1024,
+    filename: str | os.PathLike[str] | None = None,
+    validate: bool | float = False,
+    verbose: int = 0,
+    return_builder: bool = False,
+    report: str | os.PathLike[str] | None = None,
+) -> Any:
+    """Convert a PyTorch model into an ONNX model.
+
+    Args:
+        mod: a ``torch.nn.Module``, a ``torch.export.ExportedProgram`` or the path of a saved one
+            (``.pt2``), or a ``torch.fx.GraphModule``. A GraphModule of torch functions, methods or
+            modules is exported again by torch.export when ``args`` are given, and is converted
+            through the tables of torch functions otherwise.
+        args, kwargs: the example call. Tensors are inputs of the ONNX model, also inside
+            containers and classes registered with torch's pytree; numbers and None are constants
+            of it, except integers that ``dynamic_shapes`` marks: these are int64[1] inputs.
+        input_names: names of the ONNX inputs, or a dict that replaces some; those of forward's
+            parameters by default. Unused inputs stay inputs.
+        output_names: names of the ONNX outputs; ``output_0``, ``output_1``... by default, numbered
+            as torch returns them; a dict replaces some, ``"auto"`` takes the names of fields and
+            keys. An output that is None in torch has no ONNX output; numbers are
+            0-d tensors.
+        target_opset: version of the main domain, or a dict by domain; 18 by default, 23
+            for ONNX Runtime.
+        dynamic_shapes: as in torch.export (``Dim`` objects keep their names); a string is
+            ``Dim.DYNAMIC`` with that name.
+        output_dynamic_shapes: names for dimensions of outputs, by output name or in the structure
+            of the results.
+        optimize: run the builder's passes (unused nodes, identities, equal nodes, and constants,
+            see ExportOptions) and the rewrites.
+        rewrites: the rules of rewriting that ``optimize`` applies: ``"default"``, ``"none"``,
+            ``"all"``, or a list such as ``["default", "-cast_cast", "my_rules.yaml"]``, see
+            docs/rewrites.md.
+        target: None writes standard ONNX; ``"onnxruntime"`` may use its own operators.
+        export_options: how torch makes the graph, see ExportOptions.
+        dispatcher: converters of the user: a dict by operator name, a Dispatcher, or an
+            OxsDispatcher.
+        export_modules_as_functions: True: every submodule becomes a local function of the domain
+            ``aten_local_function``; or a set of classes (or of their names): only their modules do.
+        inline: no local functions: submodules stay in the graph, and the calls of functions that
+            converters have added are replaced by their nodes.
+        large_model: return a LargeModel, whose weights stay in torch until they are saved beside
+            the model.
+        external_threshold: with ``large_model``, weights of more bytes than this are kept outside.
+        filename: also write the model there; the files appear whole or not at all. Weights of
+            2 GB or more go to ``filename + ".data"``, as with ``large_model``.
+        validate: run the model with ONNX Runtime, compare with eager on the example call and on
+            other sizes of its dynamic dimensions, and print the table. A float is the largest
+            absolute difference accepted, instead of a tolerance for each precision.
+        verbose: 1 prints the steps, 2 the nodes.
+        return_builder: return ``(model, builder)``; ``builder.record`` says what was done.
+        report: also write a report there, in Markdown: versions, steps, seconds by phase,
+            operators, and what validation found.
+
+    Returns:
+        ``onnx.ModelProto`` (or LargeModel), whose graph has the name of the module's class. A
+        graph that writes in place returns the new values as outputs after the user's: those of a
+        buffer are named as in the state_dict, those of an input ``<input>_mutated``.
+        ``metadata_props`` say what made the model, and what torch did to the graph before it was
+        converted.
+
+    Raises:
+        OptionError: an option has a value that is not accepted.
+        InputError, ExportError: the arguments do not fit, torch cannot export the model, a name is
+            wrong, a dynamic shape does not fit, or validation fails.
+        FunctionNotFoundError, UnsupportedCase, ConversionError: see ``ortable.interpreter``.
+    """
+    check_flags(
+        optimize=optimize, inline=inline, large_model=large_model, return_builder=return_builder
+    )
+    check_numbers(verbose, external_threshold)
+    check_file("filename", filename)
+    check_file("report", report)
+    check_names("input_names", input_names)
+    check_names("output_names", output_names, "auto")
+    options = checked_options(export_options)
+    opset = checked_opset(target_opset, checked_target(target))
+    passes = pipeline.chosen(
+        optimize,
+        rewrites,
+        folding=options.constant_folding,
+        weight_transposes=options.constant_folding and not large_model,
+    )
+    bodies = replace(passes, weight_transposes=False)  # functions hold weights as they are
+    checked_validate(validate)
+    dispatcher = checked_dispatcher(dispatcher)
+    mod = check_model(opened(mod))
+    args, kwargs = checked_call(args, kwargs, mod)
+    extra = dynamic_shapes if isinstance(dynamic_shapes, AdditionalInputs) else None
+    dynamic_shapes = resolved(dynamic_shapes, mod, args, kwargs)
+    choices = function_choices(
+        export_modules_as_functions,
+        options,
+        bodies,
+        inline,
+        external_threshold if large_model else None,
+    )
+    record = ExportRecord(verbose=verbose, progress=options.progress)
+    tables = generated_tables()
+    if "custom_ops" in options.functions:
+        dispatcher = FunctionBodies(dispatcher, tables, bodies, inline)
+    main = opset if isinstance(opset, int) else opset[""]
+    request = Request(
+        mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra, main
+    )
+
+    with reporting(report, request) as results:
+        results["program"] = program = _captured(request)
+        given = chosen_inputs(program, input_names)
+        returned = chosen_outputs(program, output_names, given)
+        dims = name_output_dims(program, output_dynamic_shapes, returned)
+        builder = GraphBuilder(opset, target=target, name=model_name(request.model, program))
+        with record.phase("convert"), needing_opset(program, main):
+            _convert(builder, request, program, given, returned, choices)
+        _tell_converted(builder, request)
+        _optimize(builder, passes, record)
+        with record.phase("serialise"):
+            weights_become_inputs(builder, program)
+            large = large_model or too_large_for_one_file(builder, filename, record)
+            model = _serialised(builder, options, large, external_threshold, inline)
+            results["model"] = model
+            write_dims(model, dims)
+            annotate(model, program)
+        _validate(model, request, program, validate)
+        _write(model, filename, record)
+    return (model, builder) if return_builder else model
+
+
+def _captured(request: Request) -> Program:
+    """The program to convert; the record has what it took to get there."""
+    record = request.record
+    program = make_program(request)
+    record.steps, record.guards = program.notes, program.guards
+    record.assertions = lost_assertions(program.graph_module)
+    tell_guards(program.guards, request.options.guards)
+    record.say("export", *filter(None, [record.strategy]), *program.notes)
+    return program
+
+
+def _tell_converted(builder: GraphBuilder, request: Request) -> None:
+    record = request.record
+    lost = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []
+    record.say("convert", f"{len(builder.nodes)} nodes", *lost)
+    if record.verbose:
+        tell_unused(request.dispatcher)
+
+
+def _optimize(builder: GraphBuilder, passes: pipeline.PassOptions, record: ExportRecord) -> None:
+    if not passes.optimize:
+        return
+    with record.phase("rewrite"):
+        pipeline.run_passes(builder, passes, record.rewrites)
+    fired = len(record.rewrites.fired)
+    record.say("rewrite", f"{fired} rewrites", f"{len(builder.nodes)} nodes")
+
+
+def _serialised(
+    builder: GraphBuilder, options: ExportOptions, large: bool, threshold: int, inline: bool
+) -> Any:
+    return builder.to_onnx(
+        large_model=large,
+        external_threshold=threshold,
+        optimize=False,  # the passes have run, those that were asked for
+        inline=inline,
+        metadata=options.metadata,
+        value_info=options.value_info,
+    )
+
+
+def _write(model: Any, filename: str | os.PathLike[str] | None, record: ExportRecord) -> None:
+    if filename is None:
+        return
+    with record.phase("write"):
+        write_model(model, filename, record)
+    record.say("write", str(filename))
+
+
+def _validate(model: Any, request: Request, program: Program, validate: bool | float) -> None:
+    if not validate:
+        return
+    record = request.record
+    accepted = validate if isinstance(validate, float) else None
+    with record.phase("validate"):
+        record.comparisons = validate_model(model, request, program, accepted)
+    check_comparisons(record.comparisons)
+    record.say("validate", "equal to eager")
+
+
+def _convert(
+    builder: Any,
+    request: Request,
+    program: Program,
+    input_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+    choices: FunctionChoices | None,
+) -> None:
+    """Fills the graph of ``builder``: one interpreter over the program."""
+    builder.rename_dims = program.symbol_names
+    builder.ctx = replace(builder.ctx, record=request.record)
+    inputs = name_inputs([str(node.target) for node in program.onnx_inputs()], input_names)
+    names, order = output_plan(program, inputs, output_names)
+    weights = weight_names(program, inputs, names, request.options.initializer_names)
+    arguments: dict[str, Any] = {
+        "input_names": inputs,
+        "initializer_names": weights,
+        "output_names": names,
+        "output_order": order,
+        "verbose": request.record.verbose,
+    }
+    interpreter = (
+        DynamoInterpreter(builder, program.retrieve, request.dispatcher, **arguments)
+        if choices is None
+        else FunctionInterpreter(
+            builder, None, request.dispatcher, choices=choices, program=program, **arguments
+        )
+    )
+    interpreter.run(program.graph_module)
+    note_weights(program, interpreter.inputs)

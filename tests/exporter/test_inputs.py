@@ -1,0 +1,301 @@
+"""Arguments of every kind: nested containers, registered classes, numbers, caches; each is checked
+against eager on the example and on other sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+import pytest
+import torch
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+from ortable.errors import ExportError
+from ortable.exporter import to_onnx
+
+from .helpers import assert_same, run_onnx
+
+
+@dataclasses.dataclass
+class Point:
+    x: torch.Tensor
+    rest: list
+    note: str = "a"
+
+
+torch.export.register_dataclass(Point)
+
+
+@dataclasses.dataclass
+class Unknown:
+    x: torch.Tensor
+
+
+class Bag:
+    """Registered below, with numbers for names."""
+
+    def __init__(self, *tensors: torch.Tensor) -> None:
+        self.tensors = tensors
+
+
+pytree.register_pytree_node(
+    Bag,
+    lambda bag: (tuple(bag.tensors), None),
+    lambda tensors, _: Bag(*tensors),
+    flatten_with_keys_fn=lambda bag: (
+        [(pytree.SequenceKey(i), tensor) for i, tensor in enumerate(bag.tensors)],
+        None,
+    ),
+)
+
+
+class Nameless(Bag):
+    """Registered without names."""
+
+
+pytree.register_pytree_node(
+    Nameless, lambda bag: (list(bag.tensors), None), lambda tensors, _: Nameless(*tensors)
+)
+
+
+class Mode(enum.Enum):
+    PLUS = 1
+
+
+class OnPoint(torch.nn.Module):
+    def forward(self, p: Point, bag: Bag | None = None) -> torch.Tensor:
+        value = p.x + p.rest[0] * (2 if p.note == "a" else 3)
+        return value if bag is None else value - bag.tensors[0] * bag.tensors[1]
+
+
+class Mixed(torch.nn.Module):
+    def forward(self, x, n, scale, flag, name, none, *more, nested, **kw):
+        x = x * scale + n if flag and none is None else x
+        return x + more[0] - nested["a"][0] * kw["z"] if name == "yes" else x
+
+
+def sizes(values) -> dict[str, list[int | str]]:
+    return {
+        v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim] for v in values
+    }
+
+
+def point(rows: int) -> Point:
+    return Point(torch.rand(rows, 3), [torch.rand(rows, 3)])
+
+
+def bag(rows: int) -> Bag:
+    return Bag(torch.rand(rows, 3), torch.rand(rows, 3))
+
+
+SPEC = {0: "rows"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        [SPEC, [SPEC], None],
+        Point(SPEC, [SPEC], None),
+        {"x": SPEC, "rest": [SPEC]},
+        SPEC,  # for each tensor inside
+    ],
+)
+def test_dynamic_shapes_of_a_registered_class(spec) -> None:
+    model = to_onnx(OnPoint(), (point(4),), dynamic_shapes={"p": spec})
+    assert sizes(model.graph.input) == {"p_x": ["rows", 3], "p_rest_0": ["rows", 3]}
+    for rows in (4, 7, 1):
+        assert_same(model, OnPoint(), (point(rows),))
+
+
+def test_a_class_registered_without_names_is_refused() -> None:
+    with pytest.raises(ExportError, match=r"inside Nameless: register it with .*keys_fn"):
+        shapes = {"p": None, "bag": SPEC}
+        to_onnx(OnPoint(), (point(4), Nameless(torch.rand(4, 3))), dynamic_shapes=shapes)
+
+
+def test_a_class_registered_with_numbers_takes_one_entry_for_each_child() -> None:
+    shapes = {"p": [SPEC, [SPEC], None], "bag": (SPEC, SPEC)}
+    model = to_onnx(OnPoint(), (point(4), bag(4)), dynamic_shapes=shapes)
+    assert list(sizes(model.graph.input)) == ["p_x", "p_rest_0", "bag_0", "bag_1"]
+    for rows in (4, 6):
+        assert_same(model, OnPoint(), (point(rows), bag(rows)))
+
+
+def test_numbers_strings_and_none_are_constants_and_tensors_are_inputs() -> None:
+    def call(rows: int):
+        x, y, z = (torch.rand(rows, 3) for _ in range(3))
+        kwargs = {"z": z, "nested": {"a": [x + 1, None]}}
+        return (x, 3, 2.5, True, "yes", None, y), kwargs
+
+    args, kwargs = call(4)
+    shapes = {"x": SPEC, "more": [SPEC], "nested": {"a": [SPEC, None]}, "z": SPEC}
+    for asked in (None, shapes):
+        model = to_onnx(Mixed(), args, kwargs, dynamic_shapes=asked)
+        assert list(sizes(model.graph.input)) == ["x", "more_0", "z", "nested_a_0"]
+        assert_same(model, Mixed(), args, kwargs)
+    assert set(sizes(model.graph.input)["z"]) == {"rows", 3}
+    assert_same(model, Mixed(), *call(6))
+
+
+def test_a_member_of_an_enumeration_is_a_constant_of_a_static_model() -> None:
+    class Chosen(torch.nn.Module):
+        def forward(self, x: torch.Tensor, mode: Mode) -> torch.Tensor:
+            return x + 1 if mode is Mode.PLUS else x
+
+    args = (torch.rand(3), Mode.PLUS)
+    assert_same(to_onnx(Chosen(), args), Chosen(), args)
+    with pytest.raises(ExportError, match=r"'mode' is Mode.PLUS, and torch.export takes no"):
+        to_onnx(Chosen(), args, dynamic_shapes={"x": {0: "n"}})
+
+
+def test_the_order_of_keyword_arguments_does_not_mix_up_their_dimensions() -> None:
+    class Three(torch.nn.Module):
+        def forward(self, a, b, *, c):
+            return a.sum() - b * c[:, None]
+
+    kwargs = {"c": torch.rand(3), "b": torch.rand(3, 5)}
+    shapes = {"a": {0: Dim("i")}, "b": {0: Dim("j"), 1: Dim("k")}, "c": {0: Dim("j")}}
+    model = to_onnx(Three(), (torch.rand(7),), kwargs, dynamic_shapes=shapes)
+    assert sizes(model.graph.input) == {"a": ["i"], "c": ["j"], "b": ["j", "k"]}
+    assert_same(model, Three(), (torch.rand(2),), {"c": torch.rand(4), "b": torch.rand(4, 6)})
+
+
+@pytest.mark.parametrize("dim", [Dim.DYNAMIC, "n", Dim("n"), Dim("n", min=2, max=5)])
+def test_a_dynamic_integer_is_an_input(dim) -> None:
+    class Head(torch.nn.Module):
+        def forward(self, x: torch.Tensor, n: int) -> torch.Tensor:
+            return x[:n] * n
+
+    model = to_onnx(Head(), (torch.rand(6), 4), dynamic_shapes={"x": None, "n": dim})
+    name = "s0" if dim is Dim.DYNAMIC else "n"
+    assert sizes(model.graph.input) == {"x": [6], "n": [1]}
+    assert sizes(model.graph.output) == {"output_0": [name]}
+    x = torch.rand(6)
+    for n in (4, 2):
+        (got,) = run_onnx(model, {"x": x.numpy(), "n": torch.tensor([n]).numpy()})
+        torch.testing.assert_close(got, x[:n] * n)
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x: torch.Tensor, value) -> torch.Tensor:
+        return x * 2 if value is None else x
+
+
+@pytest.mark.parametrize("value", [2.5, True, "s", None])
+def test_other_values_cannot_be_dynamic(value) -> None:
+    with pytest.raises(ExportError, match=r"for 'value', which is .*: only tensors and integers"):
+        to_onnx(Scaled(), (torch.rand(3), value), dynamic_shapes={"x": None, "value": Dim.DYNAMIC})
+    model = to_onnx(
+        Scaled(), (torch.rand(3), value), dynamic_shapes={"x": {0: "n"}, "value": Dim.AUTO}
+    )
+    assert sizes(model.graph.input) == {"x": ["n"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (Unknown(torch.rand(3)), r"'value.a\[1\]' is a .*Unknown.*torch.export.register_dataclass"),
+        (object(), r"'value.a\[1\]' is a builtins.object.*register_pytree_node\(object"),
+        (torch.float16, "is the dtype torch.float16, which torch.export does not take"),
+    ],
+)
+def test_a_class_that_nobody_registered_is_named_with_the_remedy(value, words) -> None:
+    with pytest.raises(ExportError, match=words.replace("value.a", r"value\['a'\]")):
+        to_onnx(Scaled(), (torch.rand(3), {"a": [1, value]}))
+
+
+def test_a_returned_class_that_nobody_registered_is_named() -> None:
+    class Returns(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Unknown:
+            return Unknown(x + 1)
+
+    with pytest.raises(ExportError, match=r"the model returns a .*Unknown.*register_dataclass"):
+        to_onnx(Returns(), (torch.rand(3),))
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ([SPEC, [{7: "b"}], None], r"'p\.rest\[0\]' names dimension 7, but it has rank 2"),
+        ([SPEC, [SPEC, SPEC], None], r"'p\.rest' needs one entry for each of its 1 items"),
+        ({"y": SPEC}, r"'p' needs one entry for each of its 3 items \(x, rest, note\)"),
+        ([SPEC, [{0: 5}], None], r"dimension 0 of 'p\.rest\[0\]' is 5 .* but its size is 4"),
+        ([SPEC, [{0: 2.5}], None], "it can be a name, a torch.export.Dim"),
+        ([SPEC, [{1: "rows"}], None], "a name stands for one size"),
+    ],
+)
+def test_errors_name_the_leaf(spec, words) -> None:
+    with pytest.raises(ExportError, match=words):
+        to_onnx(OnPoint(), (point(4),), dynamic_shapes={"p": spec})
+
+
+def test_a_fixed_dimension_of_a_leaf_is_found_in_torchs_complaint() -> None:
+    class Fixed(torch.nn.Module):
+        def forward(self, p: Point) -> torch.Tensor:
+            return p.rest[0] + torch.ones(4, 3)
+
+    with pytest.raises(ExportError, match=r"input 'p\.rest\[0\]', dimension 0 \(rows\), size 4"):
+        to_onnx(Fixed(), (point(4),), dynamic_shapes={"p": [None, [SPEC], None]})
+
+
+def cache(rows: int, past: int, layers: int = 2):
+    transformers = pytest.importorskip("transformers")
+    made = transformers.DynamicCache()
+    for layer in range(layers):
+        made.update(torch.rand(rows, 2, past, 4), torch.rand(rows, 2, past, 4), layer)
+    return made
+
+
+class Cached(torch.nn.Module):
+    def forward(self, x, past):
+        keys, values = past.update(x, x * 2, 1)
+        return keys - values, past
+
+
+PAST = {0: "batch", 2: "past"}
+
+
+@pytest.mark.parametrize(
+    "spec", [PAST, [[PAST] * 2, [PAST] * 2], [PAST] * 4, {"key_cache": [PAST] * 2}]
+)
+def test_a_cache_goes_in_and_out(spec) -> None:
+    shapes = {"x": {0: "batch", 2: "new"}, "past": spec}
+    if isinstance(spec, dict) and "key_cache" in spec:
+        shapes["past"] = {**spec, "value_cache": [PAST] * 2}
+    model = to_onnx(Cached(), (torch.rand(3, 2, 6, 4), cache(3, 5)), dynamic_shapes=shapes)
+    found = sizes(model.graph.input)
+    assert list(found)[1:] == [
+        f"past_{kind}_cache_{layer}" for kind in ("key", "value") for layer in range(2)
+    ]
+    assert found["past_value_cache_1"] == ["batch", 2, "past", 4]
+    assert set(sizes(model.graph.output)["output_0"]) == {"batch", 2, "new + past", 4}
+    for rows, new, past in ((3, 6, 5), (2, 1, 9)):
+        assert_same(model, Cached(), (torch.rand(rows, 2, new, 4), cache(rows, past)))
+
+
+def test_a_pair_of_caches_goes_in_and_out() -> None:
+    transformers = pytest.importorskip("transformers")
+
+    class Pair(torch.nn.Module):
+        def forward(self, x, past):
+            keys, _ = past.self_attention_cache.update(x, x, 0)
+            return keys.sum(2) + past.cross_attention_cache.layers[0].keys.sum(2), past
+
+    def call(rows: int, new: int, past: int, source: int):
+        pair = transformers.EncoderDecoderCache(cache(rows, past, 1), cache(rows, source, 1))
+        return torch.rand(rows, 2, new, 4), pair
+
+    spec = {"self_attention_cache": PAST, "cross_attention_cache": {0: "batch", 2: "source"}}
+    shapes = {"x": {0: "batch", 2: "new"}, "past": spec}
+    model = to_onnx(Pair(), call(3, 6, 5, 7), dynamic_shapes=shapes)
+    assert "past_cross_attention_cache_value_cache_0" in sizes(model.graph.input)
+    for each in ((3, 6, 5, 7), (2, 1, 4, 9)):
+        assert_same(model, Pair(), call(*each))
+
+
+def test_input_names_as_a_dict_replace_some_of_the_names() -> None:
+    model = to_onnx(OnPoint(), (point(4),), input_names={"p_rest_0": "other"})
+    assert list(sizes(model.graph.input)) == ["p_x", "other"]
+    with pytest.raises(ExportError, match=r"input_names renames \['q'\], but the model has"):
+        to_onnx(OnPoint(), (point(4),), input_names={"q": "other"})

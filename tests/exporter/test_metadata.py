@@ -1,0 +1,272 @@
+"""What a model says about itself: names, provenance of nodes, versions, the user's own notes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+
+import ortable
+from ortable.errors import OptionError
+from ortable.exporter import ExportOptions, match_input_parameters, to_onnx
+
+from .helpers import assert_same, run_onnx
+
+STATE_DICT = ExportOptions(initializer_names="state_dict")
+PLACEHOLDERS = ExportOptions(initializer_names="placeholders")
+KEYS = {"fx_node", "aten_target", "module_path", "source"}
+
+
+class Named(torch.nn.Module):
+    """Names that differ by a dot, by case, and one that is an input's; tied weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.emb = torch.nn.Embedding(5, 3)
+        self.head = torch.nn.Linear(3, 5, bias=False)
+        self.head.weight = self.emb.weight
+        self.a = torch.nn.Module()
+        self.a.b = torch.nn.Parameter(torch.rand(3))
+        self.a_b = torch.nn.Parameter(torch.rand(3))
+        self.A_b = torch.nn.Parameter(torch.rand(3))
+        self.x = torch.nn.Parameter(torch.rand(3))
+        self.output_0 = torch.nn.Parameter(torch.rand(3))
+        self.add = torch.nn.Parameter(torch.rand(3))
+        self.register_buffer("table", torch.rand(3), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total = self.emb(x) + self.a.b + self.a_b * 2 + self.A_b * 3 + self.x * 4
+        return self.head(total + self.output_0 + self.add + self.table)
+
+
+def properties(proto: Any) -> dict[str, str]:
+    return {entry.key: entry.value for entry in proto.metadata_props}
+
+
+def weights(model: onnx.ModelProto) -> dict[str, str]:
+    return {
+        tensor.name: tensor.doc_string for tensor in model.graph.initializer if tensor.doc_string
+    }
+
+
+def test_weights_are_named_as_in_the_state_dict() -> None:
+    module = Named()
+    args = (torch.tensor([1, 4]),)
+    # unfolded: self.a_b * 2 would be one constant, and a weight no more
+    options = replace(STATE_DICT, constant_folding=False)
+    model = to_onnx(module, args, export_options=options)
+    assert weights(model) == {
+        "a_b": "a_b",
+        "A_b": "A_b",
+        "p_x": "x",  # the input has that name
+        "p_output_0": "output_0",  # the output has that name
+        "add": "add",
+        "emb.weight": "emb.weight",
+        "a.b": "a.b",
+        "table": "table",
+    }
+    for name, path in weights(model).items():
+        tensor = next(t for t in model.graph.initializer if t.name == name)
+        known = dict(module.named_parameters()) | dict(module.named_buffers())
+        assert (onnx.numpy_helper.to_array(tensor) == known[path].detach().numpy()).all()
+    assert_same(model, module, args)
+
+
+@pytest.mark.parametrize("options", [STATE_DICT, PLACEHOLDERS])
+def test_tied_weights_are_one_initializer_and_the_other_names_are_noted(options) -> None:
+    module = Named()
+    model = to_onnx(module, (torch.tensor([1, 4]),), export_options=options)
+    paths = list(weights(model).values())
+    assert "emb.weight" in paths and "head.weight" not in paths
+    assert sorted(set(paths)) == sorted(paths)
+    assert properties(model)["ortable.tied_weights"] == "head.weight=emb.weight"
+    assert_same(model, module, (torch.tensor([0, 3]),))
+
+
+def test_placeholder_names_are_torchs_and_the_paths_are_written_too() -> None:
+    model = to_onnx(torch.nn.Linear(3, 2), (torch.rand(1, 3),), export_options=PLACEHOLDERS)
+    assert weights(model) == {"p_weight": "weight", "p_bias": "bias"}
+
+
+def test_a_weight_that_is_kept_transposed_says_whose_it_is() -> None:
+    module = torch.nn.Linear(3, 2, bias=False)
+    model = to_onnx(module, (torch.rand(4, 2, 3),))
+    assert weights(model) == {"weight_transposed": "weight, transposed"}
+    assert_same(model, module, (torch.rand(4, 2, 3),))
+
+
+def test_buffers_that_change_have_their_path_as_output() -> None:
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Module()
+            self.inner.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.inner.count.add_(1)
+            return x + self.inner.count
+
+    model = to_onnx(Counter(), (torch.rand(1),), export_options=STATE_DICT)
+    assert [value.name for value in model.graph.output] == ["output_0", "inner.count"]
+    assert weights(model) == {"b_inner_count": "inner.count"}
+    assert run_onnx(model, {"x": torch.zeros(1).numpy()})[1].item() == 1
+
+
+def test_large_models_and_fake_weights_have_these_names_too(tmp_path) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+    large = to_onnx(
+        module, (torch.rand(1, 3),), export_options=STATE_DICT, large_model=True,
+        external_threshold=1,
+    )  # fmt: skip
+    assert sorted(large.tensors) == sorted(module.state_dict())
+    with FakeTensorMode():
+        fake = torch.nn.Linear(3, 4)
+        model = to_onnx(fake, (torch.rand(2, 3),), export_options=STATE_DICT)
+    names = [value.name for value in model.graph.input]
+    assert names == ["input", "weight", "bias"]
+    real, x = torch.nn.Linear(3, 4), torch.rand(2, 3)
+    feeds = match_input_parameters(real, names, (x,))
+    (got,) = run_onnx(model, {k: v.detach().numpy() for k, v in feeds.items()})
+    torch.testing.assert_close(got, real(x))
+
+
+# -- nodes
+
+
+def every_node(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from every_node(attribute.g)
+
+
+class Branches(torch.nn.Module):
+    """Control flow, a lowering that is a Loop, sizes as outputs, submodules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor):
+        y = self.linear(x)
+        z = torch.cond(y.sum() > 0, lambda v: torch.sin(v) + 1, lambda v: torch.cos(v), (y,))
+        return z.flatten(), x.shape[0] * 2, torch.linalg.cholesky(z.T @ z)
+
+
+def test_every_node_says_where_it_comes_from_inside_graphs_too() -> None:
+    model = to_onnx(Branches(), (torch.rand(4, 3),), dynamic_shapes={"x": {0: "n"}})
+    nodes = list(every_node(model.graph))
+    assert len(nodes) > len(model.graph.node)
+    without = [node.op_type for node in nodes if not properties(node).get("fx_node")]
+    assert without == []
+    assert {key for node in nodes for key in properties(node)} <= KEYS
+    inner = [properties(node) for node in nodes if node.op_type in ("Sin", "Cos")]
+    assert [p["aten_target"] for p in inner] == ["aten.sin.default", "aten.cos.default"]
+    assert all(p["source"].startswith("test_metadata.py:") for p in inner)
+    gemm = next(node for node in nodes if node.op_type in ("Gemm", "MatMul"))
+    found = properties(gemm)
+    assert found["module_path"] == "linear" and found["aten_target"] == "aten.linear.default"
+    assert found["source"].endswith("y = self.linear(x)")
+    inside = [node for node in nodes if properties(node)["aten_target"].startswith("aten.linalg")]
+    assert any(node not in list(model.graph.node) for node in inside)
+
+
+def test_nodes_of_functions_and_calls_of_functions_too() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+    model = to_onnx(module, (torch.rand(2, 3),), export_modules_as_functions=True)
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    calls = [n for n in nodes if n.domain == "aten_local_function"]
+    assert [properties(n) for n in calls] == [
+        {"module_path": "0", "module_type": "torch.nn.modules.linear.Linear"},
+        {"module_path": "1", "module_type": "torch.nn.modules.activation.ReLU"},
+    ]
+    others = [n for n in nodes if n not in calls and n.op_type != "Constant"]
+    assert others and all("fx_node" in properties(n) for n in others)
+
+
+# -- the model
+
+
+def test_the_examples_of_the_page_run() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "page"}
+    for title in ("Converters of your own", "What the model says about itself"):
+        section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
+        snippets = re.findall(r"^```python\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
+        assert snippets
+        for code in snippets:
+            exec(compile(code, "docs/export.md", "exec"), names)
+    assert [node.op_type for node in names["model"].graph.node] == ["Gemm", "Celu"]
+
+
+def test_the_model_says_who_made_it_and_carries_the_users_notes() -> None:
+    options = ExportOptions(metadata={"license": "MIT", "trained.on": "nothing"})
+    model = to_onnx(Branches(), (torch.rand(4, 3),), export_options=options)
+    found = properties(model)
+    assert (model.producer_name, model.producer_version) == ("ortable", ortable.__version__)
+    assert found["ortable.version"] == ortable.__version__
+    assert found["torch.version"] == torch.__version__
+    assert (found["license"], found["trained.on"]) == ("MIT", "nothing")
+    assert model.graph.name == "Branches"
+    onnx.checker.check_model(model)
+
+
+def test_a_program_keeps_the_name_of_its_module() -> None:
+    program = torch.export.export(Branches(), (torch.rand(4, 3),))
+    assert to_onnx(program).graph.name == "Branches"
+    assert to_onnx(program.module(), (torch.rand(4, 3),)).graph.name in ("Branches", "ortable")
+    large = to_onnx(program, large_model=True)
+    assert large.proto.graph.name == "Branches"
+    assert properties(large.proto)["torch.version"] == torch.__version__
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"metadata": {"a": 1}}, "maps texts to texts, not 'a' to 1"),
+        ({"metadata": {"ortable.version": "9"}}, "is a key that to_onnx writes"),
+        ({"initializer_names": "paths"}, "initializer_names is one of"),
+        ({"value_info": "yes"}, "value_info is True or False"),
+    ],
+)
+def test_these_options_are_checked(options, words) -> None:
+    with pytest.raises(OptionError, match=words):
+        ExportOptions(**options)
+
+
+def test_shapes_of_intermediate_results_are_written_when_asked_for() -> None:
+    class Two(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sin(torch.cat([x, x])) + 1
+
+    args = (torch.rand(4, 3),)
+    sizes = {"x": {0: "n"}}
+    assert not to_onnx(Two(), args, dynamic_shapes=sizes).graph.value_info
+    options = ExportOptions(value_info=True)
+    model = to_onnx(Two(), args, dynamic_shapes=sizes, export_options=options)
+    found = {
+        info.name: [d.dim_param or d.dim_value for d in info.type.tensor_type.shape.dim]
+        for info in model.graph.value_info
+    }
+    assert found["cat"] == ["2*n", 3] and list(found.values()) == [["2*n", 3]] * 2
+    assert {info.type.tensor_type.elem_type for info in model.graph.value_info} == {1}
+    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    assert inferred.graph.output[0].type == model.graph.output[0].type
+
+
+def test_inputs_and_outputs_have_type_and_shape() -> None:
+    model = to_onnx(Branches(), (torch.rand(4, 3),), dynamic_shapes={"x": {0: "n"}})
+    (x,) = model.graph.input
+    assert [d.dim_param or d.dim_value for d in x.type.tensor_type.shape.dim] == ["n", 3]
+    types = [value.type.tensor_type for value in model.graph.output]
+    assert [t.elem_type for t in types] == [1, 7, 1]
+    assert [len(t.shape.dim) for t in types] == [1, 0, 2]

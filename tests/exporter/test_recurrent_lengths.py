@@ -1,0 +1,53 @@
+"""Recurrent layers keep a free length, which torch.export alone makes a constant."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import ortable
+from ortable.errors import ExportError
+from ortable.exporter.capture.recurrent_shapes import keep_lengths
+
+from .helpers import assert_same
+
+LAYERS = {
+    "lstm": lambda: torch.nn.LSTM(4, 5, num_layers=2, bidirectional=True, batch_first=True),
+    "projected": lambda: torch.nn.LSTM(4, 5, num_layers=2, bidirectional=True, proj_size=3),
+    "gru": lambda: torch.nn.GRU(4, 5, num_layers=2),
+    "rnn_tanh": lambda: torch.nn.RNN(4, 5, batch_first=True),
+    "rnn_relu": lambda: torch.nn.RNN(4, 5, nonlinearity="relu", bidirectional=True),
+}
+DIMS = {"input": {0: "rows", 1: "columns"}}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", LAYERS)
+def test_both_sizes_of_a_recurrent_layer_stay_free(name: str) -> None:
+    module, x = LAYERS[name]().eval(), torch.randn(3, 6, 4)
+    with ortable.bypass_export_some_errors():
+        model = ortable.to_onnx(module, (x,), dynamic_shapes=DIMS)
+    sizes = [dim.dim_param for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    assert sizes == ["rows", "columns", ""]
+    for shape in ((3, 6, 4), (5, 2, 4), (1, 7, 4)):
+        assert_same(model, module, (torch.randn(shape),))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_without_the_patch_torch_fixes_the_length_and_the_error_says_which() -> None:
+    module, x = LAYERS["lstm"]().eval(), torch.randn(3, 6, 4)
+    with ortable.bypass_export_some_errors():
+        pass
+    with pytest.raises(ExportError, match="dimension 1 \\(columns\\)"):
+        ortable.to_onnx(module, (x,), dynamic_shapes=DIMS)
+
+
+def test_eager_results_are_torchs_own_while_the_patch_is_in_place() -> None:
+    module, x = LAYERS["gru"]().eval(), torch.randn(3, 6, 4)
+    expected = module(x)
+    undo = keep_lengths(lambda: True)
+    try:
+        for got, wanted in zip(module(x), expected, strict=True):
+            assert torch.equal(got, wanted)
+    finally:
+        undo()

@@ -1,0 +1,111 @@
+"""The record of a conversion and its report."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ortable import to_onnx
+from ortable.errors import FunctionNotFoundError, OptionError
+from ortable.exporter.request.record import PHASES
+
+
+class Neuron(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(self.linear(x))
+
+
+def test_the_record_has_the_seconds_of_every_phase(tmp_path, capsys) -> None:
+    _, builder = to_onnx(
+        Neuron(),
+        (torch.rand(5, 3),),
+        return_builder=True,
+        validate=True,
+        filename=tmp_path / "model.onnx",
+        verbose=1,
+    )
+    record = builder.record
+    assert tuple(record.seconds) == PHASES
+    assert all(seconds > 0 for seconds in record.seconds.values())
+    assert record.strategy == "torch.export, strict=False"
+    printed = capsys.readouterr().out
+    for phase in ("export", "convert", "rewrite", "validate", "write"):
+        assert f"[to_onnx] {phase}" in printed
+
+
+def test_the_report_shows_what_was_done(tmp_path) -> None:
+    path = tmp_path / "report.md"
+    to_onnx(
+        Neuron(),
+        (torch.rand(5, 3),),
+        dynamic_shapes={"x": {0: "batch"}},
+        report=path,
+        validate=True,
+    )
+    text = path.read_text()
+    assert text.startswith("# Export of Neuron: done\n")
+    assert "| input | x | float | [batch, 3] |" in text
+    assert "| Gemm | 1 |" in text and "| aten::linear | 1 |" in text
+    assert "| batch=6 | output_0 | float32 | [6, 1] |" in text
+    assert f"| torch | {torch.__version__} |" in text
+    assert "2 nodes, 0 local functions, 2 initializers" in text
+
+
+class Checked(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch._assert_async((x > 0).all(), "x must be positive")
+        torch._check(x.sum().item() > 1, lambda: "the sum is small")
+        return x + x.nonzero().shape[0]
+
+
+def test_assertions_that_the_model_does_not_make_are_told(tmp_path, capsys) -> None:
+    path = tmp_path / "report.md"
+    _, builder = to_onnx(
+        Checked(), (torch.ones(2, 3),), report=path, return_builder=True, verbose=1
+    )
+    lost = builder.record.assertions
+    assert any(line.startswith("x must be positive (test_report.py:") for line in lost), lost
+    assert any("the sum is small" in line or "1.0 <" in line for line in lost), lost
+    assert not any(">= 0" in line for line in lost), "a size is never below 0"
+    text = path.read_text()
+    assert "## Assertions that the model does not make" in text
+    assert all(f"- {line}" in text for line in lost)
+    assert f"{len(lost)} assertions dropped" in capsys.readouterr().out
+
+
+@torch.library.custom_op("reported::unknown", mutates_args=())
+def unknown(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+@unknown.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def test_a_conversion_that_fails_leaves_its_report(tmp_path) -> None:
+    class Custom(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return unknown(x) + 1
+
+    path = tmp_path / "report.md"
+    with pytest.raises(FunctionNotFoundError):
+        to_onnx(Custom(), (torch.rand(3),), report=path)
+    text = path.read_text()
+    assert text.startswith("# Export of Custom: failed\n")
+    assert "FunctionNotFoundError" in text and "| reported::unknown | 1 |" in text
+
+
+def test_a_report_in_a_missing_folder_is_refused_at_once(tmp_path) -> None:
+    with pytest.raises(OptionError, match="does not exist"):
+        to_onnx(Neuron(), (torch.rand(5, 3),), report=tmp_path / "nowhere" / "report.md")
+
+
+def test_large_models_say_what_is_outside(tmp_path) -> None:
+    path = tmp_path / "report.md"
+    to_onnx(Neuron(), (torch.rand(5, 3),), large_model=True, external_threshold=0, report=path)
+    assert "; 2 tensors outside." in path.read_text()

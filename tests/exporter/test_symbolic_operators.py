@@ -1,0 +1,137 @@
+"""torch.onnx.ops: nodes that the user writes into the torch graph, and operators of opset 23."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from onnx.helper import get_attribute_value
+
+from ortable.errors import ConversionError, UnsupportedCase
+from ortable.exporter import to_onnx
+
+from .helpers import assert_same
+
+
+def module_of(function) -> torch.nn.Module:
+    class Module(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: Any = None, z: Any = None):
+            return function(*(value for value in (x, y, z) if value is not None))
+
+    return Module()
+
+
+def symbolic(name: str, attributes: Any = None, **options: Any) -> torch.nn.Module:
+    def call(x, *more):
+        given = {"dtype": x.dtype, "shape": x.shape, **options}
+        return torch.onnx.ops.symbolic(name, (x, *more), attributes, **given)
+
+    return module_of(call)
+
+
+def properties(node: onnx.NodeProto) -> dict[str, str]:
+    return {entry.key: entry.value for entry in node.metadata_props}
+
+
+def test_metadata_of_the_user_stands_beside_ours() -> None:
+    module = symbolic("my.domain::Op", metadata_props={"who": "me", "source": "mine"}, version=1)
+    (node,) = to_onnx(module, (torch.rand(2),)).graph.node
+    found = properties(node)
+    assert found["who"] == "me" and found["source"] == "mine"
+    assert found["aten_target"] == "onnx_symbolic._symbolic.default"
+
+
+def test_every_kind_of_attribute_is_kept() -> None:
+    given = {
+        "name": "a", "inputs": [1, 2], "domain": 1.5, "flag": True,
+        "floats": [1.0, 2], "texts": ["a"],
+    }  # fmt: skip
+    (node,) = to_onnx(symbolic("my.domain::Op", given), (torch.rand(2),)).graph.node
+    found = {each.name: get_attribute_value(each) for each in node.attribute}
+    assert found == {
+        "name": b"a", "inputs": [1, 2], "domain": 1.5, "flag": 1, "floats": [1.0, 2.0],
+        "texts": [b"a"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("opset", [20, 21, 26])
+def test_an_operator_of_onnx_runs_in_every_opset_that_defines_it_alike(opset) -> None:
+    module = symbolic("Gelu", {"approximate": "tanh"}, version=20)
+    model = to_onnx(module, (torch.rand(2, 3),), target_opset=opset)
+    gelu = module_of(lambda x: torch.nn.functional.gelu(x, approximate="tanh"))
+    assert [node.op_type for node in model.graph.node] == ["Gelu"]
+    assert_same(model, gelu, (torch.randn(2, 3),))
+
+
+def test_an_operator_of_another_version_than_the_models_is_refused() -> None:
+    with pytest.raises(UnsupportedCase, match=r"Gelu is asked for in version 20.*version 18"):
+        to_onnx(symbolic("Gelu", version=20), (torch.rand(2),), target_opset=18)
+    with pytest.raises(UnsupportedCase, match="Reshape is asked for in version 5"):
+        to_onnx(symbolic("Reshape", version=5), (torch.rand(2), torch.tensor([2])))
+
+
+def test_a_type_or_shape_that_onnx_contradicts_is_an_error() -> None:
+    with pytest.raises(ConversionError, match="computes float32, torch computes int64"):
+        to_onnx(symbolic("Relu", dtype=torch.int64), (torch.rand(2),))
+    with pytest.raises(ConversionError, match="shape"):
+        to_onnx(symbolic("Relu", shape=[3]), (torch.rand(2),))
+
+
+def test_several_outputs_with_dynamic_shapes() -> None:
+    def call(x):
+        values, places = torch.onnx.ops.symbolic_multi_out(
+            "TopK", (x, torch.tensor([2])), {"axis": 1}, dtypes=(x.dtype, torch.int64),
+            shapes=((x.shape[0], 2), (x.shape[0], 2)), metadata_props={"k": "two"},
+        )  # fmt: skip
+        return values + 0, places
+
+    model = to_onnx(module_of(call), (torch.rand(3, 4),), dynamic_shapes={"x": {0: "n"}})
+    topk = next(node for node in model.graph.node if node.op_type == "TopK")
+    assert properties(topk)["k"] == "two"
+    expected = module_of(lambda x: tuple(torch.topk(x, 2, dim=1)))
+    assert_same(model, expected, (torch.rand(5, 4),))
+
+
+# -- the operators of opset 23
+
+
+def attention(q, k, v):
+    return torch.onnx.ops.attention(q, k, v, is_causal=True)[0]
+
+
+def rotary(x, cos, sin):
+    return torch.onnx.ops.rotary_embedding(x, cos, sin, interleaved=True)
+
+
+CALLS = {
+    "Attention": (attention, lambda: [torch.rand(1, 2, 3, 4) for _ in range(3)]),
+    "RotaryEmbedding": (
+        rotary,
+        lambda: [torch.rand(2, 2, 3, 4), torch.rand(2, 3, 2), torch.rand(2, 3, 2)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_operators_of_opset_23_are_one_node_there(name) -> None:
+    function, make = CALLS[name]
+    args = tuple(make())
+    module = module_of(function)
+    model = to_onnx(module, args, target_opset=23)
+    assert [node.op_type for node in model.graph.node] == [name]
+    assert_same(model, module, args)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("opset", [18, 22])
+def test_operators_of_opset_23_are_written_out_below(name, opset) -> None:
+    function, make = CALLS[name]
+    args = tuple(make())
+    module = module_of(function)
+    model = to_onnx(module, args, target_opset=opset)
+    assert name not in [node.op_type for node in model.graph.node]
+    steps = {p.key: p.value for p in model.metadata_props}["ortable.steps"]
+    assert f"onnx::{name}" in steps
+    assert_same(model, module, args)
