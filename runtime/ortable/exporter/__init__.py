@@ -1,7 +1,7 @@
-"""From a PyTorch model to an ONNX model: to_onnx, its options, and the converters that a caller
-may add. Public: to_onnx, ExportOptions, Dispatcher, OxsDispatcher, from_seed_style,
-match_input_parameters, attach_weights. Called by users and by `ortable.cli`; `backend` reads its
-options."""
+"""From a PyTorch model to an ONNX model: export and to_onnx, their options, and the converters that
+a caller may add. Public: export, OnnxProgram, to_onnx, ExportOptions, Dispatcher, OxsDispatcher,
+from_seed_style, match_input_parameters, attach_weights. Called by users and by `ortable.cli`;
+`backend` reads its options."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from ortable.exporter.request.fake_weights import match_input_parameters
 from ortable.exporter.request.options import ExportOptions
 
 from .attach import attach_weights
+from .export import export
+from .program import OnnxProgram
 from .to_onnx import to_onnx
 
 __all__ = [
     "Dispatcher",
     "ExportOptions",
+    "OnnxProgram",
     "OxsDispatcher",
     "attach_weights",
     "bypass_export_some_errors",
+    "export",
     "from_seed_style",
     "match_input_parameters",
     "to_onnx",
