@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
+import inspect
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,7 +13,7 @@ import tomllib
 import pytest
 
 import ortable
-from tests.packaging.files import ROOT
+from tests.packaging.files import ROOT, is_type_checking
 
 # Names that the documentation uses; `ortable.__all__` may hold more.
 DOCUMENTED = (
@@ -66,6 +69,42 @@ def test_every_name_of_all_can_be_imported() -> None:
 def test_documented_names_are_public(name: str) -> None:
     assert name in ortable.__all__
     assert getattr(ortable, name) is not None
+
+
+def imported_for_type_checkers() -> dict[str, str]:
+    """Name -> module of the re-exports that type checkers see in ortable/__init__.py."""
+    tree = ast.parse((ROOT / "runtime" / "ortable" / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (
+        node for node in tree.body if isinstance(node, ast.If) and is_type_checking(node.test)
+    )
+    found = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom) and node.level == 1, ast.unparse(node)
+        for alias in node.names:
+            # `import x as x` is what makes a name of a typed package public
+            assert alias.asname == alias.name, ast.unparse(node)
+            found[alias.name] = ".".join(filter(None, ("ortable", node.module)))
+    return found
+
+
+def test_type_checkers_see_the_names_that_exist_and_where_they_come_from() -> None:
+    assert imported_for_type_checkers() == ortable._PUBLIC
+
+
+def test_the_docstring_of_the_package_has_a_line_for_each_name() -> None:
+    lines = (ortable.__doc__ or "").splitlines()
+    listed = [found[1] for line in lines if (found := re.fullmatch(r"    (\w+): .+", line))]
+    assert sorted(listed) == ortable.__all__
+
+
+def test_every_error_is_a_name_of_the_package() -> None:
+    classes = {
+        name
+        for name, value in vars(ortable.errors).items()
+        if inspect.isclass(value) and issubclass(value, Exception | Warning)
+    }
+    assert classes == set(ortable.errors.__all__)
+    assert classes <= set(ortable.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
