@@ -16,16 +16,16 @@ from ortable.ir.proto.atomic_files import FileSet
 
 from ..errors import ExportError
 
+PROTO_LIMIT = proto_files.PROTO_LIMIT
 
-def too_large_for_one_file(
-    builder: Any, filename: str | os.PathLike[str] | None, record: ExportRecord
-) -> bool:
-    """True when the weights do not fit in one protobuf file, and there is a file to write them
-    beside; ``record`` says so. (Without a file the builder raises BuilderError.)"""
-    if filename is None:
+
+def too_large(builder: Any, limit: int | None, record: ExportRecord) -> bool:
+    """True when the weights have ``limit`` bytes or more, and are kept beside the model; ``record``
+    says so. (Without a limit the builder raises BuilderError for what protobuf cannot hold.)"""
+    if limit is None:
         return False
     total = proto_files.weight_bytes(builder)
-    if total < proto_files.PROTO_LIMIT:
+    if total < limit:
         return False
     record.steps.append(f"weights of {total / 2**30:.1f} GiB are written beside the model")
     return True
