@@ -71,6 +71,22 @@ def _active_regions() -> tuple[Region, ...]:
     )
 
 
+def regions_around() -> tuple[Region, ...]:
+    """The regions that were active where to_onnx was called."""
+    return _AROUND.get()
+
+
+@contextmanager
+def called_within(around: tuple[Region, ...]) -> Iterator[None]:
+    """In the block ``autocast_again`` opens these regions: a later comparison with the module is
+    one under the autocast of its export."""
+    token = _AROUND.set(around)
+    try:
+        yield
+    finally:
+        _AROUND.reset(token)
+
+
 @contextmanager
 def autocast_again() -> Iterator[None]:
     """In the block autocast is as where to_onnx was called: for calls of the caller's module."""
