@@ -167,8 +167,8 @@ def test_the_house_has_few_floors_and_few_rooms() -> None:
         return 1 + max((floor(each) for each in above[name]), default=0)
 
     assert max(floor(name) for name in above) <= MOST_FLOORS
-    no_rooms = {"__pycache__", "py.typed"}
-    listed = [p.name for p in (ROOT / "runtime" / "ortable").iterdir() if p.name not in no_rooms]
+    besides = {"__pycache__", "py.typed"}  # the mark for type checkers is no room
+    listed = [p.name for p in (ROOT / "runtime" / "ortable").iterdir() if p.name not in besides]
     assert len(listed) <= MOST_NAMES, sorted(listed)
 
 

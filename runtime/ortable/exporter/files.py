@@ -16,13 +16,13 @@ from ortable.ir.proto.atomic_files import FileSet
 
 from ..errors import ExportError
 
-PROTO_LIMIT = proto_files.PROTO_LIMIT
 
-
-def too_large(builder: Any, limit: int | None, record: ExportRecord) -> bool:
-    """True when the weights have ``limit`` bytes or more, and are kept beside the model; ``record``
-    says so. (Without a limit the builder raises BuilderError for what protobuf cannot hold.)"""
-    if limit is None:
+def too_large(builder: Any, outgrown: int | None, beside: bool, record: ExportRecord) -> bool:
+    """True when the weights are kept beside the model, and ``record`` says so: those of
+    ``outgrown`` bytes or more; or what no protobuf file holds, where there is a file to write them
+    ``beside``. (Otherwise the builder raises BuilderError for these.)"""
+    limit = proto_files.PROTO_LIMIT if outgrown is None else outgrown
+    if outgrown is None and not beside:
         return False
     total = proto_files.weight_bytes(builder)
     if total < limit:

@@ -53,7 +53,7 @@ from ortable.passes import pipeline
 from ..builder import GraphBuilder, LargeModel
 from ..interpreter import DynamoInterpreter, generated_tables
 from ..interpreter.assertions import lost_assertions
-from .files import PROTO_LIMIT, too_large, write_model
+from .files import too_large, write_model
 from .keywords import Arguments, Converters, DynamicShapes, Model, PathName, ToOnnxKeywords
 
 
@@ -354,8 +354,8 @@ def convert(
         _optimize(builder, passes, record)
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
-            limit = PROTO_LIMIT if outgrown is None and filename is not None else outgrown
-            large = large_model or too_large(builder, limit, record)
+            beside = filename is not None
+            large = large_model or too_large(builder, outgrown, beside, record)
             model = _serialised(builder, options, large, external_threshold, inline)
             results["model"] = model
             write_dims(model, dims)
