@@ -114,9 +114,13 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         from ortable import to_onyx  # noqa: F401
 
 
-def test_the_version_is_the_packages() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert ortable.__version__ == project["version"]
+def test_the_version_is_written_in_one_place() -> None:
+    """The wheel's is the package's: setuptools reads it there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"]
+    assert "version" in project["project"]["dynamic"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "ortable.__version__"}
+    assert re.fullmatch(r"\d+\.\d+\.\d+\w*", ortable.__version__)
 
 
 def test_dir_lists_the_public_names() -> None:
