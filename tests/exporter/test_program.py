@@ -30,7 +30,6 @@ from ortable.errors import (
     OrtableError,
     ProviderError,
 )
-from ortable.exporter import export as export_function
 from ortable.exporter import program as program_module
 from ortable.exporter.account.sessions import make_session
 
@@ -357,7 +356,8 @@ def test_variable_arguments() -> None:
 def test_exported_programs_and_graphs_are_called_too() -> None:
     module = module_of(lambda self, x, *, scale: {"y": x * scale})
     args, kwargs = X, {"scale": torch.tensor(3.0)}
-    exported = torch.export.export(module, args, kwargs, dynamic_shapes={"x": {0: Dim("n")}, "scale": None})  # fmt: skip
+    shapes = {"x": {0: Dim("n")}, "scale": None}
+    exported = torch.export.export(module, args, kwargs, dynamic_shapes=shapes)
     program = export(exported)
     check(module, program, torch.randn(6, 3), scale=torch.tensor(2.0))
     check(module, export(exported, args, kwargs), *args, **kwargs)
@@ -396,7 +396,7 @@ def test_wrong_inputs_are_named() -> None:
         ((None, left), "not None"),
         ((X[0].to("meta"), left), "without data"),
         ((X[0].to_sparse(), left), "layout torch.sparse_coo"),
-        ((X[0], {"left": torch.randn(2, 3)}), r"dimension 1 of 'pair\['left'\]' \(input 'pair_left'\)"),
+        ((X[0], {"left": torch.randn(2, 3)}), r"1 of 'pair\['left'\]' \(input 'pair_left'\)"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=text):
             program(*call)
@@ -491,7 +491,6 @@ class Wide(torch.nn.Module):
 
 def test_large_models_keep_their_weights_outside(tmp_path: Path, monkeypatch: Any) -> None:
     module, x = Wide(), torch.randn(2, 64)
-    monkeypatch.setattr(export_function, "OUTGROWN", 50_000, raising=False)
     monkeypatch.setitem(export.__globals__, "OUTGROWN", 50_000)
     program = export(module, (x,))
     assert isinstance(program.model, LargeModel)
@@ -630,7 +629,8 @@ def test_the_report() -> None:
     assert "torch.export" in report.strategy and report.seconds["export"] > 0
     assert report.onnx_operators == {"Gemm": 1, "Relu": 1}
     assert report.torch_operators["aten::linear"] == 1
-    assert sum(report.rewrites.values()) >= 1 and report.comparisons[0].output == "output_0"
+    assert report.rewrites == {} and report.comparisons[0].output == "output_0"
+    assert export(module_of(lambda self, x: x.t().t() + 0.0), X).report.rewrites
     assert str(report).startswith("# Export of Small: done") and "| Gemm" in str(report)
     assert repr(report).startswith("ExportReport(torch.export")
 
@@ -706,12 +706,14 @@ def test_optimizing_changes_the_graph_and_no_result() -> None:
     assert plain.validate()
 
 
-def test_optimizing_for_onnxruntime_uses_its_operators() -> None:
-    module = module_of(lambda self, x: torch.nn.functional.gelu(x))
-    program = export(module, X, target_opset=18)
+def test_optimizing_for_onnxruntime_applies_its_rules() -> None:
+    module = module_of(lambda self, x: self.norm(x + x), norm=torch.nn.LayerNorm(3))
+    program = export(module, X)
     before = program(*X)
+    assert "Sum" not in program.optimize().report.onnx_operators
     program.optimize(target="onnxruntime")
-    assert any(node.domain == "com.microsoft" for node in program.model_proto.graph.node)
+    assert program.report.onnx_operators["Sum"] == 1
+    assert program.report.rewrites["ort_sum_before_layer_norm"] == 1
     torch.testing.assert_close(program(*X), before, rtol=1e-4, atol=1e-5)
     with pytest.raises(OptionError, match="target is one of"):
         program.optimize(target="tensorrt")
@@ -776,7 +778,7 @@ def test_words_of_torch_are_answered() -> None:
     program = export(Small(), X)
     with pytest.raises(AttributeError, match="ExtendedReferenceEvaluator"):
         program.call_reference  # noqa: B018
-    with pytest.raises(AttributeError, match="no attribute 'no_such_name'$"):
+    with pytest.raises(AttributeError, match=r"no attribute 'no_such_name'$"):
         program.no_such_name  # noqa: B018
     assert not hasattr(program, "_repr_html_")
 
@@ -798,5 +800,6 @@ def test_drawing(tmp_path: Path) -> None:
 def test_the_model_is_that_of_to_onnx() -> None:
     options = {"dynamic_shapes": {"x": {0: "batch"}}, "output_names": ["y"], "target_opset": 20}
     program = export(Small(), X, **options)
-    assert program.model_proto.SerializeToString() == to_onnx(Small(), X, **options).SerializeToString()  # fmt: skip
+    direct = to_onnx(Small(), X, **options)
+    assert program.model_proto.SerializeToString() == direct.SerializeToString()
     assert program.model is program.model_proto

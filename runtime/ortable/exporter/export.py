@@ -3,38 +3,40 @@ arguments of to_onnx, out goes the program. Called by users."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
+
+import torch
 
 from ortable.exporter.request.options import ExportOptions
 
+from .keywords import Arguments, Converters, DynamicShapes, Model, PathName
 from .program import OUTGROWN, OnnxProgram
 from .to_onnx import convert
 
 
 def export(
-    mod: Any,
-    args: Sequence[Any] = (),
+    mod: Model,
+    args: Arguments | None = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
     input_names: Sequence[str] | Mapping[str, str] | None = None,
-    output_names: Sequence[str] | Mapping[str, str] | str | None = None,
+    output_names: Sequence[str] | Mapping[str, str] | None = None,
     target_opset: int | Mapping[str, int] | None = None,
-    dynamic_shapes: Any = None,
-    output_dynamic_shapes: Any = None,
+    dynamic_shapes: DynamicShapes | None = None,
+    output_dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
     optimize: bool = True,
     rewrites: str | Sequence[str] = "default",
-    target: str | None = None,
+    target: Literal["onnxruntime"] | None = None,
     export_options: ExportOptions | None = None,
-    dispatcher: Any = None,
-    export_modules_as_functions: bool | Collection[Any] = False,
+    dispatcher: Converters | None = None,
+    export_modules_as_functions: bool | Collection[type[torch.nn.Module] | str] = False,
     inline: bool = False,
     large_model: bool = False,
     external_threshold: int = 1024,
     validate: bool | float = False,
     verbose: int = 0,
-    report: str | os.PathLike[str] | None = None,
+    report: PathName | None = None,
 ) -> OnnxProgram:
     """Export a PyTorch model to ONNX, as a program that is called like the model.
 

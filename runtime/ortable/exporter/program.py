@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import torch
 from onnx import ModelProto, ValueInfoProto
@@ -40,6 +40,7 @@ from ortable.passes import pipeline
 from .attach import attach_weights
 from .calling import Convention, convention_of
 from .files import write_model
+from .keywords import PathName
 from .to_onnx import Conversion, serialised
 
 # Weights of so many bytes are kept, and saved, outside of the ModelProto, as torch.onnx does: with
@@ -123,7 +124,7 @@ class OnnxProgram:
 
     def save(
         self,
-        path: str | os.PathLike[str],
+        path: PathName,
         *,
         external_data: bool | None = None,
         max_shard_bytes: int | None = None,
@@ -319,7 +320,10 @@ class OnnxProgram:
             return Validation(tuple(validate_model(self._model, request, self._program)))
 
     def optimize(
-        self, *, rewrites: str | Sequence[str] = "default", target: str | None = None
+        self,
+        *,
+        rewrites: str | Sequence[str] = "default",
+        target: Literal["onnxruntime"] | None = None,
     ) -> OnnxProgram:
         """Run the passes and the rewrites of ``to_onnx(optimize=True)`` on the model, in place as
         in torch.onnx; returns the program itself.
@@ -329,13 +333,13 @@ class OnnxProgram:
             target: ``"onnxruntime"`` may use operators of its own; None: that of the export.
         """
         form, model = self._form, self._model
-        target = form.target if target is None else checked_target(target)
+        chosen = form.target if target is None else checked_target(target)
         folding, large = form.options.constant_folding, isinstance(model, LargeModel)
         passes = pipeline.chosen(
             True, rewrites, folding=folding, weight_transposes=folding and not form.large_model
         )
         builder = GraphBuilder(
-            model.session_proto() if isinstance(model, LargeModel) else model, target=target
+            model.session_proto() if isinstance(model, LargeModel) else model, target=chosen
         )
         if isinstance(model, LargeModel):
             builder.initializers_dict.update(model.tensors)
@@ -364,7 +368,7 @@ class OnnxProgram:
         self._model = attach_weights(self._model, weights)
         self.release()
 
-    def draw(self, path: str | os.PathLike[str] | None = None, *, rankdir: str = "TB") -> Any:
+    def draw(self, path: PathName | None = None, *, rankdir: str = "TB") -> Any:
         """A picture of the graph: matplotlib axes, or a file whose ending says the format
         (``.svg``, ``.png``, ``.pdf``; ``.dot`` is text and needs nothing installed).
 

@@ -21,6 +21,7 @@ import torch
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import PHASES, ExportRecord
 
+from .metadata import own_version
 from .sessions import proto_of
 from .tables import markdown_table
 from .validate import HEADS, Comparison
@@ -157,10 +158,8 @@ class ExportReport:
 
 
 def _versions() -> str:
-    from ortable import __version__
-
     rows = [
-        ("ortable", __version__),
+        ("ortable", own_version()),
         ("torch", torch.__version__),
         ("onnx", onnx.__version__),
         ("Python", platform.python_version()),
