@@ -195,7 +195,7 @@ class _Kind:
 
 def convention_of(model: Any, request: Request, program: Program) -> Convention:
     """The calling convention of ``model``, a ModelProto or LargeModel made of ``program``."""
-    parameters = _parameters(request.model)
+    parameters = _forward_parameters(request.model)
     args, kwargs = _example(request, program)
     paths = [
         (path, name)
@@ -234,7 +234,7 @@ def _example(request: Request, program: Program) -> tuple[tuple[Any, ...], dict[
     return request.args, request.kwargs
 
 
-def _parameters(model: Any) -> Mapping[str, inspect.Parameter]:
+def _forward_parameters(model: Any) -> Mapping[str, inspect.Parameter]:
     if isinstance(model, ExportedProgram):
         signature = model.module_call_graph[0].signature
         return _flat_parameters(list(getattr(signature, "forward_arg_names", None) or []))
