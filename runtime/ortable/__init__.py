@@ -45,6 +45,7 @@ Looking and comparing:
 Errors (docs/errors.md; all of them are in ``ortable.errors``):
     errors: the module of them
     OrtableError: what all of them are
+    ArgumentError: an argument that to_onnx does not have; our word for that of torch.onnx
     BuilderError: a graph cannot be built as asked
     ConversionError: a converter failed, or its result differs from torch's
     ExportError: a model could not become a torch graph or an ONNX model
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from .debug.plot import plot_dot as plot_dot
     from .debug.reference import ExtendedReferenceEvaluator as ExtendedReferenceEvaluator
     from .debug.text import pretty_onnx as pretty_onnx
+    from .errors import ArgumentError as ArgumentError
     from .errors import BuilderError as BuilderError
     from .errors import ConversionError as ConversionError
     from .errors import ExportError as ExportError
@@ -118,6 +120,7 @@ if TYPE_CHECKING:
     from .interpreter.user_specs import supported_ops as supported_ops
 
 _PUBLIC: dict[str, str] = {
+    "ArgumentError": "ortable.errors",
     "BuilderError": "ortable.errors",
     "ConversionError": "ortable.errors",
     "Converter": "ortable.exporter",
