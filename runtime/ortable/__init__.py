@@ -49,6 +49,7 @@ Looking and comparing:
 Errors (docs/errors.md; all of them are in ``ortable.errors``):
     errors: the module of them
     OrtableError: what all of them are
+    ArgumentError: an argument that to_onnx does not have; our word for that of torch.onnx
     BuilderError: a graph cannot be built as asked
     ConversionError: a converter failed, or its result differs from torch's
     ExportError: a model could not become a torch graph or an ONNX model
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from .debug.plot import plot_dot as plot_dot
     from .debug.reference import ExtendedReferenceEvaluator as ExtendedReferenceEvaluator
     from .debug.text import pretty_onnx as pretty_onnx
+    from .errors import ArgumentError as ArgumentError
     from .errors import BuilderError as BuilderError
     from .errors import ConversionError as ConversionError
     from .errors import ExportError as ExportError
@@ -115,9 +117,9 @@ if TYPE_CHECKING:
     from .exporter import Validation as Validation
     from .exporter import attach_weights as attach_weights
     from .exporter import bypass_export_some_errors as bypass_export_some_errors
-    from .exporter import export as export
     from .exporter import from_seed_style as from_seed_style
     from .exporter import match_input_parameters as match_input_parameters
+    from .exporter.export import export as export
     from .exporter.to_onnx import to_onnx as to_onnx
     from .interpreter import DynamoInterpreter as DynamoInterpreter
     from .interpreter.user_specs import LoadedSpecs as LoadedSpecs
@@ -126,6 +128,7 @@ if TYPE_CHECKING:
     from .interpreter.user_specs import supported_ops as supported_ops
 
 _PUBLIC: dict[str, str] = {
+    "ArgumentError": "ortable.errors",
     "BuilderError": "ortable.errors",
     "ConversionError": "ortable.errors",
     "Converter": "ortable.exporter",
@@ -161,7 +164,7 @@ _PUBLIC: dict[str, str] = {
     "attach_weights": "ortable.exporter",
     "bypass_export_some_errors": "ortable.exporter",
     "errors": "ortable",
-    "export": "ortable.exporter",
+    "export": "ortable.exporter.export",
     "filter_decomposition_table": "ortable.backend.aot.decompositions",
     "from_seed_style": "ortable.exporter",
     "get_decomposition_table": "ortable.backend.aot.decompositions",

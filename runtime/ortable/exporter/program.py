@@ -368,7 +368,9 @@ class OnnxProgram:
         self._model = attach_weights(self._model, weights)
         self.release()
 
-    def draw(self, path: PathName | None = None, *, rankdir: str = "TB") -> Any:
+    def draw(
+        self, path: PathName | None = None, *, rankdir: Literal["TB", "LR", "BT", "RL"] = "TB"
+    ) -> Any:
         """A picture of the graph: matplotlib axes, or a file whose ending says the format
         (``.svg``, ``.png``, ``.pdf``; ``.dot`` is text and needs nothing installed).
 

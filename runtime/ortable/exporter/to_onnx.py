@@ -39,6 +39,7 @@ from ortable.exporter.request.function_choices import FunctionChoices, function_
 from ortable.exporter.request.options import ExportOptions, checked_options
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import ExportRecord
+from ortable.exporter.request.torch_onnx import answering
 from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolved
 from ortable.exporter.signature.inputs import checked_call, name_inputs
 from ortable.exporter.signature.outputs import (
@@ -162,6 +163,7 @@ def to_onnx(
     return_builder: bool = False,
     **keywords: Unpack[ToOnnxKeywords],
 ) -> ModelProto | LargeModel | tuple[ModelProto | LargeModel, GraphBuilder]: ...
+@answering
 def to_onnx(
     mod: Model,
     args: Arguments | None = (),
@@ -242,7 +244,11 @@ def to_onnx(
         ``metadata_props`` say what made the model, and what torch did to the graph before it was
         converted.
 
+    Arguments of ``torch.onnx.export`` that mean the same are taken (``opset_version``, ``verify``,
+    the file as third argument...); for the others the error says what to write here.
+
     Raises:
+        ArgumentError: an argument that is not one of these.
         OptionError: an option has a value that is not accepted.
         InputError, ExportError: the arguments do not fit, torch cannot export the model, a name is
             wrong, a dynamic shape does not fit, or validation fails.
