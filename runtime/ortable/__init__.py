@@ -50,6 +50,7 @@ Errors (docs/errors.md; all of them are in ``ortable.errors``):
     ConversionError: a converter failed, or its result differs from torch's
     ExportError: a model could not become a torch graph or an ONNX model
     FunctionNotFoundError: operators without a converter
+    GradientsOnWarning: eval mode with gradients on, which is slower than it need be
     InputError: inputs do not fit the model
     KernelError: the target has no kernel for an operator and a type
     MismatchError: a result differs from eager's
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from .errors import ConversionError as ConversionError
     from .errors import ExportError as ExportError
     from .errors import FunctionNotFoundError as FunctionNotFoundError
+    from .errors import GradientsOnWarning as GradientsOnWarning
     from .errors import InputError as InputError
     from .errors import KernelError as KernelError
     from .errors import MismatchError as MismatchError
@@ -131,6 +133,7 @@ _PUBLIC: dict[str, str] = {
     "ExtendedReferenceEvaluator": "ortable.debug.reference",
     "FunctionNotFoundError": "ortable.errors",
     "GraphBuilder": "ortable.builder",
+    "GradientsOnWarning": "ortable.errors",
     "InputError": "ortable.errors",
     "KernelError": "ortable.errors",
     "LargeModel": "ortable.builder",

@@ -12,6 +12,7 @@ __all__ = [
     "ConversionError",
     "ExportError",
     "FunctionNotFoundError",
+    "GradientsOnWarning",
     "InputError",
     "KernelError",
     "MismatchError",
@@ -169,6 +170,11 @@ class ProviderError(OrtableError, RuntimeError):
 
 class InputError(OrtableError, ValueError):
     """Inputs given at export or at call time do not fit the model."""
+
+
+class GradientsOnWarning(UserWarning):
+    """A module in eval mode is compiled with gradients on, and would be faster without; said once
+    in a process."""
 
 
 class SpecError(OrtableError, ValueError):

@@ -23,6 +23,7 @@ from ortable.backend.cache.memory import shared_session
 from ortable.backend.roles import CompiledGraph, InputRoleKind
 from ortable.compat.onnxruntime import from_dlpack
 from ortable.errors import ProviderError
+from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 
 from .call_source import CallSource, code_of
 from .checks import violated
@@ -257,7 +258,7 @@ class OrtBackend:
         scope.update(
             feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
             dimension=self._dimensions, options=self.run_options,
-            failed=_run_error,
+            failed=partial(_run_error, self.compiled),
             names=[fetch.name for fetch in self.compiled.fetches],
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
@@ -281,9 +282,15 @@ class OrtBackend:
         return [session for session in sessions if session is not None]
 
 
-def _run_error(error: Exception) -> ProviderError:
+def _run_error(compiled: CompiledGraph, error: Exception) -> ProviderError:
     """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
-    return ProviderError(f"ONNX Runtime cannot run the graph with these arguments: {error}")
+    words, lines = located(error, compiled.model)
+    headline = f"ONNX Runtime cannot run the graph with these arguments{place_of(lines)}: {words}"
+    made = ProviderError("\n".join([headline, *lines]), details=str(error))
+    made.advice = (
+        "What to do: call the model without torch.compile: eager says what is wrong with them.",
+    )
+    return made
 
 
 def _assertion_error(
@@ -291,7 +298,7 @@ def _assertion_error(
 ) -> Exception:
     """The same of a graph that asserts something: what does not hold comes first."""
     found = violated(compiled, args, make) if make is not None else None
-    return _run_error(error) if found is None else RuntimeError(found)
+    return _run_error(compiled, error) if found is None else RuntimeError(found)
 
 
 def _has_threads(session: Any) -> bool:
