@@ -180,4 +180,4 @@ class GradientsOnWarning(UserWarning):
 class SpecError(OrtableError, ValueError):
     """A spec file is wrong. All that is wrong with it is said, in as many lines as it takes."""
 
-    most_lines = None
+    most_lines: int | None = None
