@@ -5,6 +5,7 @@ module when it is first used."""
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import Any
 
 __version__ = "0.1.0"
@@ -38,6 +39,8 @@ _PUBLIC: dict[str, str] = {
 }
 
 __all__ = sorted(_PUBLIC)
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # what is logged is for who asks
 
 
 def __getattr__(name: str) -> Any:

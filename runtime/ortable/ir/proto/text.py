@@ -1,6 +1,6 @@
 """Renders ONNX objects as short text: one line per input, initializer, node and output. A node
 that consumes a result of the line above it is indented one step further than that line. In comes
-a model or a part of one; called by users and by the shell."""
+a model or a part of one; called by users, by the shell, and for TORCH_TRACE."""
 
 from __future__ import annotations
 
