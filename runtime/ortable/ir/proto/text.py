@@ -26,7 +26,7 @@ from onnx.numpy_helper import to_array
 from ortable import dtypes
 
 if TYPE_CHECKING:
-    from ortable.builder import LargeModel
+    from .large_model import LargeModel
 
     Printable: TypeAlias = (
         ModelProto | LargeModel | GraphProto | FunctionProto | NodeProto | ValueInfoProto
