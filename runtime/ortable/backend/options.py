@@ -45,6 +45,7 @@ class OrtOptionsDict(TypedDict, total=False):
     fallback: Literal["eager"] | None
     cache_dir: str | os.PathLike[str] | None
     resizable: bool
+    hints: bool
     raise_on: Iterable[str]
 
 
