@@ -1,5 +1,5 @@
-"""``python -m ortablegen``: generate, check that generated/ is fresh, read ONNX Runtime's kernel
-table."""
+"""``python -m ortablegen``: generate, check that generated/ is fresh and the record of torch's
+schemas true, record the schemas of the installed torch, read ONNX Runtime's kernel table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ortablegen.aten.check import check_specs
 from ortablegen.aten.coverage import coverage, emit_coverage, load_measured, operators_page
 from ortablegen.aten.emit import count_escapes, emit_aten
 from ortablegen.aten.model import Specs
-from ortablegen.aten.read import read_folder
+from ortablegen.aten.read import compare_external, read_folder
 from ortablegen.language.word_list import with_core_words
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.read import load_onnx_rules
@@ -26,6 +26,9 @@ from ortablegen.rewrites.read import read_rewrites
 from ortablegen.runtime_tables.decompositions import emit_decompositions
 from ortablegen.runtime_tables.kernels import emit_kernels, write_kernel_table
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers
+from ortablegen.schemas.ranges import dotted, listed
+from ortablegen.schemas.record import PLACE, compare_installed, read_record, record_installed
+from ortablegen.schemas.registry import installed_torch
 from ortablegen.source.diagnostics import Diagnostics, SpecErrors
 from ortablegen.source.writer import WriteReport, compare_tree, write_tree
 
@@ -48,6 +51,7 @@ def generate(root: Path) -> Generated:
         SpecErrors: with every error found; nothing is written.
     """
     diagnostics = Diagnostics()
+    record = read_record(root / PLACE)
     specs = read_folder(root / "specs" / "aten", root, diagnostics)
     check_specs(specs, diagnostics)
     rules = load_onnx_rules(root / "specs" / "onnx", diagnostics)
@@ -60,7 +64,9 @@ def generate(root: Path) -> Generated:
     files |= emit_onnx_rules(rules)
     files |= emit_rewrites(rewrites)
     files |= emit_kernels(root / "specs" / "runtime" / "kernels_cpu.yaml")
-    files |= emit_decompositions(root / "specs" / "runtime" / "decompositions.yaml", diagnostics)
+    files |= emit_decompositions(
+        root / "specs" / "runtime" / "decompositions.yaml", diagnostics, record
+    )
     optimizers = read_optimizers(root / "specs" / "runtime" / "optimizers.yaml", diagnostics)
     files |= emit_optimizers(optimizers)
     diagnostics.raise_if_any()
@@ -89,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
         epilog="Every verb works on a checkout of ortable, which has specs/. Without one: "
         "`ortable specs check FILE` checks a spec file of yours, `ortable.load_specs` uses it.",
     )
-    parser.add_argument("verb", choices=("generate", "check", "kernels"))
+    parser.add_argument("verb", choices=("generate", "check", "record-schemas", "kernels"))
     parser.add_argument(
         "--root", type=Path, default=Path.cwd(), help="the repository (default: the current folder)"
     )
@@ -100,6 +106,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.verb == "kernels":
         write_kernel_table(options.root / "specs" / "runtime" / "kernels_cpu.yaml")
         return 0
+    if options.verb == "record-schemas":
+        print(record_installed(options.root / PLACE))
+        return 0
     start = time.perf_counter()
     try:
         made = generate(options.root)
@@ -107,6 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         print(f"{len(error.diagnostics.errors)} error(s); nothing was written", file=sys.stderr)
         return 1
+    wrong = _report_record(options.root / PLACE, made.specs, options.verb)
     folder = options.root / "generated"
     pages = {options.root / name: text for name, text in made.pages.items()}
     stale = [page for page, text in pages.items() if not page.exists() or page.read_text() != text]
@@ -115,7 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
         for page in stale:
             where = page.relative_to(options.root)
             print(f"stale: {where}; run `make codegen` and commit the result")
-        return status or int(bool(stale))
+        return status or int(bool(stale) or wrong)
     report = write_tree(made.files, folder)
     for page in stale:
         page.parent.mkdir(exist_ok=True)
@@ -146,6 +156,27 @@ def _no_checkout(root: Path) -> str:
         "- A spec file of yours: ortable specs check FILE; in Python, ortable.load_specs(FILE)\n"
         "- What is supported: ortable ops"
     )
+
+
+def _report_record(path: Path, specs: Specs, verb: str) -> bool:
+    """Say how the installed torch differs from its record, or that it has none; whether ``check``
+    fails by it."""
+    record, installed = read_record(path), installed_torch()
+    if installed not in record.versions:
+        print(
+            f"note: torch {dotted(installed)} is installed, and {path.name} records"
+            f" {listed(record.versions) or 'nothing'}. What is generated is the same; to support"
+            " this version, run `python -m ortablegen record-schemas`, then `make codegen`, which"
+            " names the entries that differ.",
+            file=sys.stderr,
+        )
+        return False
+    lines = [] if verb == "generate" else compare_installed(record) + compare_external(specs)
+    for line in lines:
+        print(f"torch {dotted(installed)}: {line}")
+    if lines:
+        print(f"{path.name} is not what is installed: `python -m ortablegen record-schemas`")
+    return bool(lines)
 
 
 def _report_stale(report: WriteReport, files: dict[str, str], folder: Path) -> int:

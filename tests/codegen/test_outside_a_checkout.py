@@ -10,7 +10,7 @@ from ortable.cli.main import main as shell
 from ortablegen.cli import main
 from tests.packaging.files import ROOT
 
-VERBS = ("generate", "check", "kernels")
+VERBS = ("generate", "check", "record-schemas", "kernels")
 
 
 @pytest.mark.parametrize("verb", VERBS)
