@@ -26,6 +26,7 @@ from ortable.errors import OptionError, OrtableError
 
 from .build import Compiled, Runner, compile_aot_graph, load_compiled
 from .decompositions import get_decomposition_table, resolve_table
+from .events import tell_recompiled
 from .redecompose import redecompose
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
 
@@ -194,6 +195,7 @@ def compile_with_autograd(
     refuse_lost_dropout(graph_module)
     table = resolve_table(options.export_options)
 
+    tell_recompiled()
     compilations: Compilations = []
     written = find_untracked_writes(graph_module)
     if written and options.freeze == "on":
