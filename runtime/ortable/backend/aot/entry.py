@@ -26,6 +26,7 @@ from ortable.errors import OptionError, OrtableError
 
 from .build import Compiled, Runner, compile_aot_graph, load_compiled
 from .decompositions import get_decomposition_table, resolve_table
+from .events import tell_recompiled
 from .redecompose import redecompose
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
 
@@ -110,6 +111,7 @@ def onnx_custom_backend(
     fallback: Literal["eager"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     resizable: bool | None = None,
+    hints: bool | None = None,
     raise_on: Iterable[str] | None = None,
     options: OrtOptionsDict | Mapping[str, Any] | None = None,
 ) -> Compiled:
@@ -127,7 +129,8 @@ def onnx_custom_backend(
         "storage": storage, "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
         "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
-        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "raise_on": raise_on,
+        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "hints": hints,
+        "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(
         graph_module,
@@ -194,6 +197,7 @@ def compile_with_autograd(
     refuse_lost_dropout(graph_module)
     table = resolve_table(options.export_options)
 
+    tell_recompiled()
     compilations: Compilations = []
     written = find_untracked_writes(graph_module)
     if written and options.freeze == "on":
