@@ -19,6 +19,8 @@ __all__ = [
     "RewriteError",
     "SpecError",
     "UnsupportedCase",
+    "UntestedVersionWarning",
+    "VersionError",
 ]
 
 
@@ -87,3 +89,13 @@ class InputError(OrtableError, ValueError):
 
 class SpecError(OrtableError, ValueError):
     """A spec file is wrong."""
+
+
+class VersionError(OrtableError, ImportError):
+    """The installed version of torch, onnx or onnxruntime is too old, or lacks what ortable needs
+    of it; the message names the version, the interface, and what it serves."""
+
+
+class UntestedVersionWarning(UserWarning):
+    """The installed version of torch, onnx or onnxruntime is newer than those that ortable is
+    tested with; once in a process for each of them."""

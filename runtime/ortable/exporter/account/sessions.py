@@ -186,6 +186,8 @@ def ort_value(array: np.ndarray) -> Any:
 
 
 def _tensor(value: Any) -> torch.Tensor:
+    from ortable.compat.onnxruntime import tensor_over
+
     if value.element_type() == onnx.TensorProto.BOOL:
         return torch.from_numpy(value.numpy().copy())
-    return torch.from_dlpack(value._ortvalue.to_dlpack()).clone()
+    return tensor_over(value).clone()
