@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, Unpack, overload
+
+import torch
+from onnx import ModelProto
 
 from ortable.compat.versions import check_versions
 from ortable.exporter.account.metadata import annotate, model_name, note_weights, weight_names
@@ -37,6 +40,7 @@ from ortable.exporter.request.function_choices import FunctionChoices, function_
 from ortable.exporter.request.options import ExportOptions, checked_options
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import ExportRecord
+from ortable.exporter.request.torch_onnx import answering
 from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolved
 from ortable.exporter.signature.inputs import checked_call, name_inputs
 from ortable.exporter.signature.outputs import (
@@ -48,10 +52,11 @@ from ortable.exporter.signature.outputs import (
 )
 from ortable.passes import pipeline
 
-from ..builder import GraphBuilder
+from ..builder import GraphBuilder, LargeModel
 from ..interpreter import DynamoInterpreter, generated_tables
 from ..interpreter.assertions import lost_assertions
 from .files import too_large, write_model
+from .keywords import Arguments, Converters, DynamicShapes, Model, PathName, ToOnnxKeywords
 
 
 @dataclass(frozen=True)
@@ -80,31 +85,111 @@ class Conversion:
     around: tuple[Region, ...]
 
 
+# A model of 2 GB or more that is written to a file comes back as a LargeModel. Few are: `Any` says
+# so, and asks no question at each of the others.
+@overload
 def to_onnx(
-    mod: Any,
-    args: Sequence[Any] = (),
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: Literal[False] = False,
+    filename: None = None,
+    return_builder: Literal[False] = False,
+    **keywords: Unpack[ToOnnxKeywords],
+) -> ModelProto: ...
+@overload
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: Literal[False] = False,
+    filename: PathName,
+    return_builder: Literal[False] = False,
+    **keywords: Unpack[ToOnnxKeywords],
+) -> ModelProto | Any: ...
+@overload
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: Literal[True],
+    filename: PathName | None = None,
+    return_builder: Literal[False] = False,
+    **keywords: Unpack[ToOnnxKeywords],
+) -> LargeModel: ...
+@overload
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: Literal[False] = False,
+    filename: None = None,
+    return_builder: Literal[True],
+    **keywords: Unpack[ToOnnxKeywords],
+) -> tuple[ModelProto, GraphBuilder]: ...
+@overload
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: Literal[False] = False,
+    filename: PathName,
+    return_builder: Literal[True],
+    **keywords: Unpack[ToOnnxKeywords],
+) -> tuple[ModelProto | Any, GraphBuilder]: ...
+@overload
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: Literal[True],
+    filename: PathName | None = None,
+    return_builder: Literal[True],
+    **keywords: Unpack[ToOnnxKeywords],
+) -> tuple[LargeModel, GraphBuilder]: ...
+@overload
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: bool = False,
+    filename: PathName | None = None,
+    return_builder: bool = False,
+    **keywords: Unpack[ToOnnxKeywords],
+) -> ModelProto | LargeModel | tuple[ModelProto | LargeModel, GraphBuilder]: ...
+@answering
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
     input_names: Sequence[str] | Mapping[str, str] | None = None,
-    output_names: Sequence[str] | Mapping[str, str] | str | None = None,
+    output_names: Sequence[str] | Mapping[str, str] | None = None,
     target_opset: int | Mapping[str, int] | None = None,
-    dynamic_shapes: Any = None,
-    output_dynamic_shapes: Any = None,
+    dynamic_shapes: DynamicShapes | None = None,
+    output_dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
     optimize: bool = True,
     rewrites: str | Sequence[str] = "default",
-    target: str | None = None,
+    target: Literal["onnxruntime"] | None = None,
     export_options: ExportOptions | None = None,
-    dispatcher: Any = None,
-    export_modules_as_functions: bool | Collection[Any] = False,
+    dispatcher: Converters | None = None,
+    export_modules_as_functions: bool | Collection[type[torch.nn.Module] | str] = False,
     inline: bool = False,
     large_model: bool = False,
     external_threshold: int = 1024,
-    filename: str | os.PathLike[str] | None = None,
+    filename: PathName | None = None,
     validate: bool | float = False,
     verbose: int = 0,
     return_builder: bool = False,
-    report: str | os.PathLike[str] | None = None,
-) -> Any:
+    report: PathName | None = None,
+) -> ModelProto | LargeModel | tuple[ModelProto | LargeModel, GraphBuilder]:
     """Convert a PyTorch model into an ONNX model.
 
     Args:
@@ -160,7 +245,11 @@ def to_onnx(
         ``metadata_props`` say what made the model, and what torch did to the graph before it was
         converted.
 
+    Arguments of ``torch.onnx.export`` that mean the same are taken (``opset_version``, ``verify``,
+    the file as third argument...); for the others the error says what to write here.
+
     Raises:
+        ArgumentError: an argument that is not one of these.
         OptionError: an option has a value that is not accepted.
         InputError, ExportError: the arguments do not fit, torch cannot export the model, a name is
             wrong, a dynamic shape does not fit, or validation fails.

@@ -43,6 +43,7 @@ from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU, provider_names, resolve_providers
 from ortable.compat.torch import TracingContext, unset_fake_temporarily
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
+from ortable.interpreter.diagnostics.advice import advise
 
 from .host_graph import HostGraph, encode_host_graph, partition_name
 from .records import dump_model, print_report, record_of, record_of_torch, store
@@ -64,18 +65,18 @@ def compile_aot_graph(graph_module: GraphModule, options: OrtOptions, runner: Ru
     try:
         return _compile(graph, options, runner)
     except OrtableError as error:
+        advise(error, "compile", options.verbose, falls_back=options.fallback is not None)
         if graph.kind != "backward":
             raise
-        return _failing(error, options.verbose)
+        return _failing(error)
 
 
-def _failing(error: OrtableError, verbose: int) -> Compiled:
-    """A compiled graph that raises `error`; without the account of the builder, unless asked."""
-    text = str(error) if verbose > 1 else str(error).partition("\n--DEBUG--")[0]
+def _failing(error: OrtableError) -> Compiled:
+    """A compiled graph that raises `error`."""
 
     def fail(args: list[Any]) -> list[Any]:
         raised = copy.copy(error)
-        raised.args = (f"The backward of this graph cannot be compiled. {text}",)
+        raised.args = (f"The backward of this graph cannot be compiled. {error.message}",)
         raise raised.with_traceback(None) from None
 
     fail._boxed_call = True  # type: ignore[attr-defined]
