@@ -174,8 +174,9 @@ class InputError(OrtableError, ValueError):
 
 
 class SpecError(OrtableError, ValueError):
-<<<<<<< HEAD
-    """A spec file is wrong."""
+    """A spec file is wrong. All that is wrong with it is said, in as many lines as it takes."""
+
+    most_lines = None
 
 
 class VersionError(OrtableError, ImportError):
@@ -186,8 +187,3 @@ class VersionError(OrtableError, ImportError):
 class UntestedVersionWarning(UserWarning):
     """The installed version of torch, onnx or onnxruntime is newer than those that ortable is
     tested with; once in a process for each of them."""
-=======
-    """A spec file is wrong. All that is wrong with it is said, in as many lines as it takes."""
-
-    most_lines = None
->>>>>>> main
