@@ -68,6 +68,7 @@ command is ``ortable`` (``ortable --help``).
 
 from __future__ import annotations
 
+import logging as _logging
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"  # pyproject.toml reads it here
@@ -90,7 +91,6 @@ if TYPE_CHECKING:
     from .debug.backend import onnx_debug_backend as onnx_debug_backend
     from .debug.plot import plot_dot as plot_dot
     from .debug.reference import ExtendedReferenceEvaluator as ExtendedReferenceEvaluator
-    from .debug.text import pretty_onnx as pretty_onnx
     from .errors import ArgumentError as ArgumentError
     from .errors import BuilderError as BuilderError
     from .errors import ConversionError as ConversionError
@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from .interpreter.user_specs import SupportedOp as SupportedOp
     from .interpreter.user_specs import load_specs as load_specs
     from .interpreter.user_specs import supported_ops as supported_ops
+    from .ir.proto.text import pretty_onnx as pretty_onnx
 
 _PUBLIC: dict[str, str] = {
     "ArgumentError": "ortable.errors",
@@ -167,13 +168,15 @@ _PUBLIC: dict[str, str] = {
     "onnx_custom_backend": "ortable.backend.aot.entry",
     "onnx_debug_backend": "ortable.debug.backend",
     "plot_dot": "ortable.debug.plot",
-    "pretty_onnx": "ortable.debug.text",
+    "pretty_onnx": "ortable.ir.proto.text",
     "refresh": "ortable.backend.execute.weights",
     "supported_ops": "ortable.interpreter.user_specs",
     "to_onnx": "ortable.exporter.to_onnx",
 }
 
 __all__ = sorted(_PUBLIC)
+
+_logging.getLogger(__name__).addHandler(_logging.NullHandler())  # heard by who asks for it
 
 if not TYPE_CHECKING:  # seen by a type checker, it would make every misspelt name an Any
 

@@ -5,6 +5,7 @@ names the break."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import sys
 from collections.abc import Callable
@@ -13,8 +14,9 @@ from typing import Any
 import torch
 
 from ortable.compat import torch as compat
+from ortable.compat import torch_logging as logging_compat
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "CHECKS_OF_LOGGING"]
 
 CHECKS: dict[str, tuple[str, Callable[[], Any]]] = {}
 ADD = torch.ops.aten.add.Tensor
@@ -585,6 +587,74 @@ expect(
         "OutputCode", ("prepare_for_serialization", "post_compile", "set_triton_bundle", "__call__")
     ),
 )
+
+
+@expects("CompileContext", "current_compile_id() is None outside; inside it counts the frame")
+def _compile_context() -> bool:
+    seen = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        seen.append(compat.CompileContext.current_compile_id().frame_compile_id)
+        return graph.forward
+
+    torch.compile(lambda x: x + 1, backend=backend)(torch.ones(1))
+    torch.compiler.reset()
+    return compat.CompileContext.current_compile_id() is None and seen == [0]
+
+
+@expects("dynamo_timed", "a block")
+def _dynamo_timed() -> bool:
+    with compat.dynamo_timed("ortable_check"):
+        return True
+
+
+expect(
+    "dynamo_wrappers", "a file of wrappers", lambda: compat.dynamo_wrappers.__file__.endswith(".py")
+)
+expect(
+    "trace_structured",
+    "(name, metadata_fn, payload_fn=..., expect_trace_id=...)",
+    lambda: _has_parameters(
+        compat.trace_structured, "name", "metadata_fn", "payload_fn", "expect_trace_id"
+    ),
+)
+
+
+@functools.cache
+def _seen_while_compiling() -> list[Any]:
+    seen: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        seen.extend([logging_compat.compiled_code(), logging_compat.frame_compilation()])
+        return graph.forward
+
+    torch.compile(_Model(), backend=backend)(torch.ones(1))
+    torch.compiler.reset()
+    return seen
+
+
+def _writes_nothing() -> bool:
+    logging_compat.trace_artifact("ortable_check", "string", lambda: "nothing")
+    return True
+
+
+def _timed() -> bool:
+    with logging_compat.timed("ortable_check"):
+        return True
+
+
+CHECKS_OF_LOGGING: dict[str, tuple[str, Callable[[], Any]]] = {
+    "compiled_code": (
+        "the code of the frame that is compiled; None outside",
+        lambda: (
+            _seen_while_compiling()[0].co_name == "forward"
+            and logging_compat.compiled_code() is None
+        ),
+    ),
+    "frame_compilation": ("0 the first time", lambda: _seen_while_compiling()[1] == 0),
+    "timed": ("a block", _timed),
+    "trace_artifact": ("nothing without TORCH_TRACE", _writes_nothing),
+}
 
 
 # torch.export and torch.onnx

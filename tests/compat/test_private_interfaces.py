@@ -14,6 +14,7 @@ import pytest
 from ortable.compat import onnx as onnx_compat
 from ortable.compat import onnxruntime as onnxruntime_compat
 from ortable.compat import torch as torch_compat
+from ortable.compat import torch_logging as logging_compat
 from ortable.compat.private import Missing, Private, resolve
 from ortable.compat.versions import TESTED, installed
 from ortable.errors import OrtableError, VersionError
@@ -21,9 +22,12 @@ from tests.packaging.files import ROOT
 
 from .checks_of_onnx import CHECKS_OF_ONNX, CHECKS_OF_ONNXRUNTIME
 from .checks_of_torch import CHECKS as CHECKS_OF_TORCH
+from .checks_of_torch import CHECKS_OF_LOGGING
 
+# A module of ortable.compat, and what is expected of it; those of torch have one table of names.
 LIBRARIES = {
     "torch": (torch_compat, CHECKS_OF_TORCH),
+    "torch_logging": (logging_compat, CHECKS_OF_LOGGING),
     "onnx": (onnx_compat, CHECKS_OF_ONNX),
     "onnxruntime": (onnxruntime_compat, CHECKS_OF_ONNXRUNTIME),
 }
@@ -143,7 +147,13 @@ def test_private_interfaces_are_found(source: str, found: list[str]) -> None:
 
 
 def _private_names() -> list[tuple[str, str]]:
-    return [(library, name) for library, (module, _) in LIBRARIES.items() for name in module.NAMES]
+    return [
+        (library, name) for library, (module, _) in LIBRARIES.items() for name in _names(module)
+    ]
+
+
+def _names(module: ModuleType) -> dict[str, Private]:
+    return getattr(module, "NAMES", {})
 
 
 def _functions(module: ModuleType) -> list[str]:
@@ -156,9 +166,14 @@ def _functions(module: ModuleType) -> list[str]:
     ]
 
 
+def _library(module: str) -> str:
+    return module.partition("_")[0]
+
+
 def _broken(library: str, name: str, expected: str, serves: str, cause: object) -> str:
+    version = f"{_library(library)} {installed(_library(library))}"
     return (
-        f"{library} {installed(library)} changed what ortable.compat.{library}.{name} is. "
+        f"{version} changed what ortable.compat.{library}.{name} is. "
         f"Expected: {expected}. It serves to {serves}. Found: {cause!r}"
     )
 
@@ -168,14 +183,14 @@ def _broken(library: str, name: str, expected: str, serves: str, cause: object) 
     [
         (library, name)
         for library, (module, _) in LIBRARIES.items()
-        for name in dict.fromkeys([*module.NAMES, *_functions(module)])
+        for name in dict.fromkeys([*_names(module), *_functions(module)])
     ],
 )
 def test_the_installed_version_has_what_ortable_expects(library: str, name: str) -> None:
     module, checks = LIBRARIES[library]
     assert name in checks, f"write what is expected of ortable.compat.{library}.{name}"
     expected, check = checks[name]
-    entry = module.NAMES.get(name)
+    entry = _names(module).get(name)
     serves = entry.serves if entry is not None else (getattr(module, name).__doc__ or "")
     if entry is not None:
         found = resolve(entry)
@@ -202,8 +217,8 @@ def _is_kind(found: object, kind: str) -> bool:
 def test_every_function_and_name_is_explained(library: str) -> None:
     module, checks = LIBRARIES[library]
     assert not [name for name in _functions(module) if not getattr(module, name).__doc__]
-    assert all(entry.serves and entry.library == library for entry in module.NAMES.values())
-    assert not set(checks) - {*module.NAMES, *_functions(module)}, "checks of nothing"
+    assert all(entry.serves and entry.library == library for entry in _names(module).values())
+    assert not set(checks) - {*_names(module), *_functions(module)}, "checks of nothing"
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -216,7 +231,7 @@ def test_type_checkers_read_the_names_of_the_table(library: str) -> None:
         for statement in node.body:
             if isinstance(statement, ast.ImportFrom):
                 for alias in statement.names:
-                    entry = module.NAMES[alias.asname or alias.name]
+                    entry = _names(module)[alias.asname or alias.name]
                     joint = "." if entry.kind == "module" else ":"
                     assert entry.path == f"{statement.module}{joint}{alias.name}"
 

@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from ortable.debug.text import pretty_onnx
+    from ortable.ir.proto.text import pretty_onnx
 
     print(pretty_onnx(_existing(args.model), shorten=not args.full))
     return 0

@@ -184,6 +184,18 @@ NAMES: dict[str, Private] = {
     "TracingContext": Private(
         "torch._guards:TracingContext", "class", "know what AOTAutograd compiles now"
     ),
+    "CompileContext": Private(
+        "torch._guards:CompileContext", "class", "count how often torch compiled a frame"
+    ),
+    "dynamo_timed": Private(
+        "torch._dynamo.utils:dynamo_timed", "function", "show phases in torch's timeline"
+    ),
+    "dynamo_wrappers": Private(
+        "torch._dynamo.external_utils", "module", "name the code of the user that is compiled"
+    ),
+    "trace_structured": Private(
+        "torch._logging:trace_structured", "function", "write records for TORCH_TRACE"
+    ),
     "aot_autograd": Private(
         "torch._dynamo.backends.common:aot_autograd", "function", "compile graphs of dynamo"
     ),

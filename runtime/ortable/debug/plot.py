@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import io
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from onnx import GraphProto, ModelProto, load
 
 from ortable import dtypes
 from ortable.errors import OrtableError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["draw_onnx", "plot_dot", "to_dot"]
 
@@ -108,7 +111,13 @@ def draw_onnx(model: Any, format: str = "svg", *, rankdir: str = "TB") -> bytes:
         raise OrtableError(f"graphviz could not draw format {format!r}: {exc}") from exc
 
 
-def plot_dot(model: Any, ax: Any = None, *, rankdir: str = "TB", figsize: Any = None) -> Any:
+def plot_dot(
+    model: ModelProto | GraphProto | str | os.PathLike[str],
+    ax: Axes | None = None,
+    *,
+    rankdir: Literal["TB", "LR", "BT", "RL"] = "TB",
+    figsize: tuple[float, float] | None = None,
+) -> Axes:
     """Draws the graph on matplotlib axes (a new figure when `ax` is None) and returns them.
 
     :raises OrtableError: matplotlib, the graphviz package or the `dot` program is absent

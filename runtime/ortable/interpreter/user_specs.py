@@ -4,7 +4,7 @@ of supported operators."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +155,20 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dic
         text = "a user's file holds op, alias, number and condition entries, and traits"
         diagnostics.error(span, text)
     diagnostics.raise_if_any()
-    return specs, file.name, existing
+    return _of_this_torch(specs), file.name, existing
+
+
+def _of_this_torch(specs: Any) -> Any:
+    """The specs without the entries that are for other versions of torch."""
+    from ortablegen.schemas.registry import installed_torch
+
+    installed = installed_torch()
+    return replace(
+        specs,
+        ops=tuple(each for each in specs.ops if each.versions.has(installed)),
+        aliases=tuple(each for each in specs.aliases if each.versions.has(installed)),
+        placed=tuple(each for each in specs.placed if each.present.holds(installed)),
+    )
 
 
 def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
@@ -163,7 +176,7 @@ def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
     mean. (Not for random ones: what torch draws is written for each operator.)"""
     from ortable_generated.aten import dispatch
     from ortablegen.aten.model import ComplexForm, LowerCase, OpEntry
-    from ortablegen.schemas.torch import schema_of_key
+    from ortablegen.schemas.registry import schema_of_key
 
     own = {entry.key for entry in specs.ops}
     found = {}

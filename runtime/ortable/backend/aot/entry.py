@@ -8,17 +8,17 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch.fx import GraphModule
 
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
-from ortable.backend.options import OrtOptions
+from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
 from ortable.backend.partition.draws import refuse_lost_dropout
 from ortable.backend.sessions.providers import check_providers
 from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext
@@ -27,8 +27,14 @@ from ortable.errors import OptionError, OrtableError
 
 from .build import Compiled, Runner, compile_aot_graph, load_compiled
 from .decompositions import get_decomposition_table, resolve_table
+from .events import tell_recompiled
 from .redecompose import redecompose
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
+
+if TYPE_CHECKING:
+    from onnxruntime import RunOptions, SessionOptions
+
+    from ortable.exporter.request.options import ExportOptions
 
 __all__ = [
     "compile_from_torch",
@@ -92,22 +98,22 @@ def onnx_custom_backend(
     args: Sequence[Any],
     *,
     target_opset: int | Mapping[str, int] | None = None,
-    export_options: Any = None,
-    providers: Sequence[Any] | None = None,
-    storage: Any = None,
+    export_options: ExportOptions | None = None,
+    providers: str | Sequence[Provider] | None = None,
+    storage: MutableMapping[str, Any] | None = None,
     dump_prefix: str | os.PathLike[str] | None = None,
     verbose: int | None = None,
     optimize: bool | None = None,
     rewrites: str | Sequence[str] | None = None,
-    session_options: Any = None,
-    run_options: Any = None,
-    pre_ort_model_transforms: Any = None,
-    freeze: str | None = None,
-    fallback: str | None = None,
+    session_options: SessionOptions | Mapping[str, Any] | None = None,
+    run_options: RunOptions | Mapping[str, Any] | None = None,
+    pre_ort_model_transforms: Transform | Iterable[Transform] | None = None,
+    freeze: Literal["auto", "on", "off"] | None = None,
+    fallback: Literal["eager"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     resizable: bool | None = None,
-    raise_on: Sequence[str] | None = None,
-    options: Mapping[str, Any] | None = None,
+    raise_on: Iterable[str] | None = None,
+    options: OrtOptionsDict | Mapping[str, Any] | None = None,
 ) -> Compiled:
     """Runs graphs with ONNX Runtime, as `backend=` of `torch.compile` or as `fw_compiler=`,
     `bw_compiler=` or `inference_compiler=` of `aot_autograd`.
@@ -190,6 +196,7 @@ def compile_with_autograd(
     refuse_lost_dropout(graph_module)
     table = resolve_table(options.export_options)
 
+    tell_recompiled()
     compilations: Compilations = []
     written = find_untracked_writes(graph_module)
     if written and options.freeze == "on":

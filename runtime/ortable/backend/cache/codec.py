@@ -53,7 +53,7 @@ _TORCH: dict[str, Any] = {
     for value in vars(torch).values()
     if isinstance(value, torch.dtype | torch.memory_format | torch.layout)
 }
-_OMITTED = frozenset({"model", "timings", "key", "cache"})
+_OMITTED = frozenset({"model", "timings", "key", "cache", "label"})
 _VIEW = re.compile(r"aten::(\w+)(?:\.(\w+))?")
 
 

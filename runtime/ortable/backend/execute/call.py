@@ -6,6 +6,7 @@ two calls. In come a CompiledGraph and what makes its sessions, out comes an Ort
 from __future__ import annotations
 
 import builtins
+import logging
 import threading
 import time
 import weakref
@@ -34,6 +35,7 @@ from .weights import is_watchable, signature, sweep, windows_of
 
 __all__ = ["OrtBackend", "freezable_positions"]
 
+_log = logging.getLogger(__name__)
 CompiledCall = Callable[[list[Any]], list[Any]]
 MakeSession = Callable[..., Any]
 
@@ -101,6 +103,9 @@ class OrtBackend:
         nodes = len(self.compiled.model.graph.node)
         return f"OrtBackend({self.compiled.kind}, {nodes} ONNX nodes)"
 
+    def __str__(self) -> str:
+        return self.compiled.label or repr(self)
+
     def __call__(self, args: list[Any]) -> list[Any]:
         """
         :raises InputError: an argument that cannot be handed to ONNX Runtime
@@ -136,6 +141,8 @@ class OrtBackend:
             if call is not None and found.fresh(args):
                 self._call, self.session = call, found.session
                 return call
+            if call is not None:
+                _log.info("weights of %s have changed: they are inputs until they rest", self)
             found.let_go()
         if key in self._never:
             return self._unfrozen()
@@ -199,7 +206,15 @@ class OrtBackend:
         frozen = Frozen(session, positions, weights, seen, cost, dropped, windows, sample)
         # from here on `frozen` is told of optimizers' steps
         if signature(weights) != seen or not frozen.fresh(args):
+            _log.info("weights of %s changed while its session was made", self)
             return None
+        _log.info(
+            "%d weights of %s (%d bytes) are constants of its session now, made in %.3f s",
+            len(weights),
+            self,
+            sum(weight.nbytes for weight in weights),
+            cost,
+        )
         values = {"changed": changed, **frozen.expected()}
         rest = tuple(i for i in self._bindable() if i not in positions)
         frozen.call = self._function(self._call_source(positions, rest), session, values)

@@ -5,7 +5,7 @@ Placement for each call; called by `aot.build`."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,13 +38,14 @@ _COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
 @dataclass(frozen=True)
 class Placement:
     """One operator call of a graph: `where` is "onnx" or "torch"; `why` and the user's `line` are
-    given for what runs in torch."""
+    given for what runs in torch, and `by` is "fallback" where only that option lets it."""
 
     node: str
     operator: str
     where: str
     why: str = ""
     line: str = ""
+    by: str = ""
 
 
 def _placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
@@ -125,8 +126,13 @@ def is_draw(node: Node) -> bool:
     return room or torch.Tag.nondeterministic_seeded in target.tags
 
 
-def list_placements(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> list[Placement]:
-    """One record per operator call, in the order of the graph."""
+def list_placements(
+    graph_module: GraphModule, in_torch: Mapping[Node, str], fell_back: Collection[Node] = ()
+) -> list[Placement]:
+    """One record per operator call, in the order of the graph.
+
+    :param fell_back: those of `in_torch` that cannot be converted
+    """
     found = []
     for node in graph_module.graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem:
@@ -136,11 +142,12 @@ def list_placements(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> 
             found.append(Placement(node.name, name, "onnx"))
         else:
             line = source_line(node)
-            found.append(Placement(node.name, name, "torch", why, str(line or "")))
+            by = "fallback" if node in fell_back else ""
+            found.append(Placement(node.name, name, "torch", why, str(line or ""), by))
     return found
 
 
-def report_placements(placements: list[Placement]) -> str:
+def report_placements(placements: Sequence[Placement]) -> str:
     """Lines that say what runs in torch and why, grouped; empty when nothing does."""
     groups: dict[tuple[str, str], list[Placement]] = {}
     for each in placements:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.export import ExportedProgram
@@ -82,7 +82,7 @@ class Strategy:
     name: str
     way: str
     run: Callable[[Attempts], tuple[ExportedProgram, list[str]]]
-    table: str | None = None
+    table: Literal["default", "all"] | None = None
 
 
 def module_program(request: Request) -> Program:
@@ -223,7 +223,7 @@ def _exporting(strict: bool) -> Strategy:
     return Strategy(f"torch.export, strict={strict}", "capture", run)
 
 
-def _decomposing(table: str) -> Strategy:
+def _decomposing(table: Literal["default", "all"]) -> Strategy:
     """The first program that torch made, through a table of decompositions: operators without a
     converter may have one for their parts."""
 
