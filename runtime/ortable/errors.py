@@ -12,6 +12,7 @@ __all__ = [
     "ConversionError",
     "ExportError",
     "FunctionNotFoundError",
+    "GradientsOnWarning",
     "InputError",
     "KernelError",
     "MismatchError",
@@ -173,10 +174,15 @@ class InputError(OrtableError, ValueError):
     """Inputs given at export or at call time do not fit the model."""
 
 
+class GradientsOnWarning(UserWarning):
+    """A module in eval mode is compiled with gradients on, and would be faster without; said once
+    in a process."""
+
+
 class SpecError(OrtableError, ValueError):
     """A spec file is wrong. All that is wrong with it is said, in as many lines as it takes."""
 
-    most_lines = None
+    most_lines: int | None = None
 
 
 class VersionError(OrtableError, ImportError):

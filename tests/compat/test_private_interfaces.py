@@ -38,6 +38,7 @@ ATTRIBUTES = {
     "_version": "a tensor's counter of writes: read at every call, by a line of its source",
     "_parameters": "of a module: what its documented methods iterate over, to be replaced",
     "_buffers": "of a module: as _parameters",
+    "_orig_mod": "of a compiled module: its own, and the prefix that a state_dict has of it",
     "_boxed_call": "a mark on a function of ours, which AOTAutograd looks for",
     "_run": "the method that onnx.reference asks of an operator",
 }

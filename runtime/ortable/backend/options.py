@@ -45,6 +45,7 @@ class OrtOptionsDict(TypedDict, total=False):
     fallback: Literal["eager"] | None
     cache_dir: str | os.PathLike[str] | None
     resizable: bool
+    hints: bool
     raise_on: Iterable[str]
 
 
@@ -80,6 +81,8 @@ class OrtOptions:
                                 none is written
     `resizable`                 results in memory of torch's own, which `resize_` and `out=` can
                                 make larger or free: each is copied
+    `hints`                     False: no warning about what would make the model faster (gradients
+                                that a module in eval mode does not need)
     `raise_on`                  names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose,
                                 to try out what happens next: fallbacks, the minifier
     ==========================  ===========================================================
@@ -100,6 +103,7 @@ class OrtOptions:
     fallback: Literal["eager"] | None = None
     cache_dir: str | None = None
     resizable: bool = False
+    hints: bool = True
     raise_on: tuple[str, ...] = ()
 
     if TYPE_CHECKING:  # what is accepted is wider than what the checked record holds
@@ -322,5 +326,6 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "fallback": _check_fallback,
     "cache_dir": _check_path,
     "resizable": _check_bool,
+    "hints": _check_bool,
     "raise_on": _check_names,
 }

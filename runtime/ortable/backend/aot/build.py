@@ -47,6 +47,7 @@ from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.interpreter.diagnostics.advice import advise
 
 from .events import graph_label, tell_compiled, tell_failed_backward
+from .gradients_hint import hint_at_gradients
 from .host_graph import HostGraph, encode_host_graph, partition_name
 from .records import dump_model, print_report, record_of, record_of_torch, store
 
@@ -66,13 +67,15 @@ def compile_aot_graph(graph_module: GraphModule, options: OrtOptions, runner: Ru
     graph = AotGraph(graph_module)
     try:
         with timed("ortable"):
-            return _compile(graph, options, runner)
+            compiled = _compile(graph, options, runner)
     except OrtableError as error:
         advise(error, "compile", options.verbose, falls_back=options.fallback is not None)
         if graph.kind != "backward":
             raise
         tell_failed_backward(str(error).partition("\n")[0])
         return _failing(error)
+    hint_at_gradients(graph.kind, options)
+    return compiled
 
 
 def _failing(error: OrtableError) -> Compiled:

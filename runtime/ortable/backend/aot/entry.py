@@ -112,6 +112,7 @@ def onnx_custom_backend(
     fallback: Literal["eager"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     resizable: bool | None = None,
+    hints: bool | None = None,
     raise_on: Iterable[str] | None = None,
     options: OrtOptionsDict | Mapping[str, Any] | None = None,
 ) -> Compiled:
@@ -129,7 +130,8 @@ def onnx_custom_backend(
         "storage": storage, "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
         "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
-        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "raise_on": raise_on,
+        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "hints": hints,
+        "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(
         graph_module,
