@@ -64,6 +64,8 @@ Errors (docs/errors.md; all of them are in ``ortable.errors``):
     SpecError: a spec file is wrong
     UnsupportedCase: a converter refuses these arguments
     UnsupportedDtype: a dtype that ONNX does not have
+    UntestedVersionWarning: torch, onnx or onnxruntime is newer than what was tested
+    VersionError: one of them is too old, or lacks what is needed
 
 Importing ortable is cheap: a name is loaded from its module when it is first used. The shell
 command is ``ortable`` (``ortable --help``).
@@ -110,6 +112,8 @@ if TYPE_CHECKING:
     from .errors import SpecError as SpecError
     from .errors import UnsupportedCase as UnsupportedCase
     from .errors import UnsupportedDtype as UnsupportedDtype
+    from .errors import UntestedVersionWarning as UntestedVersionWarning
+    from .errors import VersionError as VersionError
     from .exporter import Converter as Converter
     from .exporter import Dispatcher as Dispatcher
     from .exporter import ExportOptions as ExportOptions
@@ -164,6 +168,8 @@ _PUBLIC: dict[str, str] = {
     "SupportedOp": "ortable.interpreter.user_specs",
     "UnsupportedCase": "ortable.errors",
     "UnsupportedDtype": "ortable.errors",
+    "UntestedVersionWarning": "ortable.errors",
+    "VersionError": "ortable.errors",
     "Validation": "ortable.exporter",
     "attach_weights": "ortable.exporter",
     "bypass_export_some_errors": "ortable.exporter",

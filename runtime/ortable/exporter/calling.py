@@ -14,9 +14,9 @@ from typing import Any, Literal
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
-from torch.utils import _pytree as pytree
 
 from ortable.compat.onnxruntime import as_complex
+from ortable.compat.torch import pytree
 from ortable.errors import InputError
 from ortable.exporter.account.sessions import proto_of
 from ortable.exporter.account.validate import input_names

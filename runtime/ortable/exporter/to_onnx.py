@@ -13,6 +13,7 @@ from typing import Any, Literal, Unpack, overload
 import torch
 from onnx import ModelProto
 
+from ortable.compat.versions import check_versions
 from ortable.exporter.account.metadata import annotate, model_name, note_weights, weight_names
 from ortable.exporter.account.report import reporting
 from ortable.exporter.account.validate import check_comparisons, validate_model
@@ -311,6 +312,7 @@ def convert(
     """What to_onnx and export do, see there. ``outgrown``: weights of so many bytes make a
     LargeModel of it; None: those that no protobuf file holds, where there is a file to write.
     """
+    check_versions("torch", "onnx")
     check_flags(optimize=optimize, inline=inline, large_model=large_model)
     check_numbers(verbose, external_threshold)
     check_file("filename", filename)

@@ -18,6 +18,7 @@ from typing import Any
 import onnx
 import torch
 
+from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import PHASES, ExportRecord
 
@@ -235,7 +236,7 @@ def torch_operators(program: Program) -> Counter[str]:
 
 
 def _target_name(target: Any) -> str:
-    if isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+    if isinstance(target, (OpOverload, HigherOrderOperator)):
         return target.name()
     return target if isinstance(target, str) else getattr(target, "__qualname__", str(target))
 

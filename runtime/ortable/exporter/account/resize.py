@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import pytree
 from ortable.exporter.request.program import Program
 from ortable.exporter.signature.dim_expressions import value_of
 

@@ -189,6 +189,8 @@ def ort_value(array: np.ndarray) -> Any:
 
 
 def _tensor(value: Any) -> torch.Tensor:
+    from ortable.compat.onnxruntime import tensor_over
+
     element = value.element_type()
     if element == onnx.TensorProto.BOOL:
         return torch.from_numpy(value.numpy().copy())
@@ -196,4 +198,4 @@ def _tensor(value: Any) -> torch.Tensor:
         made = torch.empty(value.shape(), dtype=dtypes.to_torch(element))
         ctypes.memmove(made.data_ptr(), value.data_ptr(), made.numel())
         return made
-    return torch.from_dlpack(value._ortvalue.to_dlpack()).clone()
+    return tensor_over(value).clone()

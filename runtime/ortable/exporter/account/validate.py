@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import pytree
 from ortable.errors import ExportError, OptionError
 from ortable.exporter.request.ambient import autocast_again
 from ortable.exporter.request.copies import copied_call, copied_module

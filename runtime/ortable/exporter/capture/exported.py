@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from torch.export import ExportedProgram, graph_signature
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import pytree
 from ortable.errors import ExportError
 from ortable.exporter.request.program import Program, ProgramOutput, Request
 from ortable.exporter.signature import dynamic_shapes as shapes
