@@ -1,6 +1,6 @@
 """Renders ONNX objects as short text: one line per input, initializer, node and output. A node
 that consumes a result of the line above it is indented one step further than that line. In comes
-a model or a part of one; called by users and by the shell."""
+a model or a part of one; called by users, by the shell, and for TORCH_TRACE."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from onnx.numpy_helper import to_array
 from ortable import dtypes
 
 if TYPE_CHECKING:
-    from ortable.builder import LargeModel
+    from .large_model import LargeModel
 
     Printable: TypeAlias = (
         ModelProto | LargeModel | GraphProto | FunctionProto | NodeProto | ValueInfoProto
