@@ -16,6 +16,7 @@ import torch
 import ortable
 from ortable import errors
 from ortable.backend.aot import gradients_hint
+from ortable.compat import versions
 from tests.packaging.files import ROOT
 
 PAGE = ROOT / "docs" / "errors.md"
@@ -156,6 +157,15 @@ def no_dtype() -> None:
     ortable.GraphBuilder(18).make_initializer("w", torch.zeros(2, dtype=torch.complex32))
 
 
+def newer() -> None:
+    warnings.simplefilter("error", errors.UntestedVersionWarning)
+    versions._check("torch", "9.9.0")
+
+
+def older() -> None:
+    versions._check("torch", "1.0.0")
+
+
 RAISERS: dict[str, Callable[[], None]] = {
     "ArgumentError": unknown_argument,
     "BuilderError": unknown_input,
@@ -173,6 +183,8 @@ RAISERS: dict[str, Callable[[], None]] = {
     "SpecError": wrong_spec,
     "UnsupportedCase": refused,
     "UnsupportedDtype": no_dtype,
+    "UntestedVersionWarning": newer,
+    "VersionError": older,
 }
 
 

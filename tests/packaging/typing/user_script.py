@@ -205,6 +205,7 @@ def look(proto: ModelProto, feeds: Mapping[str, Any]) -> str:
 
 def silence() -> None:
     warnings.simplefilter("ignore", ortable.GradientsOnWarning)
+    warnings.simplefilter("ignore", ortable.UntestedVersionWarning)
 
 
 def mistakes(model: Model, x: torch.Tensor) -> str | None:
@@ -215,6 +216,8 @@ def mistakes(model: Model, x: torch.Tensor) -> str | None:
         return missing.fx_node
     except (ortable.UnsupportedCase, ortable.UnsupportedDtype, ortable.ConversionError) as refused:
         print(refused.sizes)
+    except ortable.VersionError as old:
+        print(old.message)
     except ortable.ArgumentError as unknown:
         print(unknown.advice, unknown.graph_text)
     except (ortable.ExportError, ortable.InputError, ortable.OptionError) as wrong:
