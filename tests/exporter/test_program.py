@@ -8,6 +8,7 @@ import gc
 import math
 import os
 import pickle
+import sys
 import threading
 import weakref
 from collections import OrderedDict, namedtuple
@@ -23,6 +24,7 @@ from torch.export import Dim
 import ortable
 from ortable import LargeModel, OnnxProgram, export, to_onnx
 from ortable.errors import (
+    ArgumentError,
     BuilderError,
     ExportError,
     InputError,
@@ -491,7 +493,7 @@ class Wide(torch.nn.Module):
 
 def test_large_models_keep_their_weights_outside(tmp_path: Path, monkeypatch: Any) -> None:
     module, x = Wide(), torch.randn(2, 64)
-    monkeypatch.setitem(export.__globals__, "OUTGROWN", 50_000)
+    monkeypatch.setattr(sys.modules["ortable.exporter.export"], "OUTGROWN", 50_000)
     program = export(module, (x,))
     assert isinstance(program.model, LargeModel)
     assert len(program.model.proto.SerializeToString()) < 10_000
@@ -781,6 +783,21 @@ def test_words_of_torch_are_answered() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'no_such_name'$"):
         program.no_such_name  # noqa: B018
     assert not hasattr(program, "_repr_html_")
+
+
+def test_arguments_that_export_does_not_have_are_answered() -> None:
+    module = Small()
+    for args, kwargs, text in (
+        ((module, X, "m.onnx"), {}, r"export has no f='m.onnx'.*\n.*program.save"),
+        ((module, X), {"filename": "m.onnx"}, r"has no filename=.*of to_onnx.\n.*program.save"),
+        ((module, X), {"return_builder": True}, r"\n.*program.report says"),
+        ((module, X), {"external_data": True}, r"\n.*external_data=True"),
+        ((module, X), {"opset": 3}, "did you mean 'target_opset'"),
+        ((module, X, None, 3), {}, "export takes 3 positional arguments"),
+    ):
+        with pytest.raises(ArgumentError, match=text):
+            export(*args, **kwargs)
+    assert "opset 20" in repr(export(module, X, f=None, dynamo=True, opset_version=20))
 
 
 def test_drawing(tmp_path: Path) -> None:

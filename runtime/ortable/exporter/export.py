@@ -9,12 +9,14 @@ from typing import Any, Literal
 import torch
 
 from ortable.exporter.request.options import ExportOptions
+from ortable.exporter.request.torch_onnx import answering
 
 from .keywords import Arguments, Converters, DynamicShapes, Model, PathName
 from .program import OUTGROWN, OnnxProgram
 from .to_onnx import convert
 
 
+@answering
 def export(
     mod: Model,
     args: Arguments | None = (),
@@ -54,7 +56,7 @@ def export(
         OnnxProgram: call it, ``save`` it, ``validate`` it, make a ``session`` of it.
 
     Raises:
-        OrtableError: as to_onnx does.
+        OrtableError: as to_onnx does; ArgumentError for an argument that is not one of these.
     """
     made = convert(
         mod,
