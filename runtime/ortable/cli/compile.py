@@ -16,7 +16,7 @@ from ortable.debug.rewrites_text import fired_lines, refused_lines, summary
 from ortable.errors import OrtableError
 
 from .export import load_target
-from .rewrites import add_choice, chosen_names, named_rules
+from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names, named_rules
 
 if TYPE_CHECKING:
     from ortable.backend.aot.records import CompileRecord
@@ -38,6 +38,7 @@ def add_compile_commands(commands: Any) -> None:
         add_choice(command)
         command.add_argument("target", metavar="module:callable", help=about)
         command.add_argument("--dynamic", action="store_true", help="free sizes from the start")
+        command.add_argument("--verbose", action="store_true", help=ERRORS_INTO_A_FILE)
 
 
 class _ModelCall:
