@@ -432,7 +432,9 @@ def _validate(model: Any, request: Request, program: Program, validate: bool | f
     call = module_and_call(request)[1]
     check_comparisons(
         record.comparisons,
-        explain=lambda: explained(model, program, call, request.tables, accepted),
+        explain=lambda: explained(
+            record.comparisons, model, program, call, request.tables, accepted
+        ),
     )
     record.say("validate", "equal to eager")
 

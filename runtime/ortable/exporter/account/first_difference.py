@@ -23,7 +23,7 @@ from ortable.interpreter.tables import ConverterTables
 
 from .resize import ExampleCall
 from .sessions import array_of
-from .validate import Explanation, difference, input_names
+from .validate import Comparison, Explanation, difference, input_names
 
 _DEBUG = (
     "What to do: torch.compile(model, backend=ortable.onnx_debug_backend, "
@@ -55,14 +55,21 @@ def _draws(node: Node, tables: ConverterTables) -> bool:
 
 
 def explained(
-    model: Any, program: Program, call: ExampleCall, tables: ConverterTables, accepted: float | None
+    found: Sequence[Comparison],
+    model: Any,
+    program: Program,
+    call: ExampleCall,
+    tables: ConverterTables,
+    accepted: float | None,
 ) -> Explanation:
     """Why the outputs differ, and what to do."""
     drawn = draws(program, tables)
-    if drawn:
+    if drawn and all(each.largest is not None for each in found if each.failed):
         listed = drawn[:3] + [f"  and {len(drawn) - 3} more"] * (len(drawn) > 3)
         headline = "validation cannot compare, because the model draws random numbers"
         return Explanation(headline, False, (*listed,), _DRAWS)
+    if not any(each.failed and each.inputs == "example" for each in found):
+        return Explanation(lines=("the example call agrees with eager: other sizes do not",))
     try:
         lines = tuple(_first(model, program, call, tables, accepted))
     except Exception:  # what is told about an error never takes its place

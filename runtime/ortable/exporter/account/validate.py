@@ -122,7 +122,8 @@ def check_comparisons(
     table = text_table(HEADS, [comparison.row() for comparison in found])
     failed = [comparison for comparison in found if comparison.failed]
     if failed:
-        shown = text_table(HEADS, [comparison.row() for comparison in failed[:_MOST_ROWS]])
+        told = found if len(found) <= _MOST_ROWS else failed[:_MOST_ROWS]
+        shown = text_table(HEADS, [comparison.row() for comparison in told])
         left = len(failed) - _MOST_ROWS
         more = f"\n... and {left} more, in error.details" if left > 0 else ""
         why = explain() if explain is not None else Explanation()
