@@ -23,6 +23,8 @@ __all__ = [
     "SpecError",
     "UnsupportedCase",
     "UnsupportedDtype",
+    "UntestedVersionWarning",
+    "VersionError",
 ]
 
 
@@ -188,3 +190,13 @@ class SpecError(OrtableError, ValueError):
     """A spec file is wrong. All that is wrong with it is said, in as many lines as it takes."""
 
     most_lines: int | None = None
+
+
+class VersionError(OrtableError, ImportError):
+    """The installed version of torch, onnx or onnxruntime is too old, or lacks what ortable needs
+    of it; the message names the version, the interface, and what it serves."""
+
+
+class UntestedVersionWarning(UserWarning):
+    """The installed version of torch, onnx or onnxruntime is newer than those that ortable is
+    tested with; once in a process for each of them."""

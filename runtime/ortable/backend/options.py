@@ -300,12 +300,12 @@ def _check_names(name: str, value: Any) -> tuple[str, ...]:
 
 def _is_operator(name: str) -> bool:
     """Whether torch knows an operator, all its overloads, or one of them, by a name."""
-    import torch
+    from ortable.compat.torch import higher_order_operators, schemas_of_packet
 
     if "::" not in name:
-        return name in torch._ops._higher_order_ops
+        return name in higher_order_operators
     packet, _, overload = name.partition(".")
-    schemas = torch._C._jit_get_schemas_for_operator(packet)
+    schemas = schemas_of_packet(packet)
     known = {schema.overload_name or "default" for schema in schemas}
     return (overload in known) if overload else bool(known)
 

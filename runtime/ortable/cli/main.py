@@ -147,10 +147,12 @@ def _missing(path: str, converters: Any) -> int:
     """Operators of a saved ExportedProgram without a converter; status 1 when there are some."""
     import torch
 
+    from ortable.compat.torch import OpOverload
+
     program = torch.export.load(path)
     counts: dict[str, int] = {}
     for node in program.graph.nodes:
-        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+        if node.op != "call_function" or not isinstance(node.target, OpOverload):
             continue
         if not isinstance(node.meta.get("val"), torch.SymInt | int):
             name = node.target.name()

@@ -17,12 +17,12 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch._C import _from_dlpack, _to_dlpack
 
 from ortable import dtypes
 from ortable.backend.cache.memory import shared_session
 from ortable.backend.roles import CompiledGraph, InputRoleKind
-from ortable.compat.onnxruntime import from_dlpack
+from ortable.compat import onnxruntime as runtime
+from ortable.compat.torch import from_dlpack, to_dlpack
 from ortable.errors import ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 
@@ -271,7 +271,7 @@ class OrtBackend:
         the function, so that both go without a garbage collection."""
         scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
         scope.update(
-            feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
+            feed=runtime.from_dlpack, dlpack=to_dlpack, take=from_dlpack, feed_any=feed_any,
             dimension=self._dimensions, options=self.run_options,
             failed=partial(_run_error, self.compiled),
             names=[fetch.name for fetch in self.compiled.fetches],
@@ -280,7 +280,9 @@ class OrtBackend:
         if self.compiled.checks:
             scope["failed"] = partial(_assertion_error, self.compiled, self._make)
         if session is not None:
-            run = self._execute or (lambda session: session._sess.run_with_ort_values)
+            run = self._execute or (
+                lambda session: runtime.bound_session(session).run_with_ort_values
+            )
             scope["run"] = run(session)
         self._source = source
         return FunctionType(code_of(source.text), scope, "call")

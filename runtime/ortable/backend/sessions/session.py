@@ -221,13 +221,6 @@ def share_arena() -> bool:
     """Registers one arena for the whole process, which sessions share instead of growing one each;
     False when ONNX Runtime has none to share.  One that somebody else registered serves as well.
     """
-    from onnxruntime.capi import _pybind_state as capi
+    from ortable.compat.onnxruntime import register_arena
 
-    where = capi.OrtMemoryInfo(
-        "Cpu", capi.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, capi.OrtMemType.DEFAULT
-    )
-    try:
-        capi.create_and_register_allocator(where, None)
-    except RuntimeError as exc:
-        return "already" in str(exc)
-    return True
+    return register_arena()

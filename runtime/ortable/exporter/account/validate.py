@@ -5,14 +5,15 @@ by to_onnx.py; report.py prints them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import pytree
 from ortable.errors import ExportError, OptionError
 from ortable.exporter.request.ambient import autocast_again
 from ortable.exporter.request.copies import copied_call, copied_module
@@ -100,6 +101,44 @@ def _outside(program: Program) -> str:
     """Why a size was not compared: no size near it is one that the model holds for."""
     texts = " and ".join(guard.text for guard in program.guards)
     return f"not compared: the model holds only for sizes with {texts}"
+
+
+@dataclass(frozen=True, repr=False)
+class Validation:
+    """What a comparison of a model with eager found; true when every output agrees."""
+
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no output differs by more than the tolerance of its precision."""
+        return not self.failures
+
+    @property
+    def failures(self) -> list[Comparison]:
+        """The outputs that differ, and calls that ONNX Runtime could not run."""
+        return [each for each in self.comparisons if each.failed]
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute difference; infinite where shapes or dtypes differ."""
+        gaps = [each.largest for each in self.comparisons if each.largest is not None]
+        unlike = any(each.largest is None for each in self.failures)
+        return math.inf if unlike else max(gaps, default=0.0)
+
+    def check(self) -> Validation:
+        """Itself; ExportError, with the table, when an output differs."""
+        check_comparisons(self.comparisons, verbose=False)
+        return self
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        return text_table(HEADS, [each.row() for each in self.comparisons])
+
+    def __repr__(self) -> str:
+        return f"Validation: {'equal to eager' if self.ok else 'differs from eager'}\n{self}"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,11 @@ import torch
 from ortable.errors import ExportError, OptionError
 from ortable.ir.versions import DEFAULT_OPSET, OLDEST_OPSET, RUNTIME_OPSET, TARGETS, newest_opset
 
-_FILES = {"filename": "the ONNX file to write", "report": "the Markdown file to write"}
+_FILES = {
+    "path": "the file to write",
+    "filename": "the ONNX file to write",
+    "report": "the Markdown file to write",
+}
 
 
 def check_flags(**values: Any) -> None:
