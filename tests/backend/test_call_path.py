@@ -130,7 +130,7 @@ def test_session_and_source_before_and_after_the_first_call():
         compiled(torch.randn(2, 4))
     record = storage["instance"][0]
     assert record["providers"] == ["CPUExecutionProvider"]
-    assert record["frozen"] == ("input0", "input1")
+    assert record["frozen"] == ("weight", "bias")
 
 
 def _graph(nodes, inputs=(), outputs=(), initializers=()):
