@@ -1,52 +1,184 @@
-"""ortable: PyTorch to ONNX from tables, and ONNX Runtime behind
-``torch.compile(backend="ortable")``. Importing it is cheap: every public name is loaded from its
-module when it is first used."""
+"""PyTorch graphs to ONNX from tables, and ONNX Runtime behind ``torch.compile``.
+
+    torch.compile(model, backend="ortable")          # this import is not even needed
+    ortable.to_onnx(model, (x,), filename="m.onnx")  # an onnx.ModelProto, and the file
+
+Export:
+    to_onnx: a module, an exported program or a torch.fx graph becomes an ONNX model
+    ExportOptions: how torch makes the graph that is converted
+    LargeModel: a model whose weights stay outside of protobuf
+    attach_weights: weights for a model that was exported without
+    match_input_parameters: what to feed to a model whose weights are inputs
+    bypass_export_some_errors: works around known failures of torch.export
+
+torch.compile:
+    onnx_custom_backend: the backend as a function, with its options as keywords
+    OrtOptions: the options, checked when the record is made
+    OrtOptionsDict: their names and types, for ``options={...}``
+    OrtBackend: one compiled graph
+    refresh: compiled graphs read their weights again
+    get_decomposition_table: the decompositions that suit the converters
+    filter_decomposition_table: a table without what the converters do better
+
+Converters of your own:
+    Dispatcher: converters by operator, in front of the generated ones
+    OxsDispatcher: the same, and onnxscript's for what is missing
+    from_seed_style: adapts a converter ``f(g, sts, outputs, *args)``
+    Converter: the type of a converter, ``f(graph, res, *args, **kwargs)``
+    ResultSpec: what a converter is told of its result: names, dtype, shape
+    load_specs: adds the operators of a YAML file
+    LoadedSpecs: what load_specs has added
+    supported_ops: every operator with a converter
+    SupportedOp: one of them
+
+Graphs:
+    GraphBuilder: builds, reads, optimizes and writes an ONNX graph
+    Node: one node of it
+    DynamoInterpreter: converts a torch.fx graph into nodes
+
+Looking and comparing:
+    pretty_onnx: a model as text
+    plot_dot: a model as a picture
+    ExtendedReferenceEvaluator: onnx's evaluator, with the operators that it lacks
+    onnx_debug_backend: a backend that runs node by node and compares with torch
+
+Errors (docs/errors.md; all of them are in ``ortable.errors``):
+    errors: the module of them
+    OrtableError: what all of them are
+    BuilderError: a graph cannot be built as asked
+    ConversionError: a converter failed, or its result differs from torch's
+    ExportError: a model could not become a torch graph or an ONNX model
+    FunctionNotFoundError: operators without a converter
+    InputError: inputs do not fit the model
+    KernelError: the target has no kernel for an operator and a type
+    MismatchError: a result differs from eager's
+    OptionError: an option is unknown, or its value is
+    ProviderError: an execution provider is missing or failed
+    RewriteError: rules of rewriting undo one another
+    SpecError: a spec file is wrong
+    UnsupportedCase: a converter refuses these arguments
+    UnsupportedDtype: a dtype that ONNX does not have
+
+Importing ortable is cheap: a name is loaded from its module when it is first used. The shell
+command is ``ortable`` (``ortable --help``).
+"""
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.1.0"  # pyproject.toml reads it here
+
+# Each public name stands twice, for type checkers and for the first use at run time:
+# tests/packaging/test_public_names.py holds the two equal.
+if TYPE_CHECKING:
+    from . import errors as errors
+    from .backend.aot.decompositions import filter_decomposition_table as filter_decomposition_table
+    from .backend.aot.decompositions import get_decomposition_table as get_decomposition_table
+    from .backend.aot.entry import onnx_custom_backend as onnx_custom_backend
+    from .backend.execute.call import OrtBackend as OrtBackend
+    from .backend.execute.weights import refresh as refresh
+    from .backend.options import OrtOptions as OrtOptions
+    from .backend.options import OrtOptionsDict as OrtOptionsDict
+    from .builder import GraphBuilder as GraphBuilder
+    from .builder import LargeModel as LargeModel
+    from .builder import Node as Node
+    from .builder import ResultSpec as ResultSpec
+    from .debug.backend import onnx_debug_backend as onnx_debug_backend
+    from .debug.plot import plot_dot as plot_dot
+    from .debug.reference import ExtendedReferenceEvaluator as ExtendedReferenceEvaluator
+    from .debug.text import pretty_onnx as pretty_onnx
+    from .errors import BuilderError as BuilderError
+    from .errors import ConversionError as ConversionError
+    from .errors import ExportError as ExportError
+    from .errors import FunctionNotFoundError as FunctionNotFoundError
+    from .errors import InputError as InputError
+    from .errors import KernelError as KernelError
+    from .errors import MismatchError as MismatchError
+    from .errors import OptionError as OptionError
+    from .errors import OrtableError as OrtableError
+    from .errors import ProviderError as ProviderError
+    from .errors import RewriteError as RewriteError
+    from .errors import SpecError as SpecError
+    from .errors import UnsupportedCase as UnsupportedCase
+    from .errors import UnsupportedDtype as UnsupportedDtype
+    from .exporter import Converter as Converter
+    from .exporter import Dispatcher as Dispatcher
+    from .exporter import ExportOptions as ExportOptions
+    from .exporter import OxsDispatcher as OxsDispatcher
+    from .exporter import attach_weights as attach_weights
+    from .exporter import bypass_export_some_errors as bypass_export_some_errors
+    from .exporter import from_seed_style as from_seed_style
+    from .exporter import match_input_parameters as match_input_parameters
+    from .exporter.to_onnx import to_onnx as to_onnx
+    from .interpreter import DynamoInterpreter as DynamoInterpreter
+    from .interpreter.user_specs import LoadedSpecs as LoadedSpecs
+    from .interpreter.user_specs import SupportedOp as SupportedOp
+    from .interpreter.user_specs import load_specs as load_specs
+    from .interpreter.user_specs import supported_ops as supported_ops
 
 _PUBLIC: dict[str, str] = {
+    "BuilderError": "ortable.errors",
+    "ConversionError": "ortable.errors",
+    "Converter": "ortable.exporter",
     "Dispatcher": "ortable.exporter",
     "DynamoInterpreter": "ortable.interpreter",
+    "ExportError": "ortable.errors",
     "ExportOptions": "ortable.exporter",
-    "ExtendedReferenceEvaluator": "ortable.debug",
+    "ExtendedReferenceEvaluator": "ortable.debug.reference",
     "FunctionNotFoundError": "ortable.errors",
     "GraphBuilder": "ortable.builder",
+    "InputError": "ortable.errors",
+    "KernelError": "ortable.errors",
     "LargeModel": "ortable.builder",
-    "OrtBackend": "ortable.backend",
+    "LoadedSpecs": "ortable.interpreter.user_specs",
+    "MismatchError": "ortable.errors",
+    "Node": "ortable.builder",
+    "OptionError": "ortable.errors",
+    "OrtBackend": "ortable.backend.execute.call",
+    "OrtOptions": "ortable.backend.options",
+    "OrtOptionsDict": "ortable.backend.options",
+    "OrtableError": "ortable.errors",
     "OxsDispatcher": "ortable.exporter",
+    "ProviderError": "ortable.errors",
+    "ResultSpec": "ortable.builder",
+    "RewriteError": "ortable.errors",
+    "SpecError": "ortable.errors",
+    "SupportedOp": "ortable.interpreter.user_specs",
+    "UnsupportedCase": "ortable.errors",
+    "UnsupportedDtype": "ortable.errors",
     "attach_weights": "ortable.exporter",
     "bypass_export_some_errors": "ortable.exporter",
+    "errors": "ortable",
+    "filter_decomposition_table": "ortable.backend.aot.decompositions",
     "from_seed_style": "ortable.exporter",
-    "OrtOptions": "ortable.backend",
-    "OrtableError": "ortable.errors",
-    "filter_decomposition_table": "ortable.backend",
-    "get_decomposition_table": "ortable.backend",
+    "get_decomposition_table": "ortable.backend.aot.decompositions",
     "load_specs": "ortable.interpreter.user_specs",
     "match_input_parameters": "ortable.exporter",
-    "onnx_custom_backend": "ortable.backend",
-    "onnx_debug_backend": "ortable.debug",
-    "plot_dot": "ortable.debug",
-    "pretty_onnx": "ortable.debug",
-    "refresh": "ortable.backend",
+    "onnx_custom_backend": "ortable.backend.aot.entry",
+    "onnx_debug_backend": "ortable.debug.backend",
+    "plot_dot": "ortable.debug.plot",
+    "pretty_onnx": "ortable.debug.text",
+    "refresh": "ortable.backend.execute.weights",
     "supported_ops": "ortable.interpreter.user_specs",
-    "to_onnx": "ortable.exporter",
+    "to_onnx": "ortable.exporter.to_onnx",
 }
 
 __all__ = sorted(_PUBLIC)
 
+if not TYPE_CHECKING:  # seen by a type checker, it would make every misspelt name an Any
 
-def __getattr__(name: str) -> Any:
-    module = _PUBLIC.get(name)
-    if module is None:
-        raise AttributeError(f"module 'ortable' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        import importlib
+
+        module = _PUBLIC.get(name)
+        if module is None:
+            raise AttributeError(f"module 'ortable' has no attribute {name!r}")
+        if module == "ortable":
+            return importlib.import_module(f"ortable.{name}")
+        value = getattr(importlib.import_module(module), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -19,6 +19,7 @@ __all__ = [
     "RewriteError",
     "SpecError",
     "UnsupportedCase",
+    "UnsupportedDtype",
 ]
 
 

@@ -44,6 +44,7 @@ def arguments() -> argparse.ArgumentParser:
     add("--results", type=Path, default=Path("build/conformance.jsonl"))
     add("--resume", action="store_true", help="go on from the results of an interrupted run")
     add("--bounded", action="store_true", help="the short run of CI: few samples, three dtypes")
+    add("--parts", type=int, default=1, help="take one of so many equal parts of the OpInfos")
     add("--record", action="store_true", help=f"write the numbers to {MEASURED}")
     return parser
 
@@ -51,7 +52,10 @@ def arguments() -> argparse.ArgumentParser:
 def tasks(options: argparse.Namespace) -> list[workers.Task]:
     """One task for each kind, OpInfo and dtype asked for."""
     chosen = [
-        name for name in op_infos() if any(fnmatch.fnmatch(name, each) for each in options.names)
+        name
+        for name in op_infos()
+        if any(fnmatch.fnmatch(name, each) for each in options.names)
+        and not _spread(name, options.parts)
     ]
     if not chosen:
         raise SystemExit(f"no OpInfo matches {' '.join(options.names)}")

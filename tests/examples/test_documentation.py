@@ -1,7 +1,14 @@
-"""The Python snippets of README.md and of pages in docs run as they stand."""
+"""The Python blocks of README.md and of every page of docs run as they stand, each page in order
+and in one namespace.
+
+A block marked `python` runs; one marked `pycon` is a session whose answers are compared; one marked
+`py` is an excerpt (generated code, an elision) that only has to parse.
+"""
 
 from __future__ import annotations
 
+import ast
+import doctest
 import re
 from pathlib import Path
 
@@ -9,61 +16,98 @@ import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 
 
-def snippets(document: str) -> list[tuple[int, str]]:
-    """(line, code) of every block marked as Python."""
-    text = (ROOT / document).read_text(encoding="utf-8")
+def blocks(page: str, *languages: str) -> list[tuple[int, str, str]]:
+    """(line, language, code) of the blocks of a page in some languages."""
+    text = (ROOT / page).read_text(encoding="utf-8")
     return [
-        (text.count("\n", 0, match.start()) + 2, match.group(1))
-        for match in re.finditer(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+        (text.count("\n", 0, match.start()) + 2, match[1], match[2])
+        for match in BLOCK.finditer(text)
+        if match[1] in languages
     ]
 
 
-def run_all(document: str) -> dict[str, object]:
-    """Runs the snippets in order in one namespace, which is returned."""
-    names: dict[str, object] = {"__name__": "snippets"}
-    for line, code in snippets(document):
-        # Blank lines put the line numbers of a traceback where they are in the document.
-        exec(compile("\n" * (line - 1) + code, str(ROOT / document), "exec"), names)
+def run_page(page: str) -> dict[str, object]:
+    """Runs the blocks of a page in order in one namespace, which is returned."""
+    names: dict[str, object] = {"__name__": "page"}
+    for line, language, code in blocks(page, "python", "pycon"):
+        if language == "python":
+            # Blank lines put the line numbers of a traceback where they are in the page.
+            exec(compile("\n" * (line - 1) + code, str(ROOT / page), "exec"), names)
+            continue
+        session = doctest.DocTestParser().get_doctest(code, names, page, str(ROOT / page), line - 1)
+        said: list[str] = []
+        runner = doctest.DocTestRunner(verbose=False)
+        runner.run(session, out=said.append, clear_globs=False)
+        assert not said, "".join(said)
     return names
 
 
-@pytest.mark.usefixtures("fresh_dynamo")
-def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def write_files(page: str, folder: Path) -> None:
+    """A YAML block whose first line is `# name.yaml` is a file that the page's snippets read."""
+    for _, _, text in blocks(page, "yaml"):
+        if name := re.match(r"# (\w+\.yaml)\n", text):
+            (folder / name[1]).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def ran(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_dynamo
+) -> dict[str, object]:
+    """The names that the snippets of a page leave, run in a folder of their own."""
     monkeypatch.chdir(tmp_path)
-    names = run_all("README.md")
+    write_files(request.param, tmp_path)
+    return run_page(request.param)
+
+
+def with_code(*languages: str) -> list[str]:
+    return [page for page in PAGES if blocks(page, *languages)]
+
+
+@pytest.mark.parametrize("ran", with_code("python", "pycon"), indirect=True)
+def test_every_block_of_the_page_runs(ran: dict[str, object]) -> None:
+    assert len(ran) > 1
+
+
+@pytest.mark.parametrize("page", with_code("py"))
+def test_excerpts_parse(page: str) -> None:
+    for line, _, code in blocks(page, "py"):
+        ast.parse("\n" * (line - 1) + code, page)
+
+
+def test_the_blocks_are_found() -> None:
+    assert len(with_code("python")) >= 8
+    assert sum(len(blocks(page, "python")) for page in PAGES) >= 35
+
+
+@pytest.mark.parametrize("ran", ["README.md"], indirect=True)
+def test_readme(ran: dict[str, object], tmp_path: Path) -> None:
     assert (tmp_path / "neuron.onnx").stat().st_size > 0
-    loss = names["loss"]
+    loss = ran["loss"]
     assert isinstance(loss, torch.Tensor) and loss.grad_fn is not None
 
 
-@pytest.mark.usefixtures("fresh_dynamo")
-def test_getting_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    names = run_all("docs/getting-started.md")
-    storage, session, model = names["storage"], names["session"], names["model"]
-    assert len(storage["instance"]) >= 1
+@pytest.mark.parametrize("ran", ["docs/getting-started.md"], indirect=True)
+def test_getting_started(ran: dict[str, object]) -> None:
+    storage, session, model = ran["storage"], ran["session"], ran["model"]
+    assert len(storage["instance"]) >= 1  # type: ignore[index]
     x = torch.randn(7, 10)
     with torch.no_grad():
-        expected = model(x)
-    got = torch.from_numpy(session.run(None, {"x": x.numpy()})[0])
+        expected = model(x)  # type: ignore[operator]
+    got = torch.from_numpy(session.run(None, {"x": x.numpy()})[0])  # type: ignore[attr-defined]
     torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_graph_builder() -> None:
-    names = run_all("docs/graph-builder.md")
-    assert [node.op_type for node in names["model"].graph.node] == ["MatMul", "Relu"]  # type: ignore[attr-defined]
+@pytest.mark.parametrize("ran", ["docs/graph-builder.md"], indirect=True)
+def test_graph_builder(ran: dict[str, object]) -> None:
+    assert [node.op_type for node in ran["model"].graph.node] == ["MatMul", "Relu"]  # type: ignore[attr-defined]
     text = (ROOT / "docs" / "graph-builder.md").read_text(encoding="utf-8")
     assert "# GraphBuilder(opset 18: 1 input, 1 output, 2 nodes, 1 initializer)" in text
 
 
-@pytest.mark.usefixtures("fresh_dynamo")
-def test_rewrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page's file of rules is the one that its snippets read."""
-    monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs" / "rewrites.md").read_text(encoding="utf-8")
-    (rules,) = re.findall(r"^```yaml\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    (tmp_path / "squares.yaml").write_text(rules)
-    names = run_all("docs/rewrites.md")
-    assert names["first"].made and names["statistics"].refused  # type: ignore[attr-defined]
+@pytest.mark.parametrize("ran", ["docs/rewrites.md"], indirect=True)
+def test_rewrites(ran: dict[str, object]) -> None:
+    assert ran["first"].made and ran["statistics"].refused  # type: ignore[attr-defined]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
+import inspect
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,7 +13,7 @@ import tomllib
 import pytest
 
 import ortable
-from tests.packaging.files import ROOT
+from tests.packaging.files import ROOT, is_type_checking
 
 # Names that the documentation uses; `ortable.__all__` may hold more.
 DOCUMENTED = (
@@ -68,6 +71,42 @@ def test_documented_names_are_public(name: str) -> None:
     assert getattr(ortable, name) is not None
 
 
+def imported_for_type_checkers() -> dict[str, str]:
+    """Name -> module of the re-exports that type checkers see in ortable/__init__.py."""
+    tree = ast.parse((ROOT / "runtime" / "ortable" / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (
+        node for node in tree.body if isinstance(node, ast.If) and is_type_checking(node.test)
+    )
+    found = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom) and node.level == 1, ast.unparse(node)
+        for alias in node.names:
+            # `import x as x` is what makes a name of a typed package public
+            assert alias.asname == alias.name, ast.unparse(node)
+            found[alias.name] = ".".join(filter(None, ("ortable", node.module)))
+    return found
+
+
+def test_type_checkers_see_the_names_that_exist_and_where_they_come_from() -> None:
+    assert imported_for_type_checkers() == ortable._PUBLIC
+
+
+def test_the_docstring_of_the_package_has_a_line_for_each_name() -> None:
+    lines = (ortable.__doc__ or "").splitlines()
+    listed = [found[1] for line in lines if (found := re.fullmatch(r"    (\w+): .+", line))]
+    assert sorted(listed) == ortable.__all__
+
+
+def test_every_error_is_a_name_of_the_package() -> None:
+    classes = {
+        name
+        for name, value in vars(ortable.errors).items()
+        if inspect.isclass(value) and issubclass(value, Exception | Warning)
+    }
+    assert classes == set(ortable.errors.__all__)
+    assert classes <= set(ortable.__all__)
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="to_onyx"):
         ortable.to_onyx  # noqa: B018
@@ -75,9 +114,13 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         from ortable import to_onyx  # noqa: F401
 
 
-def test_the_version_is_the_packages() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert ortable.__version__ == project["version"]
+def test_the_version_is_written_in_one_place() -> None:
+    """The wheel's is the package's: setuptools reads it there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"]
+    assert "version" in project["project"]["dynamic"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "ortable.__version__"}
+    assert re.fullmatch(r"\d+\.\d+\.\d+\w*", ortable.__version__)
 
 
 def test_dir_lists_the_public_names() -> None:

@@ -326,14 +326,12 @@ def run_session(
 
 
 def _ort_value(tensor: torch.Tensor) -> Any:
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
+    from ortable.compat.onnxruntime import ort_value
 
     contiguous = tensor.detach().contiguous()
     if contiguous.dtype.is_complex:
         contiguous = torch.view_as_real(contiguous.resolve_conj())
-    if contiguous.dtype == torch.bool:
-        return state.OrtValue.from_dlpack(contiguous.view(torch.uint8).__dlpack__(), True)
-    return state.OrtValue.from_dlpack(contiguous.__dlpack__(), False)
+    return ort_value(contiguous)
 
 
 def _from_ort(value: Any) -> torch.Tensor:

@@ -113,6 +113,13 @@ has an export with `rewrites="none"`, since rewrites keep some of the patterns a
 what is disabled here:
 
 ```python
+import onnxruntime
+import torch
+
+import ortable
+
+model, x = torch.nn.Linear(4, 3), torch.rand(2, 4)
+ortable.to_onnx(model, (x,), rewrites="none", filename="model.onnx")
 session = onnxruntime.InferenceSession(
     "model.onnx",
     disabled_optimizers=[

@@ -7,17 +7,45 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 
 from ortable.errors import OptionError
 
-__all__ = ["OrtOptions"]
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from onnxruntime import RunOptions, SessionOptions
+
+    from ortable.exporter.request.options import ExportOptions
+
+__all__ = ["OrtOptions", "OrtOptionsDict", "Provider", "Transform"]
 
 _DOMAINS = {"", "com.microsoft", "ai.onnx.ml"}  # those that converters write
 _PATHS = {"dump_prefix": "files without their number", "cache_dir": "a folder"}
 
 Provider = str | tuple[str, dict[str, Any]]
-Transform = Callable[[Any], Any]
+Transform: TypeAlias = "Callable[[ModelProto], ModelProto | None]"
+
+
+class OrtOptionsDict(TypedDict, total=False):
+    """Names and types of the options, for ``options={...}`` and for the keywords of `OrtOptions`,
+    which says what they mean."""
+
+    providers: str | Sequence[Provider] | None
+    target_opset: int | Mapping[str, int] | None
+    optimize: bool
+    rewrites: str | Sequence[str]
+    storage: MutableMapping[str, Any] | None
+    dump_prefix: str | os.PathLike[str] | None
+    verbose: int
+    session_options: SessionOptions | Mapping[str, Any] | None
+    run_options: RunOptions | Mapping[str, Any] | None
+    pre_ort_model_transforms: Transform | Iterable[Transform]
+    export_options: ExportOptions | None
+    freeze: Literal["auto", "on", "off"]
+    fallback: Literal["eager"] | None
+    cache_dir: str | os.PathLike[str] | None
+    resizable: bool
+    raise_on: Iterable[str]
 
 
 @dataclass(frozen=True)
@@ -64,15 +92,19 @@ class OrtOptions:
     storage: MutableMapping[str, Any] | None = None
     dump_prefix: str | None = None
     verbose: int = 0
-    session_options: Any = None
-    run_options: Any = None
+    session_options: SessionOptions | dict[str, Any] | None = None
+    run_options: RunOptions | dict[str, Any] | None = None
     pre_ort_model_transforms: tuple[Transform, ...] = ()
-    export_options: Any = None
-    freeze: str = "auto"
-    fallback: str | None = None
+    export_options: ExportOptions | None = None
+    freeze: Literal["auto", "on", "off"] = "auto"
+    fallback: Literal["eager"] | None = None
     cache_dir: str | None = None
     resizable: bool = False
     raise_on: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:  # what is accepted is wider than what the checked record holds
+
+        def __init__(self, **options: Unpack[OrtOptionsDict]) -> None: ...
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():

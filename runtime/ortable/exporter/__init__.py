@@ -6,7 +6,7 @@ options."""
 from __future__ import annotations
 
 from ortable.exporter.capture.bypass import bypass_export_some_errors
-from ortable.exporter.dispatchers.dispatcher import Dispatcher, from_seed_style
+from ortable.exporter.dispatchers.dispatcher import Converter, Dispatcher, from_seed_style
 from ortable.exporter.dispatchers.onnxscript_dispatcher import OxsDispatcher
 from ortable.exporter.request.fake_weights import match_input_parameters
 from ortable.exporter.request.options import ExportOptions
@@ -15,6 +15,7 @@ from .attach import attach_weights
 from .to_onnx import to_onnx
 
 __all__ = [
+    "Converter",
     "Dispatcher",
     "ExportOptions",
     "OxsDispatcher",

@@ -17,15 +17,15 @@ from ortable.ir.proto.atomic_files import FileSet
 from ..errors import ExportError
 
 
-def too_large_for_one_file(
-    builder: Any, filename: str | os.PathLike[str] | None, record: ExportRecord
-) -> bool:
-    """True when the weights do not fit in one protobuf file, and there is a file to write them
-    beside; ``record`` says so. (Without a file the builder raises BuilderError.)"""
-    if filename is None:
+def too_large(builder: Any, outgrown: int | None, beside: bool, record: ExportRecord) -> bool:
+    """True when the weights are kept beside the model, and ``record`` says so: those of
+    ``outgrown`` bytes or more; or what no protobuf file holds, where there is a file to write them
+    ``beside``. (Otherwise the builder raises BuilderError for these.)"""
+    limit = proto_files.PROTO_LIMIT if outgrown is None else outgrown
+    if outgrown is None and not beside:
         return False
     total = proto_files.weight_bytes(builder)
-    if total < proto_files.PROTO_LIMIT:
+    if total < limit:
         return False
     record.steps.append(f"weights of {total / 2**30:.1f} GiB are written beside the model")
     return True

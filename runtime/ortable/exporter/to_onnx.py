@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Unpack, overload
+
+import torch
+from onnx import ModelProto
 
 from ortable.exporter.account.metadata import annotate, model_name, note_weights, weight_names
 from ortable.exporter.account.report import reporting
@@ -20,7 +23,7 @@ from ortable.exporter.capture.sources import make_program
 from ortable.exporter.dispatchers.dispatcher import checked_dispatcher, tell_unused
 from ortable.exporter.functions.custom_operators import FunctionBodies
 from ortable.exporter.functions.interpreter import FunctionInterpreter
-from ortable.exporter.request.ambient import outside_autocast
+from ortable.exporter.request.ambient import Region, outside_autocast, regions_around
 from ortable.exporter.request.arguments import (
     check_file,
     check_flags,
@@ -47,39 +50,143 @@ from ortable.exporter.signature.outputs import (
 )
 from ortable.passes import pipeline
 
-from ..builder import GraphBuilder
+from ..builder import GraphBuilder, LargeModel
 from ..interpreter import DynamoInterpreter, generated_tables
 from ..interpreter.assertions import lost_assertions
-from .files import too_large_for_one_file, write_model
+from .files import too_large, write_model
+from .keywords import Arguments, Converters, DynamicShapes, Model, PathName, ToOnnxKeywords
 
 
-@outside_fake_mode
-@outside_autocast
+@dataclass(frozen=True)
+class Form:
+    """How a graph is written as a model, and for which target: arguments of to_onnx."""
+
+    options: ExportOptions
+    target: str | None
+    inline: bool
+    large_model: bool
+    external_threshold: int
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a conversion made and of what: the model (ModelProto or LargeModel), its builder, the
+    checked request, the program, how the model is written, names given to dimensions of outputs,
+    and the regions of autocast that were active where it was asked for."""
+
+    model: Any
+    builder: GraphBuilder
+    request: Request
+    program: Program
+    form: Form
+    dims: Mapping[tuple[str, int], str]
+    around: tuple[Region, ...]
+
+
+# A model of 2 GB or more that is written to a file comes back as a LargeModel. Few are: `Any` says
+# so, and asks no question at each of the others.
+@overload
 def to_onnx(
-    mod: Any,
-    args: Sequence[Any] = (),
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: Literal[False] = False,
+    filename: None = None,
+    return_builder: Literal[False] = False,
+    **keywords: Unpack[ToOnnxKeywords],
+) -> ModelProto: ...
+@overload
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: Literal[False] = False,
+    filename: PathName,
+    return_builder: Literal[False] = False,
+    **keywords: Unpack[ToOnnxKeywords],
+) -> ModelProto | Any: ...
+@overload
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: Literal[True],
+    filename: PathName | None = None,
+    return_builder: Literal[False] = False,
+    **keywords: Unpack[ToOnnxKeywords],
+) -> LargeModel: ...
+@overload
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: Literal[False] = False,
+    filename: None = None,
+    return_builder: Literal[True],
+    **keywords: Unpack[ToOnnxKeywords],
+) -> tuple[ModelProto, GraphBuilder]: ...
+@overload
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: Literal[False] = False,
+    filename: PathName,
+    return_builder: Literal[True],
+    **keywords: Unpack[ToOnnxKeywords],
+) -> tuple[ModelProto | Any, GraphBuilder]: ...
+@overload
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: Literal[True],
+    filename: PathName | None = None,
+    return_builder: Literal[True],
+    **keywords: Unpack[ToOnnxKeywords],
+) -> tuple[LargeModel, GraphBuilder]: ...
+@overload
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    large_model: bool = False,
+    filename: PathName | None = None,
+    return_builder: bool = False,
+    **keywords: Unpack[ToOnnxKeywords],
+) -> ModelProto | LargeModel | tuple[ModelProto | LargeModel, GraphBuilder]: ...
+def to_onnx(
+    mod: Model,
+    args: Arguments | None = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
     input_names: Sequence[str] | Mapping[str, str] | None = None,
-    output_names: Sequence[str] | Mapping[str, str] | str | None = None,
+    output_names: Sequence[str] | Mapping[str, str] | None = None,
     target_opset: int | Mapping[str, int] | None = None,
-    dynamic_shapes: Any = None,
-    output_dynamic_shapes: Any = None,
+    dynamic_shapes: DynamicShapes | None = None,
+    output_dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
     optimize: bool = True,
     rewrites: str | Sequence[str] = "default",
-    target: str | None = None,
+    target: Literal["onnxruntime"] | None = None,
     export_options: ExportOptions | None = None,
-    dispatcher: Any = None,
-    export_modules_as_functions: bool | Collection[Any] = False,
+    dispatcher: Converters | None = None,
+    export_modules_as_functions: bool | Collection[type[torch.nn.Module] | str] = False,
     inline: bool = False,
     large_model: bool = False,
     external_threshold: int = 1024,
-    filename: str | os.PathLike[str] | None = None,
+    filename: PathName | None = None,
     validate: bool | float = False,
     verbose: int = 0,
     return_builder: bool = False,
-    report: str | os.PathLike[str] | None = None,
-) -> Any:
+    report: PathName | None = None,
+) -> ModelProto | LargeModel | tuple[ModelProto | LargeModel, GraphBuilder]:
     """Convert a PyTorch model into an ONNX model.
 
     Args:
@@ -141,9 +248,64 @@ def to_onnx(
             wrong, a dynamic shape does not fit, or validation fails.
         FunctionNotFoundError, UnsupportedCase, ConversionError: see ``ortable.interpreter``.
     """
-    check_flags(
-        optimize=optimize, inline=inline, large_model=large_model, return_builder=return_builder
+    check_flags(return_builder=return_builder)
+    made = convert(
+        mod,
+        args,
+        kwargs,
+        input_names=input_names,
+        output_names=output_names,
+        target_opset=target_opset,
+        dynamic_shapes=dynamic_shapes,
+        output_dynamic_shapes=output_dynamic_shapes,
+        optimize=optimize,
+        rewrites=rewrites,
+        target=target,
+        export_options=export_options,
+        dispatcher=dispatcher,
+        export_modules_as_functions=export_modules_as_functions,
+        inline=inline,
+        large_model=large_model,
+        external_threshold=external_threshold,
+        filename=filename,
+        validate=validate,
+        verbose=verbose,
+        report=report,
     )
+    return (made.model, made.builder) if return_builder else made.model
+
+
+@outside_fake_mode
+@outside_autocast
+def convert(
+    mod: Any,
+    args: Any,
+    kwargs: Any,
+    *,
+    input_names: Any,
+    output_names: Any,
+    target_opset: Any,
+    dynamic_shapes: Any,
+    output_dynamic_shapes: Any,
+    optimize: bool,
+    rewrites: Any,
+    target: str | None,
+    export_options: ExportOptions | None,
+    dispatcher: Any,
+    export_modules_as_functions: Any,
+    inline: bool,
+    large_model: bool,
+    external_threshold: int,
+    filename: Any,
+    validate: bool | float,
+    verbose: int,
+    report: Any,
+    outgrown: int | None = None,
+) -> Conversion:
+    """What to_onnx and export do, see there. ``outgrown``: weights of so many bytes make a
+    LargeModel of it; None: those that no protobuf file holds, where there is a file to write.
+    """
+    check_flags(optimize=optimize, inline=inline, large_model=large_model)
     check_numbers(verbose, external_threshold)
     check_file("filename", filename)
     check_file("report", report)
@@ -192,14 +354,16 @@ def to_onnx(
         _optimize(builder, passes, record)
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
-            large = large_model or too_large_for_one_file(builder, filename, record)
+            beside = filename is not None
+            large = large_model or too_large(builder, outgrown, beside, record)
             model = _serialised(builder, options, large, external_threshold, inline)
             results["model"] = model
             write_dims(model, dims)
             annotate(model, program)
         _validate(model, request, program, validate)
         _write(model, filename, record)
-    return (model, builder) if return_builder else model
+    form = Form(options, target, inline, large_model, external_threshold)
+    return Conversion(model, builder, request, program, form, dims, regions_around())
 
 
 def _captured(request: Request) -> Program:

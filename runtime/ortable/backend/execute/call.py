@@ -21,11 +21,12 @@ from torch._C import _from_dlpack, _to_dlpack
 from ortable import dtypes
 from ortable.backend.cache.memory import shared_session
 from ortable.backend.roles import CompiledGraph, InputRoleKind
+from ortable.compat.onnxruntime import from_dlpack
 from ortable.errors import ProviderError
 
 from .call_source import CallSource, code_of
 from .checks import violated
-from .feeds import Bound, Dimensions, feed_any, from_dlpack
+from .feeds import Bound, Dimensions, feed_any
 from .fork import protect
 from .frozen import BackOff, Frozen, History, freezable, with_constants
 from .shards import gathered_by_fsdp

@@ -24,6 +24,7 @@ from ortable.backend.roles import (
     OutputRoleKind,
     ViewStep,
 )
+from ortable.compat.onnxruntime import dlpack_source
 
 from .feeds import as_bytes, as_pairs, float8_tensor, float8_value, number
 from .results import SymbolValues, as_promised, own
@@ -154,21 +155,20 @@ class CallSource:
         lines = []
         if dtypes.is_float_type(role.elem_type):
             lines = [f"    if {name}.is_neg():", f"        {name} = {name}.resolve_neg()"]
-        value, as_bool = name, "False"
+        value, is_bool = name, role.elem_type == dtypes.boolean
         if role.permutation is not None:
             value = f"{value}.permute({', '.join(map(str, role.permutation))})"
         if not role.dense:
             value += ".contiguous()"
-        if role.elem_type == dtypes.boolean:
+        if is_bool:
             self.values["as_bytes"] = as_bytes
-            value, as_bool = f"as_bytes({value})", "True"
         elif dtypes.is_complex_type(role.elem_type):
             self.values["as_pairs"] = as_pairs
             value = f"as_pairs({value})"
         elif role.elem_type in dtypes.FLOAT8_TYPES:
             self.values["float8_value"] = float8_value
             return lines, f"{role.name!r}: float8_value({value}, {role.elem_type})"
-        return lines, f"{role.name!r}: feed(dlpack({value}), {as_bool})"
+        return lines, f"{role.name!r}: {dlpack_source(value, is_bool)}"
 
     def _fetches(self) -> list[str]:
         """`f0`, `f1`, ...: tensors of torch over the memory of ONNX Runtime's outputs."""

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from onnxruntime.capi import _pybind_state as capi
-from onnxruntime.capi._pybind_state import OrtValue
-from torch._C import _to_dlpack
 
 from ortable import dtypes
 from ortable.backend.roles import InputRole
+from ortable.compat.onnxruntime import OrtValue, capi, ort_value
 from ortable.errors import InputError
 
 from .weights import hold
@@ -28,19 +26,16 @@ __all__ = [
     "feed_any",
     "float8_tensor",
     "float8_value",
-    "from_dlpack",
     "in_order",
     "number",
 ]
-
-from_dlpack = OrtValue.from_dlpack
 
 _CACHED_DIMS = 4096
 _HOST = capi.OrtDevice(capi.OrtDevice.cpu(), capi.OrtDevice.default_memory(), 0)
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Booleans as ONNX Runtime takes them from dlpack."""
+    """Booleans as ONNX Runtime 1.31 takes them from dlpack."""
     return tensor.view(torch.uint8)
 
 
@@ -89,18 +84,15 @@ def feed_any(role: InputRole, tensor: torch.Tensor) -> Any:
 
 
 def _value(role: InputRole, tensor: torch.Tensor) -> Any:
-    if role.elem_type == dtypes.boolean:
-        return from_dlpack(_to_dlpack(as_bytes(tensor)), True)
     if role.elem_type in dtypes.FLOAT8_TYPES:
         return float8_value(tensor, role.elem_type)
-    return from_dlpack(_to_dlpack(tensor), False)
+    return ort_value(tensor)
 
 
 def number(value: float | bool, is_bool: bool) -> Any:
     """A Python float or bool as a 0-d OrtValue."""
-    if is_bool:
-        return from_dlpack(_to_dlpack(as_bytes(torch.tensor(bool(value), device="cpu"))), True)
-    return from_dlpack(_to_dlpack(torch.tensor(value, dtype=torch.float64, device="cpu")), False)
+    dtype = torch.bool if is_bool else torch.float64
+    return ort_value(torch.tensor(value, dtype=dtype, device="cpu"))
 
 
 class Dimensions:
@@ -119,8 +111,7 @@ class Dimensions:
                 )
             if len(self._made) >= _CACHED_DIMS:
                 self._made.clear()
-            tensor = torch.tensor([value], dtype=torch.int64, device="cpu")
-            found = from_dlpack(_to_dlpack(tensor), False)
+            found = ort_value(torch.tensor([value], dtype=torch.int64, device="cpu"))
             self._made[value] = found
         return found
 

@@ -12,6 +12,7 @@ from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-def
 
 from ortable import dims
 from ortable.backend.roles import DimSource, Fetch
+from ortable.compat.onnxruntime import as_complex
 
 __all__ = ["SymbolValues", "as_promised", "own"]
 
@@ -53,7 +54,7 @@ def own(tensor: torch.Tensor) -> torch.Tensor:
 def as_promised(tensor: torch.Tensor, fetch: Fetch, values: Callable[[Any], Any]) -> torch.Tensor:
     """A contiguous output as the tensor that torch promised: complex, and with its strides."""
     if fetch.is_complex:
-        tensor = torch.view_as_complex(tensor)
+        tensor = as_complex(tensor)
         if fetch.permutation is None and fetch.strides is None:
             tensor = own(tensor)
     if fetch.permutation is not None:

@@ -18,6 +18,7 @@ from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph, Fetch, InputRole
 from ortable.backend.sessions.providers import device_of, kernel_table, provider_names
 from ortable.builder import GraphBuilder
+from ortable.compat.onnxruntime import empty_loses_strides
 from ortable.errors import OptionError
 from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.complex_numbers import transposed
@@ -210,7 +211,8 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
     builder.make_tensor_output(name, elem_type, full, indexed=False)
     device = device_of(value)
     float8 = elem_type if elem_type in dtypes.FLOAT8_TYPES else None
-    if order is None and strides != contiguous_strides(shape):
+    lost = empty_loses_strides and 0 in shape
+    if lost or (order is None and strides != contiguous_strides(shape)):
         return Fetch(name, is_bool, None, strides, is_complex, device, float8)
     permutation = None if order in (None, identity) else inverse(order)
     return Fetch(name, is_bool, permutation, None, is_complex, device, float8)

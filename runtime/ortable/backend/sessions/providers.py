@@ -15,6 +15,7 @@ from torch.fx import GraphModule
 from ortable import dtypes
 from ortable.backend.options import OrtOptions
 from ortable.errors import ProviderError
+from ortable.exporter.account.sessions import PACKAGES, check_providers, provider_names
 
 __all__ = [
     "CPU",
@@ -39,49 +40,6 @@ SERVES = {
         "NvTensorRTRTXExecutionProvider",
     )
 }
-
-PACKAGES = {
-    "CUDAExecutionProvider": "onnxruntime-gpu",
-    "TensorrtExecutionProvider": "onnxruntime-gpu",
-    "NvTensorRTRTXExecutionProvider": "onnxruntime-trt-rtx",
-    "ROCMExecutionProvider": "onnxruntime-rocm",
-    "MIGraphXExecutionProvider": "onnxruntime-migraphx",
-    "OpenVINOExecutionProvider": "onnxruntime-openvino",
-    "DmlExecutionProvider": "onnxruntime-directml",
-    "QNNExecutionProvider": "onnxruntime-qnn",
-    "CANNExecutionProvider": "onnxruntime-cann",
-    "WebGpuExecutionProvider": "onnxruntime-webgpu",
-}
-
-
-def provider_names(providers: Sequence[Any] | None) -> tuple[str, ...]:
-    """Names only, of providers that may be `(name, options)` pairs; none when they are not chosen
-    yet."""
-    return tuple(p if isinstance(p, str) else p[0] for p in providers or ())
-
-
-def check_providers(providers: Sequence[Any] | None) -> None:
-    """Raises ProviderError when the installed ONNX Runtime lacks one of `providers`.
-
-    The message lists those it has and the package to install.
-    """
-    import onnxruntime
-
-    available = onnxruntime.get_available_providers()
-    for name in provider_names(providers):
-        if name in available:
-            continue
-        known = onnxruntime.get_all_providers()
-        if name in PACKAGES:
-            remedy = f"Install the package {PACKAGES[name]!r} in place of 'onnxruntime'."
-        elif name in known:
-            remedy = "Install a build of ONNX Runtime that has it."
-        else:
-            remedy = f"ONNX Runtime knows no such provider; it knows: {', '.join(known)}."
-        raise ProviderError(
-            f"Execution provider {name!r} is not available in the installed onnxruntime "
-            f"{onnxruntime.__version__}, which has: {', '.join(available)}. {remedy}"
-        )
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:

@@ -11,8 +11,7 @@ from typing import Any
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from ortable.errors import OptionError, ProviderError
-
-from .providers import check_providers
+from ortable.exporter.account.sessions import apply_settings, check_providers
 
 __all__ = ["check_session", "make_run_options", "make_session"]
 
@@ -58,39 +57,13 @@ def _check_stream(name: str, settings: Mapping[str, Any], reported: Mapping[str,
         )
 
 
-def _apply(target: Any, settings: Mapping[str, Any], what: str, add_entry: Any) -> None:
-    """Sets attributes of an options object by name; a name with a dot is a config entry."""
-    for name, value in settings.items():
-        if "." in name:
-            add_entry(name, str(value))
-        elif name.startswith("_") or not hasattr(target, name) or callable(getattr(target, name)):
-            known = [n for n in dir(target) if n[0] != "_" and not callable(getattr(target, n))]
-            raise OptionError(
-                f"{what} has no setting {name!r}. Known: {', '.join(known)}; config entries have a "
-                "dot in their name, such as 'session.intra_op.allow_spinning'."
-            )
-        else:
-            _set(target, name, value, what)
-
-
-def _set(target: Any, name: str, value: Any, what: str) -> None:
-    before = getattr(target, name)
-    try:
-        setattr(target, name, value)
-    except TypeError:
-        raise OptionError(
-            f"{what}: {name} must be of type {type(before).__name__}, got {value!r} of type "
-            f"{type(value).__name__}."
-        ) from None
-
-
 def make_run_options(given: Any) -> Any:
     """The RunOptions of every call: the user's object, or a new one with the user's settings."""
     import onnxruntime
 
     if given is None or isinstance(given, Mapping):
         options = onnxruntime.RunOptions()
-        _apply(options, given or {}, "run_options", options.add_run_config_entry)
+        apply_settings(options, given or {}, "run_options", options.add_run_config_entry)
         return options
     return given
 
@@ -228,7 +201,7 @@ def _session_options(given: Any, training: bool) -> Any:
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     if share_arena():
         options.add_session_config_entry("session.use_env_allocators", "1")
-    _apply(options, given or {}, "session_options", options.add_session_config_entry)
+    apply_settings(options, given or {}, "session_options", options.add_session_config_entry)
     return options
 
 

@@ -4,6 +4,7 @@ model, out go names and `metadata_props`. Called by to_onnx.py."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,12 @@ from ortable.passes.weight_transposes import TRANSPOSED
 DEFAULT_NAME = "ortable"
 
 
+def own_version() -> str:
+    """The version of ortable. Only the package has it, whose re-exports lead to every room: it is
+    looked up, not imported."""
+    return str(sys.modules["ortable"].__version__)
+
+
 def annotate(model: Any, program: Program) -> None:
     """Write ``metadata_props`` and producer of a ModelProto or LargeModel, and the doc_string of
     its initializers, which is the weight's name in the state_dict.
@@ -27,14 +34,12 @@ def annotate(model: Any, program: Program) -> None:
     ``ortable.tied_weights`` (other names of a weight that the state_dict has several times); the
     last three are absent when there is nothing to say.
     """
-    from ortable import __version__
-
     proto = model.proto if hasattr(model, "proto") else model
     for value in proto.graph.input if program.fakes else ():
         value.doc_string = ", ".join(program.fakes.get(value.name, ()))
     proto.producer_name = "ortable"
-    proto.producer_version = __version__
-    properties = {"ortable.version": __version__, "torch.version": torch.__version__}
+    proto.producer_version = own_version()
+    properties = {"ortable.version": own_version(), "torch.version": torch.__version__}
     if program.notes:
         properties["ortable.steps"] = "; ".join(program.notes)
     if program.guards:

@@ -19,6 +19,7 @@ import torch
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import PHASES, ExportRecord
 
+from .metadata import own_version
 from .tables import markdown_table
 from .validate import HEADS
 
@@ -84,10 +85,8 @@ def report_text(
 
 
 def _versions() -> str:
-    from ortable import __version__
-
     rows = [
-        ("ortable", __version__),
+        ("ortable", own_version()),
         ("torch", torch.__version__),
         ("onnx", onnx.__version__),
         ("Python", platform.python_version()),

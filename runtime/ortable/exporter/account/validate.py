@@ -10,7 +10,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-import onnx
 import torch
 from torch.utils import _pytree as pytree
 
@@ -21,6 +20,7 @@ from ortable.exporter.request.program import Program, Request
 from ortable.interpreter.complex_numbers import real_tensor
 
 from .resize import ExampleCall, other_sizes
+from .sessions import array_of, make_session, proto_of, run_session
 from .tables import text_table
 from .tolerances import Tolerance, tolerance_of
 
@@ -78,7 +78,7 @@ def validate_model(
     session = _session(model)
     names = [
         value.name
-        for value, _ in zip(_proto(model).graph.output, _user_outputs(program), strict=False)
+        for value, _ in zip(proto_of(model).graph.output, _user_outputs(program), strict=False)
     ]
     calls = [("example", call), *other_sizes(program, call)]
     # A module was captured under the caller's autocast; a program is what it is.
@@ -122,7 +122,7 @@ def _module_and_call(request: Request) -> tuple[Any, ExampleCall]:
 def _input_names(model: Any, program: Program) -> list[str | None]:
     """The ONNX name of each leaf of the call, None for the constants of the model."""
     real = {id(node) for node in program.onnx_inputs()}
-    names = iter([value.name for value in _proto(model).graph.input])
+    names = iter([value.name for value in proto_of(model).graph.input])
     return [next(names) if id(node) in real else None for node in program.user_inputs]
 
 
@@ -150,10 +150,10 @@ def _compared(
         return [Comparison(words, problem=reason)]
     leaves = pytree.tree_leaves(call)
     feeds = {
-        name: _array(leaf) for name, leaf in zip(inputs, leaves, strict=True) if name is not None
+        name: array_of(leaf) for name, leaf in zip(inputs, leaves, strict=True) if name is not None
     }
     try:
-        computed = _run(session, feeds)[: len(names)]
+        computed = run_session(session, feeds)[: len(names)]
     except Exception as error:  # onnxruntime's classes derive from Exception only
         return [Comparison(words, problem=f"ONNX Runtime cannot run it: {error}", failed=True)]
     if len(computed) != len(expected):
@@ -220,64 +220,10 @@ def _scalar(value: Any) -> torch.Tensor:
     return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
 
 
-def _array(leaf: Any) -> Any:
-    """A leaf of the call as numpy array."""
-    import numpy as np
-
-    from ortable.ir import initializers
-
-    if isinstance(leaf, torch.Tensor):
-        return initializers.to_numpy(real_tensor(leaf).detach().cpu().contiguous())
-    return np.array([leaf], dtype=np.int64)
-
-
 def _session(model: Any) -> Any:
-    """A session of the model. The weights of a LargeModel are given by address, not by file."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
     try:
-        if not isinstance(model, onnx.ModelProto):
-            arrays = model.numpy_tensors()
-            values = [_ort_value(array) for array in arrays.values()]
-            options.add_external_initializers(list(arrays), values)
-        return onnxruntime.InferenceSession(
-            _session_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        return make_session(model)
     except Exception as error:  # onnxruntime's classes derive from Exception only
         raise ExportError(
             f"validation failed, ONNX Runtime cannot load the model: {error}"
         ) from error
-
-
-def _run(session: Any, feeds: dict[str, Any]) -> list[torch.Tensor]:
-    values = {name: _ort_value(array) for name, array in feeds.items()}
-    return [_tensor(value) for value in session.run_with_ort_values(None, values)]
-
-
-def _ort_value(array: Any) -> Any:
-    import onnxruntime
-
-    if array.dtype.name in _NUMPY_LACKS:
-        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
-            array, _NUMPY_LACKS[array.dtype.name]
-        )
-    return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-
-
-_NUMPY_LACKS = {"bfloat16": onnx.TensorProto.BFLOAT16}
-
-
-def _tensor(value: Any) -> torch.Tensor:
-    if value.element_type() == onnx.TensorProto.BOOL:
-        return torch.from_numpy(value.numpy().copy())
-    return torch.from_dlpack(value._ortvalue.to_dlpack()).clone()
-
-
-def _session_proto(model: Any) -> Any:
-    return model if isinstance(model, onnx.ModelProto) else model.session_proto()
-
-
-def _proto(model: Any) -> Any:
-    return model if isinstance(model, onnx.ModelProto) else model.proto

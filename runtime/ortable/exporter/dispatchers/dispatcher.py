@@ -6,15 +6,17 @@ to use. Called by the interpreter and by functionalize.py."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Concatenate
 
+from ortable.builder import GraphBuilder, ResultSpec
 from ortable.errors import OptionError
 
 from .checked import CheckedConverter
 from .custom_domains import checked_domains, node_converter
 from .operator_names import operator_names
 
-Converter = Callable[..., Any]
+# f(graph, res, *args, **kwargs): the name of the result, or a list of names.
+Converter = Callable[Concatenate[GraphBuilder, ResultSpec, ...], Any]
 
 
 class Dispatcher:

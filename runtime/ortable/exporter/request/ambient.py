@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch.utils import _pytree as pytree
@@ -19,6 +19,9 @@ from ortable.ir.initializers import is_fake
 
 from .caller_state import forward_replaced, held_tensors, tensors_replaced
 from .program import Request
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,13 @@ class Region:
 _AROUND: ContextVar[tuple[Region, ...]] = ContextVar("ortable_autocast", default=())
 
 
-def outside_autocast(function: Callable[..., Any]) -> Callable[..., Any]:
+def outside_autocast(function: Callable[P, R]) -> Callable[P, R]:
     """Runs a function outside of the regions of autocast that are active where it is called:
     torch.export would note dtypes that its graph does not compute, and constants would be folded
     with them. ``autocast_again`` and ``forward_under_autocast`` bring them back."""
 
     @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
         around = _active_regions()
         if not around:
             return function(*args, **kwargs)
@@ -69,6 +72,22 @@ def _active_regions() -> tuple[Region, ...]:
         for device in devices
         if torch.is_autocast_enabled(device)
     )
+
+
+def regions_around() -> tuple[Region, ...]:
+    """The regions that were active where to_onnx was called."""
+    return _AROUND.get()
+
+
+@contextmanager
+def called_within(around: tuple[Region, ...]) -> Iterator[None]:
+    """In the block ``autocast_again`` opens these regions: a later comparison with the module is
+    one under the autocast of its export."""
+    token = _AROUND.set(around)
+    try:
+        yield
+    finally:
+        _AROUND.reset(token)
 
 
 @contextmanager

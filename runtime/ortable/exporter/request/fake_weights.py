@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
@@ -22,13 +22,16 @@ from ortable.ir import initializers
 from .caller_state import held_tensors, tensors_of, tensors_replaced
 from .program import Program, Request
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def outside_fake_mode(function: Callable[..., Any]) -> Callable[..., Any]:
+
+def outside_fake_mode(function: Callable[P, R]) -> Callable[P, R]:
     """Runs a function outside of the FakeTensorMode that is active where it is called: torch.export
     makes its own, and what has data keeps it."""
 
     @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
         with unset_fake_temporarily():
             return function(*args, **kwargs)
 

@@ -1,0 +1,191 @@
+"""Sessions of exported models with ONNX Runtime's own defaults, and tensors on their way in and
+out. In come a ModelProto or a LargeModel and torch tensors, out come an InferenceSession and torch
+tensors. Called by validate.py and `exporter/program.py`; the backend, whose sessions have settings
+of their own, reads providers and settings by name with the functions of this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+
+from ortable.errors import OptionError, ProviderError
+from ortable.interpreter.complex_numbers import real_tensor
+from ortable.ir import initializers
+
+CPU = "CPUExecutionProvider"
+CUDA = "CUDAExecutionProvider"
+PACKAGES = {
+    "CUDAExecutionProvider": "onnxruntime-gpu",
+    "TensorrtExecutionProvider": "onnxruntime-gpu",
+    "NvTensorRTRTXExecutionProvider": "onnxruntime-trt-rtx",
+    "ROCMExecutionProvider": "onnxruntime-rocm",
+    "MIGraphXExecutionProvider": "onnxruntime-migraphx",
+    "OpenVINOExecutionProvider": "onnxruntime-openvino",
+    "DmlExecutionProvider": "onnxruntime-directml",
+    "QNNExecutionProvider": "onnxruntime-qnn",
+    "CANNExecutionProvider": "onnxruntime-cann",
+    "WebGpuExecutionProvider": "onnxruntime-webgpu",
+}
+_NUMPY_LACKS = {
+    "bfloat16": onnx.TensorProto.BFLOAT16,
+    "float8_e4m3fn": onnx.TensorProto.FLOAT8E4M3FN,
+    "float8_e4m3fnuz": onnx.TensorProto.FLOAT8E4M3FNUZ,
+    "float8_e5m2": onnx.TensorProto.FLOAT8E5M2,
+    "float8_e5m2fnuz": onnx.TensorProto.FLOAT8E5M2FNUZ,
+}
+
+
+def proto_of(model: Any) -> onnx.ModelProto:
+    """The proto of a ModelProto or LargeModel; the weights of the latter are not in it."""
+    return model if isinstance(model, onnx.ModelProto) else model.proto
+
+
+# -- sessions
+
+
+def make_session(
+    model: Any, providers: Sequence[Any] | None = None, session_options: Any = None
+) -> Any:
+    """An InferenceSession of a ModelProto or LargeModel, whose weights are given by address.
+
+    ``providers``: the CPU by default; ``session_options``: a SessionOptions, or settings of one by
+    name, a name with a dot being a config entry.
+
+    Raises:
+        ProviderError: a provider is missing or could not start.
+        OptionError: a setting that SessionOptions has not.
+        Exception: ONNX Runtime cannot load the model; its classes derive from Exception only.
+    """
+    import onnxruntime
+
+    wanted = [CPU] if providers is None else list(providers)
+    check_providers(wanted)
+    options = _session_options(session_options)
+    if not isinstance(model, onnx.ModelProto):
+        arrays = model.numpy_tensors()
+        values = [ort_value(array) for array in arrays.values()]
+        options.add_external_initializers(list(arrays), values)
+        model = model.session_proto()
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=wanted)
+    silent = [name for name in provider_names(wanted) if name not in session.get_providers()]
+    if silent:
+        raise ProviderError(
+            f"Execution provider {silent[0]!r} could not start; the session has "
+            f"{', '.join(session.get_providers())}. What ONNX Runtime wrote to the error stream "
+            "tells why."
+        )
+    return session
+
+
+def _session_options(given: Any) -> Any:
+    import onnxruntime
+
+    if given is not None and not isinstance(given, Mapping):
+        if not isinstance(given, onnxruntime.SessionOptions):
+            raise OptionError(
+                "session_options is an onnxruntime.SessionOptions or a dict of its settings, not "
+                f"{type(given).__name__}"
+            )
+        return given
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    apply_settings(options, given or {}, "session_options", options.add_session_config_entry)
+    return options
+
+
+def provider_names(providers: Sequence[Any] | None) -> tuple[str, ...]:
+    """Names only, of providers that may be `(name, options)` pairs; none when they are not chosen
+    yet."""
+    return tuple(p if isinstance(p, str) else p[0] for p in providers or ())
+
+
+def check_providers(providers: Sequence[Any] | None) -> None:
+    """Raises ProviderError when the installed ONNX Runtime lacks one of `providers`.
+
+    The message lists those it has and the package to install.
+    """
+    import onnxruntime
+
+    available = onnxruntime.get_available_providers()
+    for name in provider_names(providers):
+        if name in available:
+            continue
+        known = onnxruntime.get_all_providers()
+        if name in PACKAGES:
+            remedy = f"Install the package {PACKAGES[name]!r} in place of 'onnxruntime'."
+        elif name in known:
+            remedy = "Install a build of ONNX Runtime that has it."
+        else:
+            remedy = f"ONNX Runtime knows no such provider; it knows: {', '.join(known)}."
+        raise ProviderError(
+            f"Execution provider {name!r} is not available in the installed onnxruntime "
+            f"{onnxruntime.__version__}, which has: {', '.join(available)}. {remedy}"
+        )
+
+
+def apply_settings(target: Any, settings: Mapping[str, Any], what: str, add_entry: Any) -> None:
+    """Sets attributes of an options object by name; a name with a dot is a config entry.
+
+    Raises OptionError for a setting that it has not, or a value of another type.
+    """
+    for name, value in settings.items():
+        if "." in name:
+            add_entry(name, str(value))
+        elif name.startswith("_") or not hasattr(target, name) or callable(getattr(target, name)):
+            known = [n for n in dir(target) if n[0] != "_" and not callable(getattr(target, n))]
+            raise OptionError(
+                f"{what} has no setting {name!r}. Known: {', '.join(known)}; config entries have a "
+                "dot in their name, such as 'session.intra_op.allow_spinning'."
+            )
+        else:
+            _set(target, name, value, what)
+
+
+def _set(target: Any, name: str, value: Any, what: str) -> None:
+    before = getattr(target, name)
+    try:
+        setattr(target, name, value)
+    except TypeError:
+        raise OptionError(
+            f"{what}: {name} must be of type {type(before).__name__}, got {value!r} of type "
+            f"{type(value).__name__}."
+        ) from None
+
+
+# -- tensors
+
+
+def run_session(
+    session: Any, feeds: Mapping[str, Any], names: Sequence[str] | None = None
+) -> list[torch.Tensor]:
+    """Outputs of a session as tensors of their own memory; all of them without ``names``."""
+    values = {name: ort_value(array) for name, array in feeds.items()}
+    fetched = session.run_with_ort_values(None if names is None else list(names), values)
+    return [_tensor(value) for value in fetched]
+
+
+def array_of(leaf: Any) -> np.ndarray:
+    """A tensor or integer of a call as the array that ONNX Runtime is given."""
+    if isinstance(leaf, torch.Tensor):
+        return initializers.to_numpy(real_tensor(leaf).detach().cpu().contiguous())
+    return np.array([leaf], dtype=np.int64)
+
+
+def ort_value(array: np.ndarray) -> Any:
+    """An OrtValue that holds an array by reference."""
+    import onnxruntime
+
+    onnx_type = _NUMPY_LACKS.get(array.dtype.name)
+    if onnx_type is None:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, onnx_type)
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    if value.element_type() == onnx.TensorProto.BOOL:
+        return torch.from_numpy(value.numpy().copy())
+    return torch.from_dlpack(value._ortvalue.to_dlpack()).clone()

@@ -1,0 +1,98 @@
+"""docs/support.json, where runs are recorded, and docs/support.md, the page written from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .environment import ROOT
+from .suites import Outcome, suites
+
+RECORDS = ROOT / "docs" / "support.json"
+PAGE = ROOT / "docs" / "support.md"
+
+_INTRODUCTION = """\
+# Supported versions
+
+<!-- Generated from docs/support.json by `make support`. Do not edit. -->
+
+You need Python 3.11 or newer, torch 2.13, onnx 1.23 and onnxruntime 1.31, or newer. The table says
+what was run, and on which versions: `pip install` put the wheel into an environment of its own, and
+the tests of the repository ran against the installed package. A version that has no row was not
+tried. When ortable meets a torch, onnx or onnxruntime that is newer than all of them, it says so
+once, with an `UntestedVersionWarning`.
+
+"""
+_END = """
+- **pinned** has the versions of `constraints.txt`, which `make` installs. Everything runs there at
+  each change: all tests, every opset, the sweeps, the bounded conformance run. Its row counts the
+  part that the other rows have, too.
+- **newest** is whatever `pip install` takes, with no pins. It runs at each change as well.
+- The other rows are run by hand before a release, with `make support ARGS="--set NAME --record"`.
+
+"Blocks of the documents" are the Python blocks of the README and of these pages, each page in
+order. "Core tests" are those of the backend, the exporter, the interpreter, the builder, the shell
+and the debugging tools. The short conformance run takes an eighth of PyTorch's own operator
+samples; [Conformance](conformance.md) is about the whole. `make support` makes the newest
+environment, keeps it below `~/.cache/ortable`, and runs its row.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One environment: its name, the versions in it, when and on which commit, and the outcomes."""
+
+    name: str
+    versions: dict[str, str]
+    commit: str
+    date: str
+    outcomes: tuple[Outcome, ...]
+
+
+def load(path: Path = RECORDS) -> list[Row]:
+    """The recorded rows, oldest versions first."""
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return [
+        Row(**{**row, "outcomes": tuple(Outcome(**o) for o in row["outcomes"])}) for row in rows
+    ]
+
+
+def record(row: Row, path: Path = RECORDS) -> None:
+    """Replaces the row of that name, or adds it."""
+    rows = [each for each in load(path) if each.name != row.name] + [row]
+    rows.sort(key=lambda each: [_number(each.versions[name]) for name in ("torch", "onnxruntime")])
+    path.write_text(json.dumps([asdict(each) for each in rows], indent=1) + "\n", encoding="utf-8")
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def _cell(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "not run"
+    if outcome.passed + outcome.failed + outcome.skipped == 1:
+        return "passed" if outcome.passed else "failed"
+    parts = [f"{outcome.passed:,} passed"]
+    parts += [
+        f"{n:,} {what}"
+        for n, what in ((outcome.failed, "failed"), (outcome.skipped, "skipped"))
+        if n
+    ]
+    return ", ".join(parts)
+
+
+def text(rows: Sequence[Row]) -> str:
+    """The page."""
+    columns = suites(jobs=1)
+    heads = ["", "Python", "torch", "onnx", "onnxruntime", *(s.title for s in columns), "commit"]
+    lines = [heads, ["---"] * len(heads)]
+    for row in rows:
+        by_name = {outcome.suite: outcome for outcome in row.outcomes}
+        versions = [row.versions[name] for name in ("python", "torch", "onnx", "onnxruntime")]
+        cells = [_cell(by_name.get(suite.name)) for suite in columns]
+        lines.append([row.name, *versions, *cells, f"{row.commit} ({row.date})"])
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return _INTRODUCTION + table + _END
