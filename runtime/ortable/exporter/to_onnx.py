@@ -13,7 +13,13 @@ from typing import Any, Literal, Unpack, overload
 import torch
 from onnx import ModelProto
 
-from ortable.exporter.account.metadata import annotate, model_name, note_weights, weight_names
+from ortable.exporter.account.metadata import (
+    annotate,
+    description,
+    model_name,
+    note_weights,
+    weight_names,
+)
 from ortable.exporter.account.report import reporting
 from ortable.exporter.account.validate import check_comparisons, validate_model
 from ortable.exporter.capture.dtype_versions import needing_opset
@@ -359,7 +365,7 @@ def convert(
             model = _serialised(builder, options, large, external_threshold, inline)
             results["model"] = model
             write_dims(model, dims)
-            annotate(model, program)
+            annotate(model, program, description(request.model, options.doc_string))
         _validate(model, request, program, validate)
         _write(model, filename, record)
     form = Form(options, target, inline, large_model, external_threshold)
