@@ -16,6 +16,7 @@ from .untracked_writes import source_of
 __all__ = ["argument_name", "argument_names", "mark_argument_names", "mark_inner_name"]
 
 _MARK = "ortable_argument"
+_PARTS = ("._modules[", "._parameters[", "._buffers[")
 # how dynamo writes where a value is, and what people call it
 _SPELLINGS = (
     ("._modules['", "."), ("._parameters['", "."), ("._buffers['", "."), ("['", "."), ("']", ""),
@@ -25,11 +26,24 @@ _ROOTS = ("L.self.", "L.", "G.")
 
 
 def argument_names(graph_module: GraphModule) -> tuple[str, ...]:
-    """Names of the arguments of a graph of dynamo: `layers.0.weight`, `x`, `batch.mask`."""
+    """Names of the arguments of a graph of dynamo: `layers.0.weight`, `x`, `batch.mask`. Those of
+    one module are as in its state_dict; those of several start with the variable that holds it."""
+    nodes = graph_module.graph.find_nodes(op="placeholder")
+    sources = [source_of(node) for node in nodes]
+    modules = {module for source in sources if (module := _module_of(source))}
+    around = modules.pop() if len(modules) == 1 else None
     return tuple(
-        _readable(source_of(node)) or node.name
-        for node in graph_module.graph.find_nodes(op="placeholder")
+        _readable(source if _module_of(source) != around else source[len(around or "") :])
+        or node.name
+        for node, source in zip(nodes, sources, strict=True)
     )
+
+
+def _module_of(source: str) -> str:
+    """The outermost module that holds a parameter, as dynamo writes it; empty for what no module
+    holds."""
+    places = [place for part in _PARTS if (place := source.find(part)) > 0]
+    return source[: min(places)] if places else ""
 
 
 def mark_argument_names(graph_module: GraphModule, names: Sequence[str]) -> None:

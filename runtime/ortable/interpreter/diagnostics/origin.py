@@ -56,7 +56,8 @@ def module_path(node: Node) -> tuple[str, str]:
         return "", ""
     kind = kind if isinstance(kind, str) else kind.__qualname__
     if path.startswith("L['"):  # as dynamo writes it: the local variable that holds the module
-        path = path[3:].replace("']", "", 1).removeprefix("self").removeprefix(".")
+        root, _, inner = path[3:].partition("']")
+        path = inner.removeprefix(".") if root in ("self", "fn") else root + inner
     return path, kind.rpartition(".")[2]
 
 
