@@ -15,9 +15,9 @@ from torch.fx import GraphModule
 from ortable.exporter.request.program import Program
 from ortable.interpreter.records import InputRecord
 from ortable.ir.initializers import storage_key
-from ortable.passes.weight_transposes import TRANSPOSED
 
 DEFAULT_NAME = "ortable"
+_COMPUTED = frozenset({"transposed", "scaled", "moved"})  # what passes put behind names of weights
 
 
 def own_version() -> str:
@@ -58,10 +58,20 @@ def annotate(model: Any, program: Program, text: str = "") -> None:
         names = program.initializers.get(initializer.name)
         if names is not None:
             initializer.doc_string = names[0]
-        elif initializer.name.endswith(TRANSPOSED):
-            names = program.initializers.get(initializer.name.removesuffix(TRANSPOSED))
-            if names is not None:
-                initializer.doc_string = f"{names[0]}, transposed"
+        else:
+            initializer.doc_string = _computed_of(initializer.name, program.initializers)
+
+
+def _computed_of(name: str, weights: Mapping[str, Sequence[str]]) -> str:
+    """Of which weight passes computed an initializer, and how; empty when they did not."""
+    done: list[str] = []
+    while True:
+        name, _, what = name.rpartition("_")
+        if what not in _COMPUTED:
+            return ""
+        done.insert(0, what)
+        if name in weights:
+            return ", ".join([weights[name][0], *done])
 
 
 def description(model: Any, chosen: str | None) -> str:
