@@ -4,6 +4,10 @@
     ortable.to_onnx(model, (x,), filename="m.onnx")  # an onnx.ModelProto, and the file
 
 Export:
+    export: a model becomes an OnnxProgram
+    OnnxProgram: called like the module; saves, validates, optimizes, draws itself
+    ExportReport: what an export did, ``program.report``
+    Validation: how far a program is from eager, ``program.validate()``
     to_onnx: a module, an exported program or a torch.fx graph becomes an ONNX model
     ExportOptions: how torch makes the graph that is converted
     LargeModel: a model whose weights stay outside of protobuf
@@ -45,10 +49,12 @@ Looking and comparing:
 Errors (docs/errors.md; all of them are in ``ortable.errors``):
     errors: the module of them
     OrtableError: what all of them are
+    ArgumentError: an argument that to_onnx does not have; our word for that of torch.onnx
     BuilderError: a graph cannot be built as asked
     ConversionError: a converter failed, or its result differs from torch's
     ExportError: a model could not become a torch graph or an ONNX model
     FunctionNotFoundError: operators without a converter
+    GradientsOnWarning: eval mode with gradients on, which is slower than it need be
     InputError: inputs do not fit the model
     KernelError: the target has no kernel for an operator and a type
     MismatchError: a result differs from eager's
@@ -58,6 +64,8 @@ Errors (docs/errors.md; all of them are in ``ortable.errors``):
     SpecError: a spec file is wrong
     UnsupportedCase: a converter refuses these arguments
     UnsupportedDtype: a dtype that ONNX does not have
+    UntestedVersionWarning: torch, onnx or onnxruntime is newer than what was tested
+    VersionError: one of them is too old, or lacks what is needed
 
 Importing ortable is cheap: a name is loaded from its module when it is first used. The shell
 command is ``ortable`` (``ortable --help``).
@@ -65,6 +73,7 @@ command is ``ortable`` (``ortable --help``).
 
 from __future__ import annotations
 
+import logging as _logging
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"  # pyproject.toml reads it here
@@ -87,11 +96,12 @@ if TYPE_CHECKING:
     from .debug.backend import onnx_debug_backend as onnx_debug_backend
     from .debug.plot import plot_dot as plot_dot
     from .debug.reference import ExtendedReferenceEvaluator as ExtendedReferenceEvaluator
-    from .debug.text import pretty_onnx as pretty_onnx
+    from .errors import ArgumentError as ArgumentError
     from .errors import BuilderError as BuilderError
     from .errors import ConversionError as ConversionError
     from .errors import ExportError as ExportError
     from .errors import FunctionNotFoundError as FunctionNotFoundError
+    from .errors import GradientsOnWarning as GradientsOnWarning
     from .errors import InputError as InputError
     from .errors import KernelError as KernelError
     from .errors import MismatchError as MismatchError
@@ -102,22 +112,30 @@ if TYPE_CHECKING:
     from .errors import SpecError as SpecError
     from .errors import UnsupportedCase as UnsupportedCase
     from .errors import UnsupportedDtype as UnsupportedDtype
+    from .errors import UntestedVersionWarning as UntestedVersionWarning
+    from .errors import VersionError as VersionError
     from .exporter import Converter as Converter
     from .exporter import Dispatcher as Dispatcher
     from .exporter import ExportOptions as ExportOptions
+    from .exporter import ExportReport as ExportReport
+    from .exporter import OnnxProgram as OnnxProgram
     from .exporter import OxsDispatcher as OxsDispatcher
+    from .exporter import Validation as Validation
     from .exporter import attach_weights as attach_weights
     from .exporter import bypass_export_some_errors as bypass_export_some_errors
     from .exporter import from_seed_style as from_seed_style
     from .exporter import match_input_parameters as match_input_parameters
+    from .exporter.export import export as export
     from .exporter.to_onnx import to_onnx as to_onnx
     from .interpreter import DynamoInterpreter as DynamoInterpreter
     from .interpreter.user_specs import LoadedSpecs as LoadedSpecs
     from .interpreter.user_specs import SupportedOp as SupportedOp
     from .interpreter.user_specs import load_specs as load_specs
     from .interpreter.user_specs import supported_ops as supported_ops
+    from .ir.proto.text import pretty_onnx as pretty_onnx
 
 _PUBLIC: dict[str, str] = {
+    "ArgumentError": "ortable.errors",
     "BuilderError": "ortable.errors",
     "ConversionError": "ortable.errors",
     "Converter": "ortable.exporter",
@@ -125,15 +143,18 @@ _PUBLIC: dict[str, str] = {
     "DynamoInterpreter": "ortable.interpreter",
     "ExportError": "ortable.errors",
     "ExportOptions": "ortable.exporter",
+    "ExportReport": "ortable.exporter",
     "ExtendedReferenceEvaluator": "ortable.debug.reference",
     "FunctionNotFoundError": "ortable.errors",
     "GraphBuilder": "ortable.builder",
+    "GradientsOnWarning": "ortable.errors",
     "InputError": "ortable.errors",
     "KernelError": "ortable.errors",
     "LargeModel": "ortable.builder",
     "LoadedSpecs": "ortable.interpreter.user_specs",
     "MismatchError": "ortable.errors",
     "Node": "ortable.builder",
+    "OnnxProgram": "ortable.exporter",
     "OptionError": "ortable.errors",
     "OrtBackend": "ortable.backend.execute.call",
     "OrtOptions": "ortable.backend.options",
@@ -147,9 +168,13 @@ _PUBLIC: dict[str, str] = {
     "SupportedOp": "ortable.interpreter.user_specs",
     "UnsupportedCase": "ortable.errors",
     "UnsupportedDtype": "ortable.errors",
+    "UntestedVersionWarning": "ortable.errors",
+    "VersionError": "ortable.errors",
+    "Validation": "ortable.exporter",
     "attach_weights": "ortable.exporter",
     "bypass_export_some_errors": "ortable.exporter",
     "errors": "ortable",
+    "export": "ortable.exporter.export",
     "filter_decomposition_table": "ortable.backend.aot.decompositions",
     "from_seed_style": "ortable.exporter",
     "get_decomposition_table": "ortable.backend.aot.decompositions",
@@ -158,13 +183,15 @@ _PUBLIC: dict[str, str] = {
     "onnx_custom_backend": "ortable.backend.aot.entry",
     "onnx_debug_backend": "ortable.debug.backend",
     "plot_dot": "ortable.debug.plot",
-    "pretty_onnx": "ortable.debug.text",
+    "pretty_onnx": "ortable.ir.proto.text",
     "refresh": "ortable.backend.execute.weights",
     "supported_ops": "ortable.interpreter.user_specs",
     "to_onnx": "ortable.exporter.to_onnx",
 }
 
 __all__ = sorted(_PUBLIC)
+
+_logging.getLogger(__name__).addHandler(_logging.NullHandler())  # heard by who asks for it
 
 if not TYPE_CHECKING:  # seen by a type checker, it would make every misspelt name an Any
 

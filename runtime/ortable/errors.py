@@ -3,13 +3,16 @@ so that callers may catch either.  Messages say what failed, where, and what to 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "ArgumentError",
     "BuilderError",
     "ConversionError",
     "ExportError",
     "FunctionNotFoundError",
+    "GradientsOnWarning",
     "InputError",
     "KernelError",
     "MismatchError",
@@ -20,22 +23,93 @@ __all__ = [
     "SpecError",
     "UnsupportedCase",
     "UnsupportedDtype",
+    "UntestedVersionWarning",
+    "VersionError",
 ]
+
+
+# More lines than these nobody reads before searching; the rest is in `details` and `graph_text`.
+MOST_LINES = 15
+# A graph that a person builds by hand is shown whole under the message of its builder.
+MOST_LINES_OF_A_GRAPH = 60
+_GRAPH = "\n--DEBUG--"  # how the text of a builder's graph begins
 
 
 class OrtableError(Exception):
     """Base class of every error that ortable raises on purpose.
 
-    ``fx_node`` is the name of the node of the graph that was being converted, where there is one.
+    ``str(error)`` has at most 15 lines: what failed and where, then what to do. The attributes have
+    the rest: ``message`` is what failed, whole, ``advice`` the lines of what to do; ``details`` is
+    everything that is known (all operators without a converter, with the YAML to start from; all
+    rows of a comparison), and ``graph_text`` the graph so far, empty where there is none;
+    ``details_file`` has all that, when ``verbose`` asked for a file.
+    ``fx_node`` is the name of the node of the graph that was being converted, where there is one,
+    and ``operator`` what it calls (``"aten::relu"``).
     ``sizes`` are the symbolic sizes that would have to be known, where those were the reason.
     """
 
     fx_node: str | None = None
+    operator: str = ""
     sizes: tuple[Any, ...] = ()
+    graph_text: str = ""
+    advice: tuple[str, ...] = ()
+    details_file: Path | None = None
+    most_lines: int | None = MOST_LINES
+    _details: str = ""
+
+    def __init__(self, message: str = "", *, graph_text: str = "", details: str = "") -> None:
+        super().__init__(message)
+        if graph_text:
+            self.graph_text = graph_text.lstrip("\n")
+        if details:
+            self._details = details
+
+    @property
+    def message(self) -> str:
+        """What failed, without the advice, whole."""
+        return str(self.args[0]) if self.args else ""
+
+    @property
+    def details(self) -> str:
+        """Everything that is known about the failure but the graph."""
+        return self._details or self.message
+
+    @property
+    def has_more(self) -> bool:
+        """Whether more is known than the message says."""
+        return bool(self.graph_text or self._details)
+
+    def __str__(self) -> str:
+        lines = self.message.split("\n")
+        if self.most_lines is not None:
+            room = max(self.most_lines - len(self.advice), 2)
+            if len(lines) > room:
+                left = len(lines) - room + 1
+                lines = [*lines[: room - 1], f"  ... ({left} more lines: error.details)"]
+        return "\n".join([*lines, *self.advice])
+
+    def full_text(self) -> str:
+        """Message, advice, details and graph, for a file."""
+        parts = [self.message, "\n".join(self.advice), self._details, self.graph_text]
+        return "\n\n".join(part for part in parts if part) + "\n"
 
 
 class BuilderError(OrtableError, ValueError):
-    """A graph cannot be built as asked: unknown name, shapes or types that do not fit."""
+    """A graph cannot be built as asked: unknown name, shapes or types that do not fit.
+
+    The graph so far is under the message when it has at most 60 lines, and in ``graph_text``.
+    """
+
+    shows_graph = True
+
+    def __init__(self, message: str = "", *, graph_text: str = "", details: str = "") -> None:
+        text, marker, graph = message.partition(_GRAPH)
+        super().__init__(text, graph_text=graph_text or marker + graph, details=details)
+
+    def __str__(self) -> str:
+        text, graph = super().__str__(), self.graph_text
+        short = graph.count("\n") < MOST_LINES_OF_A_GRAPH
+        return f"{text}\n{graph}" if graph and short and self.shows_graph else text
 
 
 class KernelError(BuilderError):
@@ -43,14 +117,23 @@ class KernelError(BuilderError):
 
 
 class FunctionNotFoundError(OrtableError, RuntimeError):
-    """A torch operator has no converter."""
+    """A torch operator has no converter. ``operators`` are the names of all that have none."""
+
+    operators: tuple[str, ...] = ()
 
 
 class UnsupportedCase(OrtableError, NotImplementedError):
     """An operator has a converter, but it refuses these arguments, with a reason."""
 
-    def __init__(self, message: str, sizes: tuple[Any, ...] = ()) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str = "",
+        sizes: tuple[Any, ...] = (),
+        *,
+        graph_text: str = "",
+        details: str = "",
+    ) -> None:
+        super().__init__(message, graph_text=graph_text, details=details)
         self.sizes = sizes
 
 
@@ -70,6 +153,11 @@ class OptionError(OrtableError, ValueError):
     """An option is unknown, or its value is not one of those accepted."""
 
 
+class ArgumentError(OptionError, TypeError):
+    """A function has no argument of that name, or takes less positional ones; a word of another
+    exporter is answered with the one that is used here."""
+
+
 class RewriteError(OrtableError, RuntimeError):
     """Rules of rewriting undo one another without end."""
 
@@ -86,5 +174,22 @@ class InputError(OrtableError, ValueError):
     """Inputs given at export or at call time do not fit the model."""
 
 
+class GradientsOnWarning(UserWarning):
+    """A module in eval mode is compiled with gradients on, and would be faster without; said once
+    in a process."""
+
+
 class SpecError(OrtableError, ValueError):
-    """A spec file is wrong."""
+    """A spec file is wrong. All that is wrong with it is said, in as many lines as it takes."""
+
+    most_lines: int | None = None
+
+
+class VersionError(OrtableError, ImportError):
+    """The installed version of torch, onnx or onnxruntime is too old, or lacks what ortable needs
+    of it; the message names the version, the interface, and what it serves."""
+
+
+class UntestedVersionWarning(UserWarning):
+    """The installed version of torch, onnx or onnxruntime is newer than those that ortable is
+    tested with; once in a process for each of them."""

@@ -14,7 +14,7 @@ from ortablegen.aten.model import Specs
 from ortablegen.aten.rule_words import DTYPE_WORDS, MAX_WORDS, SHAPE_WORDS
 from ortablegen.language import vocabulary
 from ortablegen.language.word_list import with_core_words
-from ortablegen.schemas.torch import argument_names
+from ortablegen.schemas.registry import installed_argument_names
 from ortablegen.source.diagnostics import Diagnostics
 
 from .words_in_use import is_shared, needed_by, uses
@@ -99,7 +99,7 @@ def test_every_prelude_word_has_a_docstring_and_a_class_of_result() -> None:
 
 
 def test_no_prelude_word_is_an_argument_name_of_torch() -> None:
-    assert not argument_names() & set(vocabulary.prelude())
+    assert not installed_argument_names() & set(vocabulary.prelude())
 
 
 def test_rule_words_stay_few() -> None:

@@ -55,6 +55,49 @@ def _convert_and_run(function, x: torch.Tensor) -> torch.Tensor:
     return harness.run_onnx(builder.to_onnx(), feeds)[0]
 
 
+VERSIONS = """
+- op: ortable_test_specs::halve(Tensor x) -> Tensor
+  torch: "<{0}"
+  out: {{shape: same(x), dtype: same(x)}}
+  lower: return Relu(x)
+  cases: [{{x: "f32[2]"}}]
+- op: ortable_test_specs::halve(Tensor x{1}) -> Tensor
+  torch: ">={0}"
+  out: {{shape: same(x), dtype: same(x)}}
+  lower: return Mul(x, const(0.5, dtype_of(x)))
+  cases: [{{x: "f32[2]"}}]
+- op: ortable_test_specs::no_longer(Tensor x) -> Tensor
+  torch: "<{0}"
+  out: {{shape: same(x), dtype: same(x)}}
+  lower: return Relu(x)
+  cases: [{{x: "f32[2]"}}]
+"""
+
+
+def test_entries_for_other_versions_of_torch_are_not_loaded(tmp_path: Path) -> None:
+    """Nor compared with the installed torch: it has no say on them."""
+    installed = ".".join(torch.__version__.split(".")[:2])
+    loaded = load_specs(_write(tmp_path, VERSIONS.format(installed, "")))
+    assert loaded.operators == ("ortable_test_specs::halve",)
+    x = torch.tensor([1.0, -2.0])
+    found = _convert_and_run(lambda x: torch.ops.ortable_test_specs.halve(x), x)
+    torch.testing.assert_close(found, x / 2)
+
+
+def test_the_entry_for_the_installed_torch_is_compared_with_it(tmp_path: Path) -> None:
+    installed = ".".join(torch.__version__.split(".")[:2])
+    with pytest.raises(SpecError, match="the schema of 'ortable_test_specs::halve' differs"):
+        load_specs(_write(tmp_path, VERSIONS.format(installed, ", int y")))
+
+
+def test_the_tables_hold_what_the_installed_torch_has() -> None:
+    """`qr` and `cholesky` left torch with 2.14."""
+    for key in ("aten::qr", "aten::cholesky"):
+        is_there = hasattr(torch.ops.aten, key.removeprefix("aten::"))
+        assert (key in dispatch.CONVERTERS, key in dispatch.RULES) == (is_there, is_there)
+        assert key in {op.name for op in supported_ops()} or not is_there
+
+
 def test_a_loaded_spec_converts_a_library_operator(tmp_path: Path) -> None:
     loaded = load_specs(_write(tmp_path, SPEC))
     assert loaded.operators == ("ortable_test_specs::twice_relu",)

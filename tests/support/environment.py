@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# The newest first; the first that is on this machine is taken.
+# The newest first; the first that starts on this machine is taken.
 PYTHONS = ("python3.14", "python3.13", "python3.12", "python3.11")
 # What a row of the table names.
 VERSIONS = ("torch", "onnx", "onnxruntime", "numpy")
@@ -45,11 +45,13 @@ def cache_folder() -> Path:
 
 
 def newest_python() -> str:
-    """The newest supported interpreter of this machine that starts."""
+    """The newest supported interpreter of this machine that starts: on the path, or of pyenv, whose
+    names on the path start only the versions that are switched on."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     for name in PYTHONS:
-        path = shutil.which(name)
-        if path and subprocess.run([path, "-c", ""], capture_output=True).returncode == 0:
-            return path
+        for path in (shutil.which(name), *map(str, sorted(pyenv.glob(f"*/bin/{name}")))):
+            if path and subprocess.run([path, "-c", ""], capture_output=True).returncode == 0:
+                return path
     return sys.executable
 
 

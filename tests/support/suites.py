@@ -20,7 +20,7 @@ CORE = (
     "tests/backend", "tests/builder", "tests/cli", "tests/compat", "tests/debug", "tests/examples",
     "tests/exporter", "tests/interpreter", "tests/optimizers",
 )  # fmt: skip
-MINUTES = 25  # what a suite may take, so that a hang fails by its name
+MINUTES = 20  # what a suite may take, so that a hang fails by its name
 
 
 @dataclass(frozen=True)

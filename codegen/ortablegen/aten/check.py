@@ -14,7 +14,9 @@ from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.parse import Code
 from ortablegen.language.samples import SampleProblem
 from ortablegen.schemas.onnx import DOMAIN_RANGE
-from ortablegen.schemas.torch import OpSchema, argument_names
+from ortablegen.schemas.ranges import ALWAYS, VersionRange, dotted, listed, meet
+from ortablegen.schemas.registry import Registry
+from ortablegen.schemas.torch import OpSchema
 from ortablegen.source.diagnostics import Diagnostics, Span
 
 from . import draws
@@ -26,6 +28,7 @@ from .model import (
     PythonLowering,
     Sample,
     Specs,
+    Targets,
 )
 from .numbers import check_numbers
 from .rule_words import check_rules
@@ -44,14 +47,18 @@ def check_specs(
     ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's
     own lowerings. ``existing``: operators that aliases may mean besides those of the file.
     """
-    _check_vocabulary(diagnostics)
+    if user_lowerings is None:
+        _check_vocabulary(specs.registry, diagnostics)
     _check_duplicates(specs, diagnostics)
+    _check_versions(specs, diagnostics)
     _check_sorted(specs, diagnostics)
-    ops = {**(existing or {}), **{entry.key: entry for entry in specs.ops}}
+    own = {entry.key for entry in specs.ops}
+    others = [entry for key, entry in (existing or {}).items() if key not in own]
+    targets = Targets([*others, *specs.ops])
     for entry in specs.ops:
         _OpChecker(entry, diagnostics, user_lowerings).check()
     for alias in specs.aliases:
-        _check_alias(alias, ops, diagnostics)
+        _check_alias(alias, targets, diagnostics)
     for call in specs.calls:
         if "::" not in call.of:
             diagnostics.error(
@@ -68,7 +75,7 @@ def check_op(entry: OpEntry, diagnostics: Diagnostics) -> None:
     _OpChecker(entry, diagnostics, None).check()
 
 
-def _check_vocabulary(diagnostics: Diagnostics) -> None:
+def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
     """A word has one meaning, and none is also an argument name of torch: an entry could not tell
     the two apart."""
     for first, second in vocabulary.twice_listed():
@@ -79,7 +86,7 @@ def _check_vocabulary(diagnostics: Diagnostics) -> None:
             fix="rename one of them, or move the code that both share",
         )
     words = vocabulary.prelude()
-    for name in sorted(argument_names() & set(words)):
+    for name in sorted(registry.argument_names() & set(words)):
         module = words[name].module.replace(".", "/")
         diagnostics.error(
             Span(f"runtime/{module}.py", 1, 1),
@@ -88,19 +95,60 @@ def _check_vocabulary(diagnostics: Diagnostics) -> None:
 
 
 def _check_duplicates(specs: Specs, diagnostics: Diagnostics) -> None:
-    seen: dict[str, Span] = {}
-    keyed: list[tuple[str, Span]] = [(e.key, e.span) for e in specs.operators()]
-    keyed += [(f"{c.kind} {c.name}", c.span) for c in specs.calls] + [
-        (f"hop {h.name}", h.span) for h in specs.hops
-    ]
-    keyed += [(p.name, p.span) for p in specs.placed if not p.lowered]
+    seen: dict[str, list[tuple[Span, VersionRange]]] = {}
+    keyed = [(e.key, e.span, e.versions.present) for e in specs.operators()]
+    keyed += [(f"{c.kind} {c.name}", c.span, ALWAYS) for c in specs.calls]
+    keyed += [(f"hop {h.name}", h.span, ALWAYS) for h in specs.hops]
+    keyed += [(p.name, p.span, p.present) for p in specs.placed if not p.lowered]
     placed = {p.name for p in specs.placed}
-    keyed += [(t.key, t.span) for t in specs.traits if t.alone and t.name not in placed]
-    for key, span in sorted(keyed, key=lambda pair: pair[1]):
-        if key in seen:
-            diagnostics.error(span, f"duplicate entry for '{key}'", [f"first given at {seen[key]}"])
-        else:
-            seen[key] = span
+    keyed += [(t.key, t.span, ALWAYS) for t in specs.traits if t.alone and t.name not in placed]
+    for key, span, present in sorted(keyed, key=lambda each: each[1]):
+        for first, other in seen.setdefault(key, []):
+            both = meet([present, other])
+            if both is None:
+                continue
+            notes = [f"first given at {first}"]
+            if present == other:
+                message = f"duplicate entry for '{key}'"
+            else:
+                message = f"the 'torch' ranges of two entries for '{key}' overlap"
+                notes.append(f"torch {dotted(both)} is in both")
+            diagnostics.error(span, message, notes)
+            break
+        seen[key].append((span, present))
+
+
+def _check_versions(specs: Specs, diagnostics: Diagnostics) -> None:
+    """Where an operator has entries for some versions of torch, it has one for each supported
+    version that has the operator."""
+    registry = specs.registry
+    found: dict[str, list[tuple[Span, VersionRange]]] = {}
+    for entry in specs.operators():
+        found.setdefault(entry.key, []).append((entry.span, entry.versions.present))
+    for placed in specs.placed:
+        if not placed.lowered:
+            found.setdefault(placed.name, []).append((placed.span, placed.present))
+    for key, entries in found.items() if registry.is_record else ():
+        missing = [
+            version
+            for version in registry.versions
+            if registry.text(key, version) is not None
+            and not any(present.holds(version) for _, present in entries)
+        ]
+        if missing:
+            texts = sorted({registry.text(key, version) or "" for version in missing})
+            notes = [f"there it is: {text}" for text in texts]
+            diagnostics.error(
+                entries[-1][0],
+                f"no entry for '{key}' is for torch {listed(missing)}, which has it",
+                notes,
+                fix="widen the range, or add an entry with a range of its own",
+            )
+    uses: dict[str, tuple[tuple[str, tuple[object, ...]], ...]] = {}
+    for traits in specs.traits:
+        given = tuple(sorted((use.name, use.values) for use in traits.uses))
+        if not traits.alone and uses.setdefault(traits.key, given) != given:
+            diagnostics.error(traits.span, f"two entries of '{traits.key}' give it other traits")
 
 
 def _check_sorted(specs: Specs, diagnostics: Diagnostics) -> None:
@@ -375,8 +423,16 @@ class _OpChecker:
                 self.error(self.entry.span, f"argument '{argument.name}' is both read and ignored")
 
 
-def _check_alias(alias: AliasEntry, ops: dict[str, OpEntry], diagnostics: Diagnostics) -> None:
-    target = ops.get(alias.of)
+def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) -> None:
+    target = targets.of(alias)
+    if target is None and (ranges := targets.versions_of(alias.of)):
+        diagnostics.error(
+            alias.of_span,
+            f"no entry of '{alias.of}' is for all versions of torch that the alias is for",
+            [f"entries are for {' and for '.join(ranges)}"],
+            fix="write an alias for each of these ranges: torch: ...",
+        )
+        return
     if target is None:
         diagnostics.error(
             alias.of_span,

@@ -12,7 +12,7 @@ import yaml
 
 from ortablegen.language.samples import TensorSample
 
-from .model import AliasEntry, OpEntry, Sample, Specs
+from .model import AliasEntry, OpEntry, Sample, Specs, Targets
 from .samples import parse_sample
 
 _ORDER = ("f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "b", "c64", "c128")
@@ -41,12 +41,13 @@ class Coverage:
     forward: str = ""  # exact samples of PyTorch's operator tests, of those captured
     gradient: str = ""
     place: str = ""  # why the backend leaves it to torch, or ""
+    torch: str = ""  # the range of versions that the entry is for, or ""
 
 
 def coverage(specs: Specs, measured: Mapping[str, Mapping[str, str]]) -> list[Coverage]:
     """A row for each operator, alias and higher-order operator, sorted by name."""
-    by_key = {entry.key: entry for entry in specs.ops}
-    rows = [_row(entry, by_key, measured.get(entry.key, {})) for entry in specs.operators()]
+    targets = Targets(specs.ops)
+    rows = [_row(entry, targets, measured.get(entry.key, {})) for entry in specs.operators()]
     for hop in specs.hops:
         numbers = measured.get(hop.name, {})
         escape = hop.python.path.removeprefix("ortable.lowerings.") if hop.python else ""
@@ -76,10 +77,9 @@ def coverage(specs: Specs, measured: Mapping[str, Mapping[str, str]]) -> list[Co
     return sorted(rows, key=lambda row: row.name)
 
 
-def _row(
-    entry: OpEntry | AliasEntry, by_key: Mapping[str, OpEntry], numbers: Mapping[str, str]
-) -> Coverage:
-    lowered = entry if isinstance(entry, OpEntry) else by_key[entry.of]
+def _row(entry: OpEntry | AliasEntry, targets: Targets, numbers: Mapping[str, str]) -> Coverage:
+    lowered = entry if isinstance(entry, OpEntry) else targets.of(entry)
+    assert lowered is not None
     escapes = {case.python.path for case in lowered.every_case() if case.python is not None}
     versions = {case.opset[1] for case in lowered.every_case() if case.opset is not None}
     return Coverage(
@@ -97,6 +97,7 @@ def _row(
         else "",
         forward=numbers.get("forward", ""),
         gradient=numbers.get("gradient", ""),
+        torch=str(entry.versions.present),
     )
 
 
@@ -211,7 +212,8 @@ def _table(file: str, rows: list[Coverage]) -> str:
     for row in rows:
         cases = f"{row.cases}" + (f" - {row.refusals}" if row.refusals else "")
         cells = (
-            f"`{row.name}`", f"`{row.means}`" if row.means else "", row.opsets, row.dtypes,
+            f"`{row.name}`" + (f" (torch {row.torch})" if row.torch else ""),
+            f"`{row.means}`" if row.means else "", row.opsets, row.dtypes,
             "yes" if row.dynamic else "", cases, row.escape, row.forward, row.gradient,
         )  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")

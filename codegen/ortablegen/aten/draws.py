@@ -4,17 +4,16 @@ arguments; read, checked, and emitted as a function of the operator's arguments.
 from __future__ import annotations
 
 import ast
-import keyword
-from typing import Any
 
 from ortablegen.language import vocabulary
 from ortablegen.language.parse import Code
+from ortablegen.schemas.registry import Registry
 from ortablegen.source.diagnostics import Diagnostics
 
 from .model import OpEntry
-from .read import DRAW_FORM
 
 DRAWN = "drawn"
+DRAW_FORM = "draw: bernoulli_(shape=same(input), p=1 - p), or {when: 0 < p, do: bernoulli_(...)}"
 _ALLOWED = (
     ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.operator,
     ast.unaryop, ast.boolop, ast.cmpop,
@@ -28,23 +27,20 @@ def reads_drawn(entry: OpEntry) -> bool:
     return any(isinstance(node, ast.Name) and node.id == DRAWN for node in nodes)
 
 
-def overload(call: ast.Call) -> tuple[str, tuple[str, ...]] | None:
+def overload(call: ast.expr, registry: Registry) -> tuple[str, tuple[str, ...]] | None:
     """The overload of an in-place operator that takes the arguments of the call, and the names of
     those in its schema's order, without the tensor; None when torch has none."""
-    import torch
-
-    if not isinstance(call.func, ast.Name) or not call.func.id.endswith("_"):
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return None
-    packet: Any = getattr(torch.ops.aten, call.func.id, None)
+    if not call.func.id.endswith("_"):
+        return None
     given = {each.arg for each in call.keywords} - {"shape", "dtype"}
-    for name in packet.overloads() if packet is not None else ():
-        arguments = getattr(packet, name)._schema.arguments[1:]
-        plain = [a for a in arguments if a.name != "generator"]
-        if any("Tensor" in str(a.type) for a in plain):
+    for schema in registry.overloads(f"aten::{call.func.id}"):
+        plain = [a for a in schema.arguments[1:] if a.torch_name != "generator"]
+        if any("Tensor" in a.type for a in plain):
             continue
-        if given == {_spec_name(a.name) for a in plain}:
-            found = call.func.id if name == "default" else f"{call.func.id}.{name}"
-            return found, tuple(_spec_name(a.name) for a in plain)
+        if given == {a.name for a in plain}:
+            return schema.key.removeprefix("aten::"), tuple(a.name for a in plain)
     return None
 
 
@@ -57,7 +53,7 @@ def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
         text = "draw is one call of an in-place operator, with named arguments"
         diagnostics.error(code.span, text, fix=DRAW_FORM)
         return set()
-    if overload(call) is None:
+    if entry.draw.overload is None:
         name = ast.unparse(call.func)
         diagnostics.error(
             code.span,
@@ -114,7 +110,7 @@ def draw_text(entry: OpEntry) -> tuple[str, set[str]]:
     assert entry.draw is not None
     call, when = entry.draw.call.expression, entry.draw.when
     assert isinstance(call, ast.Call)
-    found = overload(call)
+    found = entry.draw.overload
     assert found is not None
     values = {each.arg: ast.unparse(each.value) for each in call.keywords}
     like = values["shape"].removeprefix("same(").removesuffix(")")
@@ -124,7 +120,3 @@ def draw_text(entry: OpEntry) -> tuple[str, set[str]]:
     if when is not None:
         text += f" if {ast.unparse(when.expression)} else None"
     return text, {dtype} if dtype is not None else set()
-
-
-def _spec_name(name: str) -> str:
-    return f"{name}_" if keyword.iskeyword(name) else name

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from ortable import dtypes
@@ -15,8 +16,10 @@ from ortablegen.schemas.torch import Argument, OpSchema
 from ortablegen.source.templates import environment
 
 from . import draws, numbers, rule_words
-from .model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs
+from .model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs, Targets
 from .traits import emit_traits
+
+TORCH = "TORCH"  # what generated code calls the major and minor version of the installed torch
 
 
 def emit_aten(specs: Specs) -> dict[str, str]:
@@ -45,7 +48,9 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
     imported unless their file is ``file``.
     """
     needs = Needs()
-    by_key = {**(existing or {}), **{entry.key: entry for entry in specs.ops}}
+    own = {entry.key for entry in specs.ops}
+    others = [entry for key, entry in (existing or {}).items() if key not in own]
+    targets = Targets([*others, *specs.ops])
     functions: list[tuple[str, list[str]]] = []
     for entry in specs.operators():
         if entry.file != file:
@@ -60,7 +65,9 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
                 functions.append((name, _complex_converter(entry, entry.complex, needs)))
             functions.append(("rule_" + entry.schema.function_name, _rule(entry, needs)))
         else:
-            functions.extend(_alias(entry, by_key[entry.of], needs))
+            target = targets.of(entry)
+            assert target is not None
+            functions.extend(_alias(entry, target, needs))
     functions.extend(
         (f"hop_{hop.name}", _hop(hop, needs)) for hop in specs.hops if hop.file == file
     )
@@ -315,19 +322,8 @@ def _hop(entry: HopEntry, needs: Needs) -> list[str]:
 
 
 def _dispatch(specs: Specs) -> str:
-    complex_only = {entry.key for entry in specs.ops if not entry.lower}
-    complex_only |= {alias.key for alias in specs.aliases if alias.of in complex_only}
-    complex_too = {entry.key for entry in specs.ops if entry.complex is not None}
-    complex_too |= {alias.key for alias in specs.aliases if alias.of in complex_too}
-    operators = sorted(
-        (
-            entry.key,
-            family_name(entry.file),
-            entry.schema.function_name,
-            "complex_" if entry.key in complex_only else "",
-        )
-        for entry in specs.operators()
-    )
+    operators = _operator_rows(specs)
+    placed = _place_rows(specs)
     hops = sorted(
         (entry.name, family_name(entry.file), f"hop_{entry.name}") for entry in specs.hops
     )
@@ -336,34 +332,66 @@ def _dispatch(specs: Specs) -> str:
         .get_template("aten_dispatch.py.jinja")
         .render(
             operators=operators,
-            complex_operators=[row for row in operators if row[0] in complex_too],
+            version=TORCH,
+            versioned=any(row.condition for row in operators) or any(c for _, c, _ in placed),
             hops=hops,
             callables=_call_rows(specs.calls, "callable"),
             methods=_call_rows(specs.calls, "method"),
             numbers=numbers.rows(specs.numbers, "number"),
             conditions=numbers.rows(specs.numbers, "condition"),
-            mutates=sorted(
-                (entry.key, entry.mutates) for entry in specs.ops if entry.mutates is not None
-            ),
-            draws=_draw_rows(specs),
-            place=_place_rows(specs),
-            spec_files=sorted((entry.key, entry.file) for entry in specs.operators()),
+            place=placed,
         )
     )
 
 
-def _draw_rows(specs: Specs) -> list[tuple[str, str, str]]:
-    drawn: dict[str, OpEntry | AliasEntry] = {e.key: e for e in specs.ops if e.draw is not None}
-    whole = {entry.key for entry in specs.ops if draws_whole(entry)}
-    drawn |= {alias.key: alias for alias in specs.aliases if alias.of in whole}
-    return sorted((k, family_name(e.file), e.schema.function_name) for k, e in drawn.items())
+@dataclass(frozen=True, order=True)
+class _Row:
+    """An operator in the dispatch tables: the condition on torch's version under which it is there
+    ("": always), its function, and which other functions it has."""
+
+    key: str
+    condition: str
+    family: str
+    function: str
+    file: str
+    is_real: bool
+    is_complex: bool
+    is_drawn: bool
+    mutates: str
 
 
-def _place_rows(specs: Specs) -> list[tuple[str, str]]:
-    """Operators that torch runs, aliases of them included."""
+def _operator_rows(specs: Specs) -> list[_Row]:
+    targets = Targets(specs.ops)
+    rows = []
+    for entry in specs.operators():
+        target = entry if isinstance(entry, OpEntry) else targets.of(entry)
+        assert target is not None
+        drawn = target.draw is not None if target is entry else draws_whole(target)
+        rows.append(
+            _Row(
+                entry.key,
+                entry.versions.present.condition(TORCH),
+                family_name(entry.file),
+                entry.schema.function_name,
+                entry.file,
+                bool(target.lower),
+                target.complex is not None,
+                drawn,
+                (target.mutates or "") if target is entry else "",
+            )
+        )
+    return sorted(rows)
+
+
+def _place_rows(specs: Specs) -> list[tuple[str, str, str]]:
+    """Operators that torch runs, aliases of them included: name, condition, reason."""
+    rows = {(p.name, p.present.condition(TORCH)): p.why for p in specs.placed}
     why = {placed.name: placed.why for placed in specs.placed}
-    aliases = {alias.key: why[alias.of] for alias in specs.aliases if alias.of in why}
-    return sorted({**aliases, **why}.items())
+    for alias in specs.aliases:
+        if alias.of in why:
+            condition = alias.versions.present.condition(TORCH)
+            rows.setdefault((alias.key, condition), why[alias.of])
+    return sorted((name, condition, reason) for (name, condition), reason in rows.items())
 
 
 def _call_rows(calls: tuple[CallEntry, ...], kind: str) -> list[tuple[str, str]]:

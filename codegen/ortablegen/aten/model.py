@@ -3,10 +3,13 @@ error may point to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ortablegen.language.parse import Code
-from ortablegen.schemas.torch import EVERY_VERSION, OpSchema, TorchVersions
+from ortablegen.schemas.ranges import ALWAYS, VersionRange, covers
+from ortablegen.schemas.registry import EVERY_VERSION, INSTALLED, Registry, TorchVersions
+from ortablegen.schemas.torch import OpSchema
 from ortablegen.source.diagnostics import Span
 
 # torch's ELEMENTWISE_TYPE_PROMOTION_KIND
@@ -111,11 +114,13 @@ class ComplexForm:
 
 @dataclass(frozen=True)
 class Draw:
-    """``draw:``: the call that draws, and ``when`` it does (None: always)."""
+    """``draw:``: the call that draws, ``when`` it does (None: always), and the overload of torch
+    that fills a tensor so, with its arguments in order (None: torch has none)."""
 
     call: Code
     when: Code | None
     span: Span
+    overload: tuple[str, tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +166,7 @@ class AliasEntry:
     ignore: tuple[tuple[str, str, Span], ...]
     samples: tuple[Sample, ...]
     requires: str | None = None
+    versions: TorchVersions = EVERY_VERSION
 
     @property
     def key(self) -> str:
@@ -247,6 +253,7 @@ class Placed:
     file: str
     span: Span
     lowered: bool
+    present: VersionRange = ALWAYS
 
 
 @dataclass(frozen=True)
@@ -278,7 +285,8 @@ class Traits:
 
 @dataclass(frozen=True)
 class Specs:
-    """All entries, in file order within files sorted by name."""
+    """All entries, in file order within files sorted by name, and the registry that they were
+    compared with."""
 
     ops: tuple[OpEntry, ...] = ()
     aliases: tuple[AliasEntry, ...] = ()
@@ -287,6 +295,7 @@ class Specs:
     placed: tuple[Placed, ...] = ()
     traits: tuple[Traits, ...] = ()
     numbers: tuple[NumberEntry, ...] = ()
+    registry: Registry = INSTALLED
 
     def operators(self) -> tuple[OpEntry | AliasEntry, ...]:
         """Entries with a torch schema: operators, then aliases."""
@@ -297,3 +306,24 @@ class Specs:
         """Names of the spec files that hold operators, sorted: one generated module each."""
         files = {entry.file for entry in (*self.operators(), *self.hops, *self.numbers)}
         return tuple(sorted(files))
+
+
+class Targets:
+    """The operators that aliases may mean."""
+
+    def __init__(self, entries: Iterable[OpEntry]) -> None:
+        self._found: dict[str, list[OpEntry]] = {}
+        for entry in entries:
+            self._found.setdefault(entry.key, []).append(entry)
+
+    def of(self, alias: AliasEntry) -> OpEntry | None:
+        """The entry that ``alias`` means; of several, the one for all versions of the alias."""
+        entries = self._found.get(alias.of, [])
+        if len(entries) == 1:
+            return entries[0]
+        inside = alias.versions.present
+        return next((each for each in entries if covers(each.versions.present, inside)), None)
+
+    def versions_of(self, key: str) -> list[str]:
+        """The ranges of versions that entries of ``key`` are for."""
+        return [str(entry.versions.present) for entry in self._found.get(key, [])]

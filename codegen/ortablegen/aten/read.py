@@ -6,26 +6,34 @@ from __future__ import annotations
 import ast
 import keyword
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from ortable import dtypes
 from ortablegen.language.entries import TARGETS, EntryReader
 from ortablegen.language.parse import Code, parse_block, parse_expression
 from ortablegen.language.vocabulary import DTYPES
-from ortablegen.schemas.torch import (
+from ortablegen.schemas.ranges import meet, parse_range
+from ortablegen.schemas.record import PLACE, read_record
+from ortablegen.schemas.registry import (
     EVERY_VERSION,
-    OpSchema,
-    SchemaProblem,
+    INSTALLED,
+    Registry,
     TorchVersions,
-    is_range,
+    canonical,
+    import_problem,
+    installed_torch,
     schema_of,
     schema_of_key,
 )
+from ortablegen.schemas.torch import OpSchema, SchemaProblem
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
 
+from .draws import DRAW_FORM, overload
 from .model import (
     PROMOTE_KINDS,
     AliasEntry,
@@ -49,7 +57,6 @@ from .numbers import read_number
 from .traits import read_traits
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
-DRAW_FORM = "draw: bernoulli_(shape=same(input), p=1 - p), or {when: 0 < p, do: bernoulli_(...)}"
 SAMPLE_KEYS = ("expect", "refused", "tolerance", "opset", "built_for", "unread", "random")
 _PARTS = re.compile(r"parts\(([\w\s,]*)\)")
 SAMPLE_TARGETS = (*TARGETS, "none")
@@ -58,21 +65,32 @@ SAMPLE_TARGETS = (*TARGETS, "none")
 class PartReader(EntryReader):
     """Reads the parts of entries of one file."""
 
-    def torch_versions(self, node: YNode | None) -> TorchVersions:
-        """``torch: "<2.15"`` (no other version has the operator), or ``torch: {">=2.15": schema}``
-        (those versions have it with that schema)."""
+    registry: Registry = INSTALLED
+
+    def torch_versions(self, node: YNode | None, schemas: bool = True) -> TorchVersions:
+        """``torch: "<2.15"`` (the entry is for these versions), or, with ``schemas``,
+        ``torch: {">=2.15": schema}`` (these have the operator with that schema)."""
         if node is None:
             return EVERY_VERSION
-        fix = 'write torch: "<2.15", or torch: {">=2.15": "aten::name(...) -> Tensor"}'
-        pairs = node.items() if isinstance(node, YMap) else ()
-        spans = [key for key, _ in pairs] or ([node] if isinstance(node, YScalar) else [])
-        if not spans or not all(is_range(span.text) for span in spans):
-            self.error(node.span, "'torch' is no range of versions", fix=fix)
+        pairs = node.items() if isinstance(node, YMap) and schemas else ()
+        texts = [key for key, _ in pairs] or ([node] if isinstance(node, YScalar) else [])
+        spans = [span for text in texts if (span := parse_range(text.text)) is not None]
+        if not spans or len(spans) < len(texts):
+            fix = 'write torch: "<2.15"'
+            if schemas:
+                fix += ', or torch: {">=2.15": "aten::name(...) -> Tensor"}'
+            notes = ["bounds are <, <=, ==, !=, >= and > with a major and a minor version"]
+            self.error(node.span, "'torch' is no range of versions", notes, fix)
             return EVERY_VERSION
-        if isinstance(node, YScalar):
-            return TorchVersions(present=node.text)
-        texts = [(key.text, self.text(value, "a schema")) for key, value in pairs]
-        return TorchVersions(others=tuple((span, text) for span, text in texts if text))
+        for text, span in zip(texts, spans, strict=True):
+            if meet([span]) is None:
+                self.error(text.span, f"no version of torch is in '{text.text}'")
+                return EVERY_VERSION
+        if not pairs:
+            return TorchVersions(present=spans[0])
+        values = [self.text(value, "a schema") for _, value in pairs]
+        given = zip(spans, values, strict=True)
+        return TorchVersions(others=tuple((span, text) for span, text in given if text))
 
     def schema(
         self,
@@ -85,8 +103,8 @@ class PartReader(EntryReader):
             return None
         try:
             if verbatim:
-                return schema_of(node.text, requires, versions)
-            return schema_of_key(node.text, requires)
+                return schema_of(node.text, self.registry, requires, versions)
+            return schema_of_key(node.text, self.registry, requires, versions)
         except SchemaProblem as problem:
             self.error(node.span, str(problem), problem.notes, problem.fix)
             return None
@@ -185,7 +203,7 @@ class PartReader(EntryReader):
         if code is None:
             self.error(node.span, "draw needs the call that draws", fix=DRAW_FORM)
             return None
-        return Draw(code, when, node.span)
+        return Draw(code, when, node.span, overload(code.expression, self.registry))
 
     def case(self, node: YNode) -> LowerCase | None:
         if not isinstance(node, YMap):
@@ -330,11 +348,12 @@ OP_KEYS = (
     "op", "requires", "torch", "promote", "out", "let", "lower", "complex", "ignore", "mutates",
     "draw", "place", "why", "traits", "cases",
 )  # fmt: skip
-ALIAS_KEYS = ("alias", "requires", "of", "args", "ignore", "traits", "cases")
+ALIAS_KEYS = ("alias", "requires", "torch", "of", "args", "ignore", "traits", "cases")
 CALL_KEYS = (
     "callable", "method", "of", "pack", "fixed", "python_only", "exported_as", "several", "traits",
 )  # fmt: skip
 Entry = OpEntry | AliasEntry | CallEntry | HopEntry | NumberEntry
+_Versioned = TypeVar("_Versioned", OpEntry, AliasEntry)
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _OPERATOR = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?")
 NUMBER_KEYS = ("number", "condition", "lower")
@@ -343,21 +362,34 @@ _LOWERING_KEYS = {"out", "lower", "complex", "promote", "let", "ignore", "mutate
 
 
 def read_folder(folder: Path, root: Path, diagnostics: Diagnostics) -> Specs:
-    """Read every ``*.yaml`` below ``folder``; file names in errors are relative to ``root``."""
+    """Read every ``*.yaml`` below ``folder``; file names in errors are relative to ``root``, and
+    schemas are compared with those recorded there (without a record, with the installed torch's).
+    """
     sources = []
     for path in sorted(folder.glob("*.yaml")):
         display = path.relative_to(root).as_posix()
         sources.append((display, load(path, display, diagnostics)))
-    return _read_all(sources, diagnostics)
+    record = read_record(root / PLACE)
+    return _read_all(sources, diagnostics, registry=record if record.versions else INSTALLED)
 
 
-def read_text(text: str, display: str, diagnostics: Diagnostics, *, imports: bool = True) -> Specs:
+def read_text(
+    text: str,
+    display: str,
+    diagnostics: Diagnostics,
+    *,
+    imports: bool = True,
+    registry: Registry = INSTALLED,
+) -> Specs:
     """Read one spec given as text; without ``imports`` it may not name modules to import."""
-    return _read_all([(display, parse(text, display, diagnostics))], diagnostics, imports)
+    return _read_all([(display, parse(text, display, diagnostics))], diagnostics, imports, registry)
 
 
 def _read_all(
-    sources: Iterable[tuple[str, YSeq]], diagnostics: Diagnostics, imports: bool = True
+    sources: Iterable[tuple[str, YSeq]],
+    diagnostics: Diagnostics,
+    imports: bool = True,
+    registry: Registry = INSTALLED,
 ) -> Specs:
     ops: list[OpEntry] = []
     aliases: list[AliasEntry] = []
@@ -370,6 +402,7 @@ def _read_all(
         for node in entries:
             reader = _Reader(display, diagnostics)
             reader.imports = imports
+            reader.registry = registry
             entry = reader.entry(node)
             if isinstance(entry, OpEntry):
                 ops.append(entry)
@@ -383,15 +416,45 @@ def _read_all(
                 numbers.append(entry)
             placed += reader.placed
             traits += reader.traits
+    several = _several(ops, aliases)
     return Specs(
-        tuple(ops),
-        tuple(aliases),
+        tuple(_suffixed(each, several) for each in ops),
+        tuple(_suffixed(each, several) for each in aliases),
         tuple(calls),
         tuple(hops),
         tuple(placed),
         tuple(traits),
         tuple(numbers),
+        registry,
     )
+
+
+def compare_external(specs: Specs) -> list[str]:
+    """How entries of operators that other packages register (``requires``) differ from what these
+    register; nothing is said of a package that cannot be imported."""
+    lines = []
+    for entry in specs.operators():
+        if entry.requires is None or specs.registry.speaks_for(entry.key):
+            continue
+        if import_problem(entry.requires) is None:
+            found = INSTALLED.text(entry.key, installed_torch())
+            if found != canonical(entry.schema.text):
+                lines.append(f"{entry.key}: {entry.requires} registers {found or 'none'}")
+    return lines
+
+
+def _several(ops: Iterable[OpEntry], aliases: Iterable[AliasEntry]) -> set[str]:
+    """The operators with several entries, each for a range of torch's versions."""
+    keys = Counter([*(each.key for each in ops), *(each.key for each in aliases)])
+    return {key for key, count in keys.items() if count > 1}
+
+
+def _suffixed(entry: _Versioned, several: set[str]) -> _Versioned:
+    """The entry, the versions in the names of its functions if there are several of its
+    operator."""
+    if entry.key not in several:
+        return entry
+    return replace(entry, schema=replace(entry.schema, suffix=entry.versions.present.suffix()))
 
 
 class _Reader(PartReader):
@@ -438,7 +501,7 @@ class _Reader(PartReader):
         schema = self.schema(node.get("op"), verbatim=True, requires=requires, versions=versions)
         lowered = any(key.text in _LOWERING_KEYS for key, _ in node.items())
         if node.get("place") is not None or node.get("why") is not None:
-            self.place(node, schema.key if schema is not None else None, lowered)
+            self.place(node, schema.key if schema is not None else None, lowered, versions)
         self.note_traits(node, schema.key if schema is not None else None)
         if not lowered and any(node.get(key) is not None for key in ("place", "why", "traits")):
             self.stand_alone()
@@ -492,7 +555,13 @@ class _Reader(PartReader):
             at = self.traits[-1]
             self.traits[-1] = replace(at, alone=True)
 
-    def place(self, node: YMap, name: str | None, lowered: bool) -> None:
+    def place(
+        self,
+        node: YMap,
+        name: str | None,
+        lowered: bool,
+        versions: TorchVersions = EVERY_VERSION,
+    ) -> None:
         """``place: torch`` and its ``why:``."""
         place, why = node.get("place"), self.text(node.get("why"), "why")
         if place is None:
@@ -504,7 +573,8 @@ class _Reader(PartReader):
             fix = "say why ONNX Runtime should not run it"
             self.error(place.span, "'place: torch' needs 'why:'", fix=fix)
         elif name is not None and why is not None:
-            self.placed.append(Placed(name, why, self.file, node.pairs[0][1].span, lowered))
+            span = node.pairs[0][1].span
+            self.placed.append(Placed(name, why, self.file, span, lowered, versions.present))
 
     def requires(self, node: YNode | None) -> str | None:
         """The module whose import registers the operator."""
@@ -526,7 +596,10 @@ class _Reader(PartReader):
     def alias(self, node: YMap) -> AliasEntry | None:
         self.keys(node, ALIAS_KEYS, "an alias entry")
         requires = self.requires(node.get("requires"))
-        schema = self.schema(node.get("alias"), verbatim=False, requires=requires)
+        versions = self.torch_versions(node.get("torch"), schemas=False)
+        schema = self.schema(
+            node.get("alias"), verbatim=False, requires=requires, versions=versions
+        )
         of = node.get("of")
         if not isinstance(of, YScalar):
             self.error(node.span, "an alias needs 'of', the operator that it means")
@@ -559,6 +632,7 @@ class _Reader(PartReader):
             ignore=self.ignore(node.get("ignore")),
             samples=self.samples(node.get("cases"), schema),
             requires=requires,
+            versions=versions,
         )
 
     def call(self, node: YMap) -> CallEntry | None:

@@ -199,7 +199,9 @@ def emit_traits(entries: Iterable[Traits]) -> str:
     rows: dict[str, list[tuple[str, TraitUse]]] = {name: [] for name in TRAITS}
     for entry in entries:
         for use in entry.uses:
-            rows[use.name].append((entry.name, use))
+            # once, though an operator may have an entry for each range of torch's versions
+            if all(name != entry.name for name, _ in rows[use.name]):
+                rows[use.name].append((entry.name, use))
     parts = [_HEADER]
     for name, trait in sorted(TRAITS.items()):
         found = sorted(rows[name], key=lambda row: row[0])

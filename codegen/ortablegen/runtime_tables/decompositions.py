@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ortablegen.schemas.torch import registered_schema
+from ortablegen.schemas.ranges import listed
+from ortablegen.schemas.record import Record
 from ortablegen.source.diagnostics import Diagnostics
 from ortablegen.source.yaml_source import YMap, YScalar, load
 
@@ -15,8 +16,9 @@ _HEADER = (
 )
 
 
-def emit_decompositions(path: Path, diagnostics: Diagnostics) -> dict[str, str]:
-    """Entries are ``{op: aten::x, why: reason}``; the result is ``DECOMPOSE``, sorted."""
+def emit_decompositions(path: Path, diagnostics: Diagnostics, record: Record) -> dict[str, str]:
+    """Entries are ``{op: aten::x, why: reason}``, of operators that every recorded version of torch
+    has; the result is ``DECOMPOSE``, sorted."""
     names: list[str] = []
     display = "specs/runtime/" + path.name
     for entry in load(path, display, diagnostics):
@@ -26,8 +28,8 @@ def emit_decompositions(path: Path, diagnostics: Diagnostics) -> dict[str, str]:
         op, why = entry.get("op"), entry.get("why")
         if not isinstance(op, YScalar) or not isinstance(why, YScalar) or not why.text.strip():
             diagnostics.error(entry.span, "an entry needs 'op' and 'why'")
-        elif registered_schema(op.text) is None:
-            diagnostics.error(op.span, f"torch has no operator '{op.text}'")
+        elif missing := [v for v in record.versions if record.text(op.text, v) is None]:
+            diagnostics.error(op.span, f"torch {listed(missing)} has no operator '{op.text}'")
         else:
             names.append(op.text)
     lines = "".join(f'    "{name}",\n' for name in sorted(names))

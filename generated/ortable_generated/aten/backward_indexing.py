@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from ortable.prelude.facts import Bool, Dtype, Float, Int, Result, Scalar, Str, SymInt, SymInts
 
 
-def aten__cdist_backward(graph: Graph, res: ResultSpec, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Result:
-    """aten::_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor"""
+def aten__cdist_backward(graph: Graph, res: ResultSpec, grad_output: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Result:
+    """aten::_cdist_backward(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor"""
     last = rank_of(graph, cdist)
     if count_of(graph, cdist) == 0:
         # torch then leaves the batches of x2 out of the shape
         return zeros_of(graph, list(shape_of(graph, x1)), dtype_of(graph, x1))
     rows, columns = (unsqueezed(graph, x1, [rank_of(graph, x1) - 1]), unsqueezed(graph, x2, [rank_of(graph, x2) - 2]))
     away = graph.make_node('Sub', [rows, columns])
-    slope = distance_slope(graph, away, unsqueezed(graph, cdist, [last]), unsqueezed(graph, grad, [last]), p)
+    slope = distance_slope(graph, away, unsqueezed(graph, cdist, [last]), unsqueezed(graph, grad_output, [last]), p)
     return summed_over(graph, slope, [last - 1], False)
 
 
@@ -75,13 +75,13 @@ def aten__embedding_bag_per_sample_weights_backward(graph: Graph, res: ResultSpe
     return graph.make_node('Where', [padded, const(graph, 0, dtype_of(graph, grad)), total], res.outputs)
 
 
-def aten__pdist_backward(graph: Graph, res: ResultSpec, grad: Result, self: Result, p: Float, pdist: Result) -> Result:
-    """aten::_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor"""
+def aten__pdist_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, p: Float, pdist: Result) -> Result:
+    """aten::_pdist_backward(Tensor grad_output, Tensor self, float p, Tensor pdist) -> Tensor"""
     count = static(dim_of(graph, self, 0))
     pairs = triangle_indices(graph, count, count, 1, True, int64)
     one, other = (graph.make_node('Gather', [pairs, const(graph, 0, int64)], axis=0), graph.make_node('Gather', [pairs, const(graph, 1, int64)], axis=0))
     away = graph.make_node('Sub', [graph.make_node('Gather', [self, one], axis=0), graph.make_node('Gather', [self, other], axis=0)])
-    slope = distance_slope(graph, away, unsqueezed(graph, pdist, [1]), unsqueezed(graph, grad, [1]), p)
+    slope = distance_slope(graph, away, unsqueezed(graph, pdist, [1]), unsqueezed(graph, grad_output, [1]), p)
     zeros = zeros_of(graph, list(shape_of(graph, self)), dtype_of(graph, self))
     return scatter_slices(graph, scatter_slices(graph, zeros, 0, one, slope, 'add'), 0, other, graph.make_node('Neg', [slope]), 'add')
 
@@ -110,7 +110,7 @@ def complex_aten__efficientzerotensor(graph: Graph, res: ResultSpec, size: SymIn
     return complex_aten_zeros(graph, res, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
-def rule_aten__cdist_backward(graph: Graph, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Rules:
+def rule_aten__cdist_backward(graph: Graph, grad_output: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Rules:
     return ((dtype_or_none(graph, x1), None),)
 
 
@@ -126,7 +126,7 @@ def rule_aten__embedding_bag_per_sample_weights_backward(graph: Graph, grad: Res
     return ((dtype_or_none(graph, grad), shape_or_none(graph, indices)),)
 
 
-def rule_aten__pdist_backward(graph: Graph, grad: Result, self: Result, p: Float, pdist: Result) -> Rules:
+def rule_aten__pdist_backward(graph: Graph, grad_output: Result, self: Result, p: Float, pdist: Result) -> Rules:
     return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 

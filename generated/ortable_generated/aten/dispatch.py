@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ortable.dispatch import LazyFunctions
+from ortable.compat.torch_version import TORCH
 
 
 class CallTarget(NamedTuple):
@@ -254,7 +255,7 @@ CONVERTERS = LazyFunctions(__package__, {
     "aten::celu": "activation.aten_celu",
     "aten::chain_matmul": "linalg_decompositions.aten_chain_matmul",
     "aten::channel_shuffle": "channels.aten_channel_shuffle",
-    "aten::cholesky": "linalg_solve.aten_cholesky",
+    **({"aten::cholesky": "linalg_solve.aten_cholesky"} if TORCH < (2, 14) else {}),
     "aten::cholesky_inverse": "linalg_solve.aten_cholesky_inverse",
     "aten::cholesky_solve": "linalg_solve.aten_cholesky_solve",
     "aten::chunk": "shape_join.aten_chunk",
@@ -734,7 +735,7 @@ CONVERTERS = LazyFunctions(__package__, {
     "aten::prod": "reduce.aten_prod",
     "aten::prod.dim_int": "reduce.aten_prod_dim_int",
     "aten::put": "scatter.aten_put",
-    "aten::qr": "linalg_decompositions.aten_qr",
+    **({"aten::qr": "linalg_decompositions.aten_qr"} if TORCH < (2, 14) else {}),
     "aten::quantile": "order_statistics.aten_quantile",
     "aten::quantile.scalar": "order_statistics.aten_quantile_scalar",
     "aten::quantize_per_tensor": "quantized_tensors.aten_quantize_per_tensor",
@@ -1869,7 +1870,7 @@ RULES = LazyFunctions(__package__, {
     "aten::celu": "activation.rule_aten_celu",
     "aten::chain_matmul": "linalg_decompositions.rule_aten_chain_matmul",
     "aten::channel_shuffle": "channels.rule_aten_channel_shuffle",
-    "aten::cholesky": "linalg_solve.rule_aten_cholesky",
+    **({"aten::cholesky": "linalg_solve.rule_aten_cholesky"} if TORCH < (2, 14) else {}),
     "aten::cholesky_inverse": "linalg_solve.rule_aten_cholesky_inverse",
     "aten::cholesky_solve": "linalg_solve.rule_aten_cholesky_solve",
     "aten::chunk": "shape_join.rule_aten_chunk",
@@ -2349,7 +2350,7 @@ RULES = LazyFunctions(__package__, {
     "aten::prod": "reduce.rule_aten_prod",
     "aten::prod.dim_int": "reduce.rule_aten_prod_dim_int",
     "aten::put": "scatter.rule_aten_put",
-    "aten::qr": "linalg_decompositions.rule_aten_qr",
+    **({"aten::qr": "linalg_decompositions.rule_aten_qr"} if TORCH < (2, 14) else {}),
     "aten::quantile": "order_statistics.rule_aten_quantile",
     "aten::quantile.scalar": "order_statistics.rule_aten_quantile_scalar",
     "aten::quantize_per_tensor": "quantized_tensors.rule_aten_quantize_per_tensor",
@@ -3871,7 +3872,7 @@ SPEC_FILES: dict[str, str] = {
     "aten::celu": "specs/aten/activation.yaml",
     "aten::chain_matmul": "specs/aten/linalg_decompositions.yaml",
     "aten::channel_shuffle": "specs/aten/channels.yaml",
-    "aten::cholesky": "specs/aten/linalg_solve.yaml",
+    **({"aten::cholesky": "specs/aten/linalg_solve.yaml"} if TORCH < (2, 14) else {}),
     "aten::cholesky_inverse": "specs/aten/linalg_solve.yaml",
     "aten::cholesky_solve": "specs/aten/linalg_solve.yaml",
     "aten::chunk": "specs/aten/shape_join.yaml",
@@ -4351,7 +4352,7 @@ SPEC_FILES: dict[str, str] = {
     "aten::prod": "specs/aten/reduce.yaml",
     "aten::prod.dim_int": "specs/aten/reduce.yaml",
     "aten::put": "specs/aten/scatter.yaml",
-    "aten::qr": "specs/aten/linalg_decompositions.yaml",
+    **({"aten::qr": "specs/aten/linalg_decompositions.yaml"} if TORCH < (2, 14) else {}),
     "aten::quantile": "specs/aten/order_statistics.yaml",
     "aten::quantile.scalar": "specs/aten/order_statistics.yaml",
     "aten::quantize_per_tensor": "specs/aten/quantized_tensors.yaml",

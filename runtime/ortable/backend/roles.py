@@ -149,7 +149,8 @@ class CompiledGraph:
     `rewrites` tells how often each rule of rewriting fired, `refused` why rules did not.
     `fx_names` tells which FX node a result of the ONNX graph is the value of, for those that have
     one.  `key` is a digest of all that the conversion read, None where there is none; `cache` says
-    where the conversion was found: `miss` (nowhere), `memory` or `disk`.
+    where the conversion was found: `miss` (nowhere), `memory` or `disk`.  `label` says to people
+    which graph this is; like `timings`, it is that of one graph of those that share the rest.
     """
 
     model: ModelProto
@@ -170,6 +171,7 @@ class CompiledGraph:
     checks: tuple[Check, ...] = ()
     key: str | None = None
     cache: str = "miss"
+    label: str = ""
 
     def __repr__(self) -> str:
         nodes = len(self.model.graph.node)

@@ -4,13 +4,14 @@ from a model, be optimized, and be written as a model or a local function."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from ortable.errors import BuilderError
 from ortable.ir import Graph, Node, casts, inline_graph, versions
 from ortable.ir.proto import function_protos, read_model, write_model
+from ortable.ir.proto.large_model import LargeModel
 from ortable.passes import common_subexpressions, folding, identities, unused
 from ortable.passes.pipeline import FOLDED_BYTES, PassOptions, run_passes
 
@@ -93,7 +94,7 @@ class GraphBuilder(Graph):
         input_names: Sequence[str],
         output_names: Sequence[str],
         prefix: str = "",
-    ) -> Any:
+    ) -> str | tuple[str, ...]:
         """Adds all nodes of another graph: its inputs are bound to results of this one, its
         outputs get
         ``output_names``, its other results get free names starting with ``prefix``.
@@ -160,6 +161,29 @@ class GraphBuilder(Graph):
 
     # -- output
 
+    @overload
+    def to_onnx(
+        self,
+        large_model: Literal[False] = False,
+        external_threshold: int = 1024,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        optimize: bool = True,
+        inline: bool = False,
+        value_info: bool = False,
+    ) -> ModelProto: ...
+    @overload
+    def to_onnx(
+        self,
+        large_model: Literal[True],
+        external_threshold: int = 1024,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        optimize: bool = True,
+        inline: bool = False,
+        value_info: bool = False,
+    ) -> LargeModel: ...
+    @overload
     def to_onnx(
         self,
         large_model: bool = False,
@@ -169,7 +193,17 @@ class GraphBuilder(Graph):
         optimize: bool = True,
         inline: bool = False,
         value_info: bool = False,
-    ) -> Any:
+    ) -> ModelProto | LargeModel: ...
+    def to_onnx(
+        self,
+        large_model: bool = False,
+        external_threshold: int = 1024,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        optimize: bool = True,
+        inline: bool = False,
+        value_info: bool = False,
+    ) -> ModelProto | LargeModel:
         """The ModelProto; with ``large_model``, a LargeModel that leaves tensors of
         ``external_threshold`` bytes or more out of it.
 

@@ -72,7 +72,7 @@ class _ModelCall:
     def compiled(self, backend: Any, dynamic: bool) -> Any:
         import torch
 
-        torch._dynamo.reset()
+        torch.compiler.reset()
         return torch.compile(self.model, backend=backend, dynamic=True if dynamic else None)
 
 
@@ -80,10 +80,11 @@ def _explain(args: argparse.Namespace) -> int:
     import torch
 
     from ortable import onnx_custom_backend
+    from ortable.compat.torch import explain_graphs
 
     call = _ModelCall(args.target)
-    torch._dynamo.reset()
-    found = call(torch._dynamo.explain(call.model))
+    torch.compiler.reset()
+    found = call(explain_graphs(call.model))
     print(f"{found.graph_count} graphs, {found.graph_break_count} graph breaks")
     for number, reason in enumerate(found.break_reasons, 1):
         place = reason.user_stack[-1] if reason.user_stack else None

@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "ExtendedReferenceEvaluator": "reference",
-    "draw_onnx": "plot",
-    "onnx_debug_backend": "backend",
-    "plot_dot": "plot",
-    "pretty_onnx": "text",
-    "to_dot": "plot",
+    "ExtendedReferenceEvaluator": "ortable.debug.reference",
+    "draw_onnx": "ortable.debug.plot",
+    "onnx_debug_backend": "ortable.debug.backend",
+    "plot_dot": "ortable.debug.plot",
+    "pretty_onnx": "ortable.ir.proto.text",
+    "to_dot": "ortable.debug.plot",
 }
 __all__ = sorted(_HOMES)
 
@@ -21,4 +21,4 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(home), name)

@@ -5,19 +5,23 @@ AOTAutograd, out comes a ReferenceBackend; called by torch.compile."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch.fx import GraphModule
 
 from ortable.backend.aot.build import Compiled
 from ortable.backend.aot.entry import compile_from_torch
-from ortable.backend.options import OrtOptions
+from ortable.backend.options import OrtOptions, Provider, Transform
 from ortable.backend.roles import CompiledGraph
 from ortable.errors import OptionError
 
 from .compare import AskedTolerance
 from .run import ReferenceBackend
+
+if TYPE_CHECKING:
+    from ortable.exporter.request.options import ExportOptions
 
 __all__ = ["onnx_debug_backend"]
 
@@ -33,17 +37,17 @@ def onnx_debug_backend(
     atol: float | None = None,
     rtol: float | None = None,
     target_opset: int | Mapping[str, int] | None = None,
-    export_options: Any = None,
-    providers: Sequence[Any] | None = None,
-    storage: Any = None,
+    export_options: ExportOptions | None = None,
+    providers: str | Sequence[Provider] | None = None,
+    storage: MutableMapping[str, Any] | None = None,
     dump_prefix: str | os.PathLike[str] | None = None,
     verbose: int | None = None,
     optimize: bool | None = None,
     rewrites: str | Sequence[str] | None = None,
-    pre_ort_model_transforms: Any = None,
-    freeze: str | None = None,
-    fallback: str | None = None,
-    raise_on: Sequence[str] | None = None,
+    pre_ort_model_transforms: Transform | Iterable[Transform] | None = None,
+    freeze: Literal["auto", "on", "off"] | None = None,
+    fallback: Literal["eager"] | None = None,
+    raise_on: Iterable[str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Compiled:
     """The same graphs as `onnx_custom_backend`, run node by node in Python by
@@ -69,6 +73,7 @@ def onnx_debug_backend(
     verbose = own.get("verbose", 0)
     resolved = OrtOptions.from_mapping(*rest, {"verbose": min(verbose, 2)})
     _refuse_onnxruntime_options(resolved)
+    resolved = replace(resolved, hints=False)  # nobody is in a hurry here
     tolerance = AskedTolerance(own.get("atol"), own.get("rtol")) if own.get("compare") else None
 
     def run_with_reference(compiled: CompiledGraph, options: OrtOptions) -> Compiled:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from onnx.reference import ReferenceEvaluator
-from onnx.reference.op_run import OpRun
+
+from ortable.compat.onnx import OpRun
 
 from . import reference_fixes as fixes
 
@@ -115,9 +116,9 @@ class ExtendedReferenceEvaluator(ReferenceEvaluator):
 
     def __init__(
         self,
-        proto: Any,
+        proto: ModelProto | GraphProto | FunctionProto | NodeProto | str | bytes,
         opsets: dict[str, int] | None = None,
-        functions: Sequence[Any] | None = None,
+        functions: Sequence[ReferenceEvaluator | FunctionProto] | None = None,
         verbose: int = 0,
         new_ops: Sequence[type[OpRun]] | None = None,
         **kwargs: Any,

@@ -13,6 +13,7 @@ from typing import Any, Literal, Unpack, overload
 import torch
 from onnx import ModelProto
 
+from ortable.compat.versions import check_versions
 from ortable.exporter.account.metadata import (
     annotate,
     description,
@@ -45,6 +46,7 @@ from ortable.exporter.request.function_choices import FunctionChoices, function_
 from ortable.exporter.request.options import ExportOptions, checked_options
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import ExportRecord
+from ortable.exporter.request.torch_onnx import answering
 from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolved
 from ortable.exporter.signature.inputs import checked_call, name_inputs
 from ortable.exporter.signature.outputs import (
@@ -168,6 +170,7 @@ def to_onnx(
     return_builder: bool = False,
     **keywords: Unpack[ToOnnxKeywords],
 ) -> ModelProto | LargeModel | tuple[ModelProto | LargeModel, GraphBuilder]: ...
+@answering
 def to_onnx(
     mod: Model,
     args: Arguments | None = (),
@@ -248,7 +251,11 @@ def to_onnx(
         ``metadata_props`` say what made the model, and what torch did to the graph before it was
         converted.
 
+    Arguments of ``torch.onnx.export`` that mean the same are taken (``opset_version``, ``verify``,
+    the file as third argument...); for the others the error says what to write here.
+
     Raises:
+        ArgumentError: an argument that is not one of these.
         OptionError: an option has a value that is not accepted.
         InputError, ExportError: the arguments do not fit, torch cannot export the model, a name is
             wrong, a dynamic shape does not fit, or validation fails.
@@ -311,6 +318,7 @@ def convert(
     """What to_onnx and export do, see there. ``outgrown``: weights of so many bytes make a
     LargeModel of it; None: those that no protobuf file holds, where there is a file to write.
     """
+    check_versions("torch", "onnx")
     check_flags(optimize=optimize, inline=inline, large_model=large_model)
     check_numbers(verbose, external_threshold)
     check_file("filename", filename)
@@ -348,6 +356,7 @@ def convert(
         mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra, main
     )
 
+    form = Form(options, target, inline, large_model, external_threshold)
     with reporting(report, request) as results:
         results["program"] = program = _captured(request)
         given = chosen_inputs(program, input_names)
@@ -362,13 +371,12 @@ def convert(
             weights_become_inputs(builder, program)
             beside = filename is not None
             large = large_model or too_large(builder, outgrown, beside, record)
-            model = _serialised(builder, options, large, external_threshold, inline)
+            model = serialised(builder, form, large)
             results["model"] = model
             write_dims(model, dims)
             annotate(model, program, description(request.model, options.doc_string))
         _validate(model, request, program, validate)
         _write(model, filename, record)
-    form = Form(options, target, inline, large_model, external_threshold)
     return Conversion(model, builder, request, program, form, dims, regions_around())
 
 
@@ -400,16 +408,15 @@ def _optimize(builder: GraphBuilder, passes: pipeline.PassOptions, record: Expor
     record.say("rewrite", f"{fired} rewrites", f"{len(builder.nodes)} nodes")
 
 
-def _serialised(
-    builder: GraphBuilder, options: ExportOptions, large: bool, threshold: int, inline: bool
-) -> Any:
+def serialised(builder: GraphBuilder, form: Form, large: bool) -> Any:
+    """The graph as a ModelProto, or as a LargeModel."""
     return builder.to_onnx(
         large_model=large,
-        external_threshold=threshold,
+        external_threshold=form.external_threshold,
         optimize=False,  # the passes have run, those that were asked for
-        inline=inline,
-        metadata=options.metadata,
-        value_info=options.value_info,
+        inline=form.inline,
+        metadata=form.options.metadata,
+        value_info=form.options.value_info,
     )
 
 

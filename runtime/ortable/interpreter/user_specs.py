@@ -4,11 +4,11 @@ of supported operators."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ortable.errors import SpecError
+from ortable.errors import MOST_LINES, SpecError
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,12 @@ def load_specs(
     from .tables import LOADED
 
     given = dict(lowerings or {})
-    specs, display, existing = _checked(path, frozenset(given))
+    try:
+        specs, display, existing = _checked(path, frozenset(given))
+    except SpecError as error:
+        error.most_lines = MOST_LINES
+        error.advice = (f"What to do: `ortable specs check {path}` shows every error of the file.",)
+        raise
     entries = specs.operators()
     taken = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)
     taken += sorted(each.name for each in specs.numbers if each.key in dispatch.PARAMETERS)
@@ -155,7 +160,20 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dic
         text = "a user's file holds op, alias, number and condition entries, and traits"
         diagnostics.error(span, text)
     diagnostics.raise_if_any()
-    return specs, file.name, existing
+    return _of_this_torch(specs), file.name, existing
+
+
+def _of_this_torch(specs: Any) -> Any:
+    """The specs without the entries that are for other versions of torch."""
+    from ortablegen.schemas.registry import installed_torch
+
+    installed = installed_torch()
+    return replace(
+        specs,
+        ops=tuple(each for each in specs.ops if each.versions.has(installed)),
+        aliases=tuple(each for each in specs.aliases if each.versions.has(installed)),
+        placed=tuple(each for each in specs.placed if each.present.holds(installed)),
+    )
 
 
 def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
@@ -163,7 +181,7 @@ def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
     mean. (Not for random ones: what torch draws is written for each operator.)"""
     from ortable_generated.aten import dispatch
     from ortablegen.aten.model import ComplexForm, LowerCase, OpEntry
-    from ortablegen.schemas.torch import schema_of_key
+    from ortablegen.schemas.registry import schema_of_key
 
     own = {entry.key for entry in specs.ops}
     found = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from ortable import dims, dtypes
 from ortable.dims import Dim, SymDim
@@ -77,6 +77,24 @@ class GraphInterface(GraphState):
         if isinstance(dim, SymDim) and info.dtype == dtypes.int64:
             self.dim_results.add_source(dim, info.name, None)
 
+    @overload
+    def make_tensor_output(
+        self,
+        name: str,
+        elem_type: int | None = None,
+        shape: Sequence[Any] | None = None,
+        indexed: bool = False,
+        is_dimension: bool = False,
+    ) -> str: ...
+    @overload
+    def make_tensor_output(
+        self,
+        name: list[str] | tuple[str, ...],
+        elem_type: int | None = None,
+        shape: Sequence[Any] | None = None,
+        indexed: bool = False,
+        is_dimension: bool = False,
+    ) -> list[str]: ...
     def make_tensor_output(
         self,
         name: str | Sequence[str],
@@ -84,7 +102,7 @@ class GraphInterface(GraphState):
         shape: Sequence[Any] | None = None,
         indexed: bool = False,
         is_dimension: bool = False,
-    ) -> Any:
+    ) -> str | list[str]:
         """Declares results as graph outputs, and returns the name or names.
 
         ``elem_type`` and ``shape`` default to what is known; a declared shape is written as it

@@ -4,7 +4,7 @@ around it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -56,6 +56,26 @@ class NodeMaker(GraphInterface):
 
     # -- nodes
 
+    @overload
+    def make_node(
+        self,
+        op_type: str,
+        inputs: str | Sequence[str | None],
+        outputs: str | None = None,
+        domain: str = "",
+        name: str | None = None,
+        **attrs: Any,
+    ) -> str: ...
+    @overload
+    def make_node(  # a name, or a tuple of names when there are several
+        self,
+        op_type: str,
+        inputs: str | Sequence[str | None],
+        outputs: int | Sequence[str],
+        domain: str = "",
+        name: str | None = None,
+        **attrs: Any,
+    ) -> Any: ...
     def make_node(
         self,
         op_type: str,

@@ -132,11 +132,11 @@ def _edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None, margi
             low, high = low - margin, high + margin
         return consts(graph, linspace_values(low, high, bins + 1, dtype), dtype)
     make = graph.make_node
-    low, high = (reduced_extreme(graph, x, [0], False, largest) for largest in (False, True))
-    flat, wider = make("Equal", [low, high]), const(graph, margin, dtype)
-    low = make("Where", [flat, make("Sub", [low, wider]), low])
-    high = make("Where", [flat, make("Add", [high, wider]), high])
-    return linspace(graph, low, high, bins + 1, dtype)
+    least, most = (reduced_extreme(graph, x, [0], False, largest) for largest in (False, True))
+    flat, wider = make("Equal", [least, most]), const(graph, margin, dtype)
+    least = make("Where", [flat, make("Sub", [least, wider]), least])
+    most = make("Where", [flat, make("Add", [most, wider]), most])
+    return linspace(graph, least, most, bins + 1, dtype)
 
 
 def _inside(graph: Graph, x: str, edges: str) -> str:

@@ -12,30 +12,35 @@ from pathlib import Path
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.emit import emit_aten
 from ortablegen.aten.read import read_text
+from ortablegen.schemas.record import PLACE, read_record
 from ortablegen.source.diagnostics import Diagnostics
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+RECORD = read_record(ROOT / PLACE)
 
 
 def errors_of(path: Path) -> str:
     """What codegen prints for a wrong spec."""
     diagnostics = Diagnostics()
-    specs = read_text(path.read_text(), path.name, diagnostics)
+    specs = read_text(path.read_text(), path.name, diagnostics, registry=RECORD)
     check_specs(specs, diagnostics)
     return diagnostics.render() + "\n" if diagnostics.errors else ""
 
 
 def python_of(path: Path) -> str:
     """What codegen emits for a good spec: its family module, or the tables of traits, or the
-    dispatch rows of a table without one."""
+    dispatch rows, of a table without one too."""
     diagnostics = Diagnostics()
-    specs = read_text(path.read_text(), path.name, diagnostics)
+    specs = read_text(path.read_text(), path.name, diagnostics, registry=RECORD)
     check_specs(specs, diagnostics)
     diagnostics.raise_if_any()
     files = emit_aten(specs)
     family = f"ortable_generated/aten/{path.stem}.py"
     if path.stem == "trait_tables":
         family = "ortable_generated/aten/traits.py"
+    if path.stem == "torch_dispatch":
+        family = "ortable_generated/aten/dispatch.py"
     return files.get(family, files["ortable_generated/aten/dispatch.py"])
 
 

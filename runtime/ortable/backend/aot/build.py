@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule
 
 from ortable.backend.cache.codec import Unserializable
 from ortable.backend.cache.conversion import compile_cached
@@ -43,8 +41,13 @@ from ortable.backend.partition.placement import (
 from ortable.backend.partition.specialize import specialize
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU, provider_names, resolve_providers
+from ortable.compat.torch import TracingContext, unset_fake_temporarily
+from ortable.compat.torch_logging import timed
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
+from ortable.interpreter.diagnostics.advice import advise
 
+from .events import graph_label, tell_compiled, tell_failed_backward
+from .gradients_hint import hint_at_gradients
 from .host_graph import HostGraph, encode_host_graph, partition_name
 from .records import dump_model, print_report, record_of, record_of_torch, store
 
@@ -63,20 +66,24 @@ def compile_aot_graph(graph_module: GraphModule, options: OrtOptions, runner: Ru
     """
     graph = AotGraph(graph_module)
     try:
-        return _compile(graph, options, runner)
+        with timed("ortable"):
+            compiled = _compile(graph, options, runner)
     except OrtableError as error:
+        advise(error, "compile", options.verbose, falls_back=options.fallback is not None)
         if graph.kind != "backward":
             raise
-        return _failing(error, options.verbose)
+        tell_failed_backward(str(error).partition("\n")[0])
+        return _failing(error)
+    hint_at_gradients(graph.kind, options)
+    return compiled
 
 
-def _failing(error: OrtableError, verbose: int) -> Compiled:
-    """A compiled graph that raises `error`; without the account of the builder, unless asked."""
-    text = str(error) if verbose > 1 else str(error).partition("\n--DEBUG--")[0]
+def _failing(error: OrtableError) -> Compiled:
+    """A compiled graph that raises `error`."""
 
     def fail(args: list[Any]) -> list[Any]:
         raised = copy.copy(error)
-        raised.args = (f"The backward of this graph cannot be compiled. {text}",)
+        raised.args = (f"The backward of this graph cannot be compiled. {error.message}",)
         raise raised.with_traceback(None) from None
 
     fail._boxed_call = True  # type: ignore[attr-defined]
@@ -117,7 +124,8 @@ def _compile_placed(
     in_torch = absorb_small_partitions(graph, in_torch)
     partitioning = partition_graph(graph, in_torch)
     converted = list(convert_partitions(graph, partitioning, options, static))
-    return _join(graph, options, runner, in_torch, partitioning, converted)
+    placement = list_placements(graph.module, in_torch)
+    return _join(graph, options, runner, placement, partitioning, converted)
 
 
 def _compile_with_fallback(
@@ -139,7 +147,9 @@ def _compile_with_fallback(
                 return _compile_unpartitioned(placed, options, runner, static)
             for each in convert_partitions(placed, partitioning, options, static):
                 converted.append(each)
-            return _join(placed, options, runner, in_torch, partitioning, converted)
+            fell_back = {node for node in in_torch if before.get(node) in unsupported}
+            placement = list_placements(placed.module, in_torch, fell_back)
+            return _join(placed, options, runner, placement, partitioning, converted)
         except (OptionError, InputError, ProviderError):
             raise
         except OrtableError as error:
@@ -159,6 +169,7 @@ def _compile_unpartitioned(
     compiled = compile_cached(graph, options, static)
     placement = list_placements(graph.module, {})
     made = _make_callable(compiled, graph.module, options, runner, placement)
+    tell_compiled(graph.kind, [compiled], [made], placement)
     report_strides([role.strides for role in compiled.outputs[: compiled.n_results]])
     return made
 
@@ -167,13 +178,12 @@ def _join(
     graph: AotGraph,
     options: OrtOptions,
     runner: Runner,
-    in_torch: Mapping[Node, str],
+    placement: list[Placement],
     partitioning: Partitioning,
     converted: Sequence[ConvertedPartition],
 ) -> Compiled:
-    """The same for a graph of which torch runs the nodes `in_torch` (with reasons): its partitions,
-    which are converted, each with what runs it and a record."""
-    placement = list_placements(graph.module, in_torch)
+    """The same for a graph of which torch runs a part: its partitions, which are converted, each
+    with what runs it and a record."""
     host = HostGraph(partitioning.host, graph.kind, placement)
     text = None
     if options.cache_dir is not None and graph.device == "cpu":
@@ -206,10 +216,13 @@ def _make_callables(
         print(report_placements(host.placement))
     if not conversions:  # nothing is left for ONNX Runtime: the record says so
         store(options.storage, record_of_torch(host.kind, graph_module, host.placement))
-    return {
+    made = {
         name: _make_callable(compiled, module, options, runner, host.placement)
         for name, (compiled, module) in conversions.items()
     }
+    parts = [compiled for compiled, _ in conversions.values()]
+    tell_compiled(host.kind, parts, list(made.values()), host.placement)
+    return made
 
 
 def load_compiled(
@@ -225,7 +238,9 @@ def load_compiled(
     """
     options = replace(options, providers=options.providers or CPU)
     if host is None:
-        return _make_callable(conversions[0], None, options, runner, [])
+        made = _make_callable(conversions[0], None, options, runner, [])
+        tell_compiled(conversions[0].kind, conversions, [made], [])
+        return made
     named = {partition_name(index): (each, None) for index, each in enumerate(conversions)}
     return join_partitions(host.graph, _make_callables(host, named, None, options, runner))
 
@@ -239,7 +254,8 @@ def _make_callable(
 ) -> Compiled:
     """What runs a converted graph, made and recorded."""
     begin = time.perf_counter()
-    callable_graph = runner(compiled, options)
+    with timed("ortable.session"):
+        callable_graph = runner(replace(compiled, label=graph_label(compiled.kind)), options)
     compiled.timings["session"] = time.perf_counter() - begin
     text = "(not traced: found in a cache)" if graph_module is None else str(graph_module.graph)
     path = dump_model(options.dump_prefix, compiled.model, text)
@@ -258,7 +274,7 @@ def _make_callable(
 def static_arguments(graph: AotGraph) -> frozenset[int]:
     """Positions of the arguments that are parameters and buffers, the same tensors at every call,
     as AOTAutograd knows them; none for a backward graph, and none inside a tensor subclass."""
-    context = torch._guards.TracingContext.try_get()
+    context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     if metadata is None or graph.kind == "backward":
         return frozenset()
@@ -275,7 +291,7 @@ def report_strides(found: Sequence[tuple[int, ...] | None]) -> None:
     """Tells AOTAutograd the strides of results that differ from those it traced (None: they do
     not), so that the backward is compiled with the true ones, whoever compiles it.
     """
-    context = torch._guards.TracingContext.try_get()
+    context = TracingContext.try_get()
     strides = context.output_strides if context is not None else None
     if context is not None and strides is not None and not strides:
         # the tokens of effects come first, and are taken off before anybody counts

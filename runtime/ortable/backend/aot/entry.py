@@ -8,27 +8,34 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from torch.fx import GraphModule
 
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.argument_names import argument_names, mark_argument_names
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
-from ortable.backend.options import OrtOptions
+from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
 from ortable.backend.partition.draws import refuse_lost_dropout
 from ortable.backend.sessions.providers import check_providers
+from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext
+from ortable.compat.versions import check_versions
 from ortable.errors import OptionError, OrtableError
 
 from .build import Compiled, Runner, compile_aot_graph, load_compiled
 from .decompositions import get_decomposition_table, resolve_table
+from .events import tell_recompiled
 from .redecompose import redecompose
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
+
+if TYPE_CHECKING:
+    from onnxruntime import RunOptions, SessionOptions
+
+    from ortable.exporter.request.options import ExportOptions
 
 __all__ = [
     "compile_from_torch",
@@ -92,22 +99,23 @@ def onnx_custom_backend(
     args: Sequence[Any],
     *,
     target_opset: int | Mapping[str, int] | None = None,
-    export_options: Any = None,
-    providers: Sequence[Any] | None = None,
-    storage: Any = None,
+    export_options: ExportOptions | None = None,
+    providers: str | Sequence[Provider] | None = None,
+    storage: MutableMapping[str, Any] | None = None,
     dump_prefix: str | os.PathLike[str] | None = None,
     verbose: int | None = None,
     optimize: bool | None = None,
     rewrites: str | Sequence[str] | None = None,
-    session_options: Any = None,
-    run_options: Any = None,
-    pre_ort_model_transforms: Any = None,
-    freeze: str | None = None,
-    fallback: str | None = None,
+    session_options: SessionOptions | Mapping[str, Any] | None = None,
+    run_options: RunOptions | Mapping[str, Any] | None = None,
+    pre_ort_model_transforms: Transform | Iterable[Transform] | None = None,
+    freeze: Literal["auto", "on", "off"] | None = None,
+    fallback: Literal["eager"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     resizable: bool | None = None,
-    raise_on: Sequence[str] | None = None,
-    options: Mapping[str, Any] | None = None,
+    hints: bool | None = None,
+    raise_on: Iterable[str] | None = None,
+    options: OrtOptionsDict | Mapping[str, Any] | None = None,
 ) -> Compiled:
     """Runs graphs with ONNX Runtime, as `backend=` of `torch.compile` or as `fw_compiler=`,
     `bw_compiler=` or `inference_compiler=` of `aot_autograd`.
@@ -123,7 +131,8 @@ def onnx_custom_backend(
         "storage": storage, "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
         "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
-        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "raise_on": raise_on,
+        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "hints": hints,
+        "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(
         graph_module,
@@ -140,7 +149,8 @@ def compile_from_torch(
     """Compiles what torch handed over to the function called `name`: a graph of dynamo, or one of
     AOTAutograd's; `runner` makes a callable of each converted graph.
     """
-    context = torch._guards.TracingContext.try_get()
+    check_versions("torch", "onnx", "onnxruntime")
+    context = TracingContext.try_get()
     if context is None:
         raise OrtableError(
             f"{name} was called outside torch.compile. Give it as torch.compile(model, "
@@ -161,7 +171,7 @@ def _is_aten(graph_module: GraphModule) -> bool:
     The metadata of an earlier compilation may still be in the tracing context when a backend is
     called twice for one graph of dynamo, so it does not tell alone.
     """
-    kinds = (torch._ops.OpOverload, torch._ops.HigherOrderOperator)
+    kinds = (OpOverload, HigherOrderOperator)
     for node in graph_module.graph.nodes:
         if node.op in ("call_method", "call_module"):
             return False
@@ -181,8 +191,7 @@ def compile_with_autograd(
     """Compiles a graph of dynamo: AOTAutograd makes forward, backward or inference graphs of it,
     and each becomes an ONNX model.
     """
-    from torch._dynamo.backends.common import aot_autograd
-    from torch._functorch.partitioners import min_cut_rematerialization_partition
+    from ortable.compat.torch import aot_autograd, min_cut_partition
 
     run = runner or run_with_onnxruntime
     if run is run_with_onnxruntime:
@@ -190,6 +199,7 @@ def compile_with_autograd(
     refuse_lost_dropout(graph_module)
     table = resolve_table(options.export_options)
 
+    tell_recompiled()
     compilations: Compilations = []
     written = find_untracked_writes(graph_module)
     names = argument_names(graph_module)
@@ -217,7 +227,7 @@ def compile_with_autograd(
             fw_compiler=compiler(compile_it),
             bw_compiler=compiler(compile_it),
             inference_compiler=compiler(compile_it),
-            partition_fn=min_cut_rematerialization_partition,
+            partition_fn=min_cut_partition,
             decompositions=get_decomposition_table() if table is None else table,
         )
         return without_wrapper(backend(graph_module, args), compilations, args)

@@ -4,6 +4,7 @@ come an AotGraph and resolved OrtOptions, out comes a CompiledGraph; called by `
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 
@@ -19,6 +20,8 @@ from .memory import conversions
 
 __all__ = ["compile_cached", "load_cached"]
 
+_log = logging.getLogger(__name__)
+
 
 def compile_cached(
     graph: AotGraph,
@@ -33,11 +36,12 @@ def compile_cached(
     try:
         key = conversion_key(graph, options, static, whole)
     except Uncacheable as exc:
-        _print_verbose(options, f"not cached: {exc}")
+        _say(options, f"not cached: {exc}")
         return compile_graph(graph, options, static, whole)
     seconds = {"key": time.perf_counter() - begin}
     found = _find(key, options, seconds)
     if found is None:
+        _log.debug("no conversion of the %s graph is kept under %s", graph.kind, key)
         made = compile_graph(graph, options, static, whole)
         seconds |= made.timings
         found = replace(made, key=key, fx_names=_with_positions(graph, made))
@@ -72,6 +76,7 @@ def _find(key: str, options: OrtOptions, seconds: dict[str, float]) -> CompiledG
     found = conversions.get(key)
     if found is not None:
         _save(key, found, options, again=False)
+        _log.debug("the conversion %s is in memory", key)
         found = replace(found, cache="memory")
     elif options.cache_dir is not None:
         found = _load(key, options)
@@ -86,6 +91,7 @@ def _load(key: str, options: OrtOptions) -> CompiledGraph | None:
     except Uncacheable:
         return None
     if found is not None:
+        _log.debug("the conversion %s is in %s", key, options.cache_dir)
         found = replace(found, key=key)
         conversions.put(key, found)
     return found
@@ -100,9 +106,10 @@ def _save(key: str, compiled: CompiledGraph, options: OrtOptions, again: bool = 
         if again or not disk.entry_path(options.cache_dir, name).exists():
             disk.save(options.cache_dir, name, compiled)
     except Uncacheable as exc:
-        _print_verbose(options, f"not written into {options.cache_dir}: {exc}")
+        _say(options, f"not written into {options.cache_dir}: {exc}")
 
 
-def _print_verbose(options: OrtOptions, message: str) -> None:
+def _say(options: OrtOptions, message: str) -> None:
+    _log.info("%s", message)
     if options.verbose:
         print(f"[ortable] {message}")

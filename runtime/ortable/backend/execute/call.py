@@ -6,6 +6,7 @@ two calls. In come a CompiledGraph and what makes its sessions, out comes an Ort
 from __future__ import annotations
 
 import builtins
+import logging
 import threading
 import time
 import weakref
@@ -16,13 +17,14 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch._C import _from_dlpack, _to_dlpack
 
 from ortable import dtypes
 from ortable.backend.cache.memory import shared_session
 from ortable.backend.roles import CompiledGraph, InputRoleKind
-from ortable.compat.onnxruntime import from_dlpack
+from ortable.compat import onnxruntime as runtime
+from ortable.compat.torch import from_dlpack, to_dlpack
 from ortable.errors import ProviderError
+from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 
 from .call_source import CallSource, code_of
 from .checks import violated
@@ -34,6 +36,7 @@ from .weights import is_watchable, signature, sweep, windows_of
 
 __all__ = ["OrtBackend", "freezable_positions"]
 
+_log = logging.getLogger(__name__)
 CompiledCall = Callable[[list[Any]], list[Any]]
 MakeSession = Callable[..., Any]
 
@@ -101,6 +104,9 @@ class OrtBackend:
         nodes = len(self.compiled.model.graph.node)
         return f"OrtBackend({self.compiled.kind}, {nodes} ONNX nodes)"
 
+    def __str__(self) -> str:
+        return self.compiled.label or repr(self)
+
     def __call__(self, args: list[Any]) -> list[Any]:
         """
         :raises InputError: an argument that cannot be handed to ONNX Runtime
@@ -136,6 +142,8 @@ class OrtBackend:
             if call is not None and found.fresh(args):
                 self._call, self.session = call, found.session
                 return call
+            if call is not None:
+                _log.info("weights of %s have changed: they are inputs until they rest", self)
             found.let_go()
         if key in self._never:
             return self._unfrozen()
@@ -199,7 +207,15 @@ class OrtBackend:
         frozen = Frozen(session, positions, weights, seen, cost, dropped, windows, sample)
         # from here on `frozen` is told of optimizers' steps
         if signature(weights) != seen or not frozen.fresh(args):
+            _log.info("weights of %s changed while its session was made", self)
             return None
+        _log.info(
+            "%d weights of %s (%d bytes) are constants of its session now, made in %.3f s",
+            len(weights),
+            self,
+            sum(weight.nbytes for weight in weights),
+            cost,
+        )
         values = {"changed": changed, **frozen.expected()}
         rest = tuple(i for i in self._bindable() if i not in positions)
         frozen.call = self._function(self._call_source(positions, rest), session, values)
@@ -255,16 +271,18 @@ class OrtBackend:
         the function, so that both go without a garbage collection."""
         scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
         scope.update(
-            feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
+            feed=runtime.from_dlpack, dlpack=to_dlpack, take=from_dlpack, feed_any=feed_any,
             dimension=self._dimensions, options=self.run_options,
-            failed=_run_error,
+            failed=partial(_run_error, self.compiled),
             names=[fetch.name for fetch in self.compiled.fetches],
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
         if self.compiled.checks:
             scope["failed"] = partial(_assertion_error, self.compiled, self._make)
         if session is not None:
-            run = self._execute or (lambda session: session._sess.run_with_ort_values)
+            run = self._execute or (
+                lambda session: runtime.bound_session(session).run_with_ort_values
+            )
             scope["run"] = run(session)
         self._source = source
         return FunctionType(code_of(source.text), scope, "call")
@@ -281,9 +299,15 @@ class OrtBackend:
         return [session for session in sessions if session is not None]
 
 
-def _run_error(error: Exception) -> ProviderError:
+def _run_error(compiled: CompiledGraph, error: Exception) -> ProviderError:
     """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
-    return ProviderError(f"ONNX Runtime cannot run the graph with these arguments: {error}")
+    words, lines = located(error, compiled.model)
+    headline = f"ONNX Runtime cannot run the graph with these arguments{place_of(lines)}: {words}"
+    made = ProviderError("\n".join([headline, *lines]), details=str(error))
+    made.advice = (
+        "What to do: call the model without torch.compile: eager says what is wrong with them.",
+    )
+    return made
 
 
 def _assertion_error(
@@ -291,7 +315,7 @@ def _assertion_error(
 ) -> Exception:
     """The same of a graph that asserts something: what does not hold comes first."""
     found = violated(compiled, args, make) if make is not None else None
-    return _run_error(error) if found is None else RuntimeError(found)
+    return _run_error(compiled, error) if found is None else RuntimeError(found)
 
 
 def _has_threads(session: Any) -> bool:

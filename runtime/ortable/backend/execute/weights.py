@@ -190,7 +190,7 @@ def _references(objects: list[Any]) -> list[int]:
 _COUNTING = _references([object()])[0]
 
 
-def refresh(target: Any = None) -> None:
+def refresh(target: torch.nn.Module | torch.Tensor | None = None) -> None:
     """Makes compiled graphs read their weights again at the next call.
 
     Call it after writes that torch does not count, through `p.data`, numpy or dlpack, into a part

@@ -68,7 +68,7 @@ def missing_error(graph_module: GraphModule, in_torch: Any) -> OrtableError | No
 def culprits(error: OrtableError, nodes: Sequence[Node], tried: dict[str, int]) -> dict[Node, str]:
     """The nodes of a partition to leave to torch after `error`, with the reason: the one that it
     names; all calls of its operator after a few failed; all of them where it names none."""
-    why = str(error).partition("\n--DEBUG--")[0].strip().splitlines()[0]
+    why = error.message.strip().splitlines()[0]
     for node in nodes:
         if node.name == error.fx_node:
             name = operator_key(node)

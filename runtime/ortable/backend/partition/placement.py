@@ -5,15 +5,15 @@ Placement for each call; called by `aot.build`."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 
 from ortable.backend.lower.aot_graph import AotGraph
+from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ortable.interpreter.assertions import asserts_inside
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
@@ -38,13 +38,14 @@ _COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
 @dataclass(frozen=True)
 class Placement:
     """One operator call of a graph: `where` is "onnx" or "torch"; `why` and the user's `line` are
-    given for what runs in torch."""
+    given for what runs in torch, and `by` is "fallback" where only that option lets it."""
 
     node: str
     operator: str
     where: str
     why: str = ""
     line: str = ""
+    by: str = ""
 
 
 def _placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
@@ -106,7 +107,7 @@ def is_ordered(node: Node) -> bool:
     target: Any = node.target
     if target is torch.ops.aten.empty_strided.default or target is operator.getitem:
         return False
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         changes = target._schema.is_mutable or target.namespace in _COLLECTIVES
         return changes or is_draw(node)
     return is_draw(node) or getattr(target, "__name__", "") in traits.ORDERED
@@ -117,16 +118,21 @@ def is_draw(node: Node) -> bool:
     target: Any = node.target
     if target is operator.getitem:
         return isinstance(node.args[0], Node) and is_draw(node.args[0])
-    if isinstance(target, torch._ops.OpOverloadPacket):
+    if isinstance(target, OpOverloadPacket):
         return True  # a draw: no other node is called by a packet
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return False
     room = target is torch.ops.aten.empty_strided.default
     return room or torch.Tag.nondeterministic_seeded in target.tags
 
 
-def list_placements(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> list[Placement]:
-    """One record per operator call, in the order of the graph."""
+def list_placements(
+    graph_module: GraphModule, in_torch: Mapping[Node, str], fell_back: Collection[Node] = ()
+) -> list[Placement]:
+    """One record per operator call, in the order of the graph.
+
+    :param fell_back: those of `in_torch` that cannot be converted
+    """
     found = []
     for node in graph_module.graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem:
@@ -136,11 +142,12 @@ def list_placements(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> 
             found.append(Placement(node.name, name, "onnx"))
         else:
             line = source_line(node)
-            found.append(Placement(node.name, name, "torch", why, str(line or "")))
+            by = "fallback" if node in fell_back else ""
+            found.append(Placement(node.name, name, "torch", why, str(line or ""), by))
     return found
 
 
-def report_placements(placements: list[Placement]) -> str:
+def report_placements(placements: Sequence[Placement]) -> str:
     """Lines that say what runs in torch and why, grouped; empty when nothing does."""
     groups: dict[tuple[str, str], list[Placement]] = {}
     for each in placements:

@@ -6,18 +6,20 @@ known, and dynamo compiles anew for another value. What stays dynamic otherwise 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.utils import _pytree as pytree
 
 from ortable import dims
+from ortable.compat.torch import pytree
 from ortable.errors import ConversionError, OrtableError, UnsupportedCase
 
 __all__ = ["specialize"]
 
+_log = logging.getLogger(__name__)
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -39,8 +41,9 @@ def specialize(graph_module: GraphModule, error: OrtableError, verbose: int = 0)
         size = float(value) if isinstance(value, torch.SymFloat) else int(value)
         if env.replace(symbol) == symbol:
             continue  # the next conversion would find what this one found
+        why = str(error).partition("\n")[0]
+        _log.info("compiled for %s = %s alone, and anew for another value: %s", symbol, size, why)
         if verbose:
-            why = str(error).partition("\n")[0]
             print(f"[ortable] compiled for {symbol} = {size} alone: {why}")
         found = True
     return found

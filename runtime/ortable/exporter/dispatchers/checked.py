@@ -16,8 +16,6 @@ from ortable.errors import ConversionError, OrtableError, UnsupportedCase
 from ortable.interpreter import results
 from ortable.prelude.complex_value import ComplexValue
 
-_DEBUG = "\n--DEBUG--"
-
 
 class CheckedConverter:
     """``function``, a converter of operator ``name``; called as converters are.
@@ -42,9 +40,9 @@ class CheckedConverter:
         try:
             returned = self.function(graph, res, *args, **kwargs)
         except (ConversionError, UnsupportedCase) as error:
-            if _DEBUG in str(error):
+            if error.fx_node is not None:
                 raise  # of a graph inside, which says where
-            raise type(error)(f"{self.label} refuses it: {error}") from error
+            raise type(error)(f"{self.label} refuses it: {error.message}") from error
         except Exception as error:  # any code of the user's
             raise ConversionError(self._failed(error)) from error
         graph.origin = node
@@ -62,8 +60,9 @@ class CheckedConverter:
         return returned
 
     def _failed(self, error: Exception) -> str:
-        text = str(error).partition(_DEBUG)[0]
-        kind = "" if isinstance(error, OrtableError) else f"{type(error).__name__}: "
+        ours = isinstance(error, OrtableError)
+        text = error.message if isinstance(error, OrtableError) else str(error)
+        kind = "" if ours else f"{type(error).__name__}: "
         frames = traceback.extract_tb(error.__traceback__)
         file = _file_of(self.function)
         inside = [frame for frame in frames if frame.filename == file]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 from ortable.errors import OptionError
 
@@ -67,20 +67,22 @@ class ExportOptions:
     """
 
     strict: bool | None = None
-    decomposition_table: str | Mapping[Any, Callable[..., Any]] | None = None
+    decomposition_table: (
+        Literal["none", "default", "all"] | Mapping[Any, Callable[..., Any]] | None
+    ) = None
     constant_folding: bool = True
     fallback: bool = False
     tracing: bool = False
     save_ep: str | os.PathLike[str] | None = None
     validate: bool = False
     progress: Callable[[str, float], None] | None = None
-    initializer_names: str = "state_dict"
+    initializer_names: Literal["state_dict", "placeholders"] = "state_dict"
     metadata: Mapping[str, str] | None = None
     value_info: bool = True
     doc_string: str | None = None
-    function_weights: str = "auto"
-    functions: Collection[str] = ()
-    guards: str = "warn"
+    function_weights: Literal["auto", "inputs", "constants"] = "auto"
+    functions: Collection[Literal["autocast", "subgraphs", "custom_ops"]] = ()
+    guards: Literal["warn", "error", "ignore"] = "warn"
 
     def __post_init__(self) -> None:
         object.__setattr__(

@@ -4,7 +4,7 @@ ones and names. Called by to_onnx.py and outputs.py."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -26,10 +26,12 @@ def checked_call(args: Any, kwargs: Any, mod: Any = None) -> tuple[tuple[Any, ..
     if args is None:
         args = ()
     if not isinstance(args, (tuple, list)):
+        hint = "; give kwargs= what forward takes by name" if isinstance(args, Mapping) else ""
         raise InputError(
-            f"args is a tuple of the positional arguments of the model, not {type(args).__name__}"
+            "args is a tuple of the positional arguments of the model, not "
+            f"{type(args).__name__}{hint}"
         )
-    if kwargs is not None and not isinstance(kwargs, dict):
+    if kwargs is not None and not isinstance(kwargs, Mapping):
         raise InputError(
             f"kwargs is a dict of the keyword arguments of the model, not {type(kwargs).__name__}"
         )

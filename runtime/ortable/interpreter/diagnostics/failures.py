@@ -3,12 +3,13 @@ module, the user's line. Built only when something failed; the original exceptio
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch.fx import GraphModule, Node
 
+from ortable.compat.torch import OpOverload
 from ortable.errors import ConversionError, OrtableError, UnsupportedCase
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.results import describe, node_value
@@ -16,14 +17,14 @@ from ortable.ir import Graph
 
 from .origin import module_path, source_line, target_name
 
-_DEBUG = "\n--DEBUG--"
+MOST_COLUMNS = 120
 
 
 def describe_node(node: Node, spec_files: Mapping[str, str]) -> list[str]:
     """Lines that say what ``node`` is and where it comes from."""
     name = operator_key(node)
     target = node.target
-    schema = str(target._schema) if isinstance(target, torch._ops.OpOverload) else name
+    schema = str(target._schema) if isinstance(target, OpOverload) else name
     index, count = progress(node)
     lines = [
         f"  node '{node.name}' ({index}/{count}): {schema}",
@@ -52,9 +53,8 @@ def wrapped(
     kind: type[OrtableError] = (
         UnsupportedCase if isinstance(error, UnsupportedCase) else ConversionError
     )
-    text = str(error) if isinstance(error, OrtableError) else f"{type(error).__name__}: {error}"
-    text, marker, debug = text.partition(_DEBUG)
-    if isinstance(error, (ConversionError, UnsupportedCase)) and marker:
+    text = error.message if isinstance(error, OrtableError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, (ConversionError, UnsupportedCase)) and error.fx_node is not None:
         lines = [text, f"  inside node '{node.name}'"]
     else:
         verb = (
@@ -62,10 +62,32 @@ def wrapped(
             if kind is UnsupportedCase
             else "could not be converted"
         )
-        lines = [f"{operator_key(node)} {verb}: {text}", *describe_node(node, spec_files)]
-    found = kind("\n".join(lines) + (marker + debug if marker else graph.get_debug_msg()))
+        first, *rest = text.split("\n")
+        headline = f"{_at(node)}{operator_key(node)} {verb}: {first}"
+        lines = [headline, *rest, *describe_node(node, spec_files)]
+    graph_text, known = "", []
+    if isinstance(error, OrtableError):
+        graph_text, known = error.graph_text, [error.details]
+    found = kind(
+        "\n".join(shortened(line) for line in lines),
+        graph_text=graph_text or graph.get_debug_msg(),
+        details="\n".join([*lines, *known]),
+    )
     found.sizes = getattr(error, "sizes", ())
     return found
+
+
+def _at(node: Node) -> str:
+    """The line of the user's model, as compilers begin a headline."""
+    source = source_line(node)
+    return "" if source is None else f"{os.path.basename(source.file)}:{source.line}: "
+
+
+def shortened(line: str) -> str:
+    """A line that a terminal shows in one piece; headlines say what failed and are never cut."""
+    if len(line) <= MOST_COLUMNS or not line.startswith(" "):
+        return line
+    return line[: MOST_COLUMNS - 4] + " ..."
 
 
 def progress(node: Node) -> tuple[int, int]:

@@ -4,6 +4,8 @@ of the user's model, the closest spec, and the YAML entry to start from."""
 from __future__ import annotations
 
 import difflib
+import os
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.errors import FunctionNotFoundError
 from ortable.interpreter.calls import operator_key, qualified_name
 from ortable.interpreter.mutation.functionalized_calls import (
@@ -21,6 +24,8 @@ from ortable.interpreter.mutation.functionalized_calls import (
 from ortable.interpreter.results import is_tensor_like, node_value
 from ortable.interpreter.tables import ConverterTables
 
+from . import advice
+from .failures import MOST_COLUMNS, shortened
 from .origin import module_path, source_line
 
 _SHORT_TYPES = {
@@ -56,43 +61,63 @@ def collect(nodes: Iterable[Node]) -> list[Missing]:
 
 
 def not_found_error(
-    missing: list[Missing], tables: ConverterTables, debug: str
+    missing: list[Missing], tables: ConverterTables, graph_text: str
 ) -> FunctionNotFoundError:
-    """The error that lists ``missing``; ``debug`` (the graph so far) comes last."""
-    lines = [
-        _headline(missing),
+    """The error for ``missing``: the first in short, with an entry to start from; ``details`` has
+    all of them.
+
+    ``graph_text`` is the graph so far.
+    """
+    details = [
+        _searched_for(missing),
         f"{_count(len(missing), 'operator')} of this graph without a converter:",
         "",
     ]
     for entry in missing:
-        lines += _paragraph(entry, tables)
-        lines.append("")
-    lines += [
-        "Remedies: add the entry to a file of specs/aten and run `make codegen`; or compile a "
-        "file of your own with",
-        "`ortable.load_specs(path)`; or pass `dispatcher=Dispatcher({name: function})` for a "
-        "converter written in Python,",
-        "or `dispatcher=OxsDispatcher()` to borrow those of onnxscript (extra [onnxscript]).",
-    ]
-    custom = _custom_namespace(missing)
-    if custom is not None:
-        lines += [
-            f"`dispatcher=Dispatcher(custom_domains={{{custom!r}: 'my.domain'}})` writes each "
-            f"operator of '{custom}' as one node of an ONNX domain of yours."
-        ]
-    return FunctionNotFoundError("\n".join(lines) + debug)
+        details += [*_paragraph(entry, tables), ""]
+    error = FunctionNotFoundError(
+        "\n".join(map(shortened, _summary(missing, tables))),
+        graph_text=graph_text,
+        details="\n".join(details),
+    )
+    error.operators = tuple(entry.name for entry in missing)
+    error.advice = advice.for_error(error, "library")
+    return error
 
 
-def _custom_namespace(missing: list[Missing]) -> str | None:
-    """The library of the first operator that is not torch's own."""
-    for entry in missing:
-        namespace, colons, _ = entry.name.partition("::")
-        if colons and namespace not in ("aten", "prims", "prim"):
-            return namespace
-    return None
+def _summary(missing: list[Missing], tables: ConverterTables) -> list[str]:
+    """What fits into a few lines: the first operator, its place, the names of all, and an entry to
+    start from."""
+    first = missing[0]
+    node = first.nodes[0]
+    source, (path, kind) = source_line(node), module_path(node)
+    place = f"node '{node.name}'"
+    if source is not None:
+        place = f"{os.path.basename(source.file)}:{source.line}"
+    module = f" (module {path or kind})" if path or kind else ""
+    lines = [f"Unable to interpret function {first.name}: it has no converter, at {place}{module}"]
+    if source is not None and source.code:
+        lines.append(f"    {source.code}")
+    calls = "; ".join(f"{entry.name}, {_count(len(entry.nodes), 'call')}" for entry in missing)
+    lines += textwrap.wrap(
+        f"{_count(len(missing), 'operator')} of this graph without a converter: {calls}",
+        MOST_COLUMNS,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        max_lines=3,
+        placeholder=" ... (error.details has all)",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    closest = _closest(first.name, tables)
+    file = tables.spec_files.get(closest or "")
+    if closest is not None:
+        lines.append(f"  closest spec: {closest}" + (f" ({file})" if file else ""))
+    return [*lines, "  start from:", *(f"    {line}" for line in skeleton(node))]
 
 
-def _headline(missing: list[Missing]) -> str:
+def _searched_for(missing: list[Missing]) -> str:
+    """What was looked for, as torch calls it."""
     first = missing[0]
     node = first.nodes[0]
     kind = type(first.target) if node.op == "call_function" else node.op
@@ -132,9 +157,9 @@ def _place(node: Node) -> str:
 def _closest(name: str, tables: ConverterTables) -> str | None:
     plain = {key.partition("::")[2]: key for key in tables.converters}
     short = name.partition("::")[2] or name.rpartition(".")[2]
-    found = difflib.get_close_matches(short, plain, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(short, plain, n=1, cutoff=0.7)
     if not found:
-        found = difflib.get_close_matches(short.partition(".")[0], plain, n=1, cutoff=0.6)
+        found = difflib.get_close_matches(short.partition(".")[0], plain, n=1, cutoff=0.7)
     return plain[found[0]] if found else None
 
 
@@ -142,9 +167,9 @@ def skeleton(node: Node) -> list[str]:
     """The YAML entry to start from for the target of ``node``, with what the graph tells about
     shapes and types."""
     target = written_overload(node) or node.target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return _operator_skeleton(node, target._schema)
-    if isinstance(target, torch._ops.HigherOrderOperator):
+    if isinstance(target, HigherOrderOperator):
         return [f"- hop: {target.name()}", "  args: [...]  # in the order of the call"]
     if node.op == "call_method":
         return [

@@ -14,8 +14,6 @@ def name_nodes(graph: GraphState, within: str = "") -> None:
     """Names the nodes that were made for an FX node, here and in the graphs inside nodes. A name
     that somebody chose stays. ``within``: the module whose body this is; paths start there."""
     read = graph.origin_metadata
-    if read is None:
-        return
     declared = {info.name for info in graph.outputs}
     for node in graph.nodes:
         for inner in inner_graphs(node) if node.attrs else ():
@@ -24,7 +22,10 @@ def name_nodes(graph: GraphState, within: str = "") -> None:
         source = None if made_for is None else stem(made_for)
         if source is None or not _is_automatic(node):
             continue
-        about = made_for if isinstance(made_for, dict) else read(made_for)
+        if isinstance(made_for, dict):
+            about = made_for
+        else:
+            about = {} if read is None else read(made_for)
         label = next((name for name in node.outputs if name), source)
         if label in declared:
             label = source

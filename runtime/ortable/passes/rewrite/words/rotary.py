@@ -91,8 +91,8 @@ def rotary_cache(graph: Graph, table: Result) -> Result:
     length, width = shape_of(graph, table)[-2:]
     known = whole_constant(graph, table)
     if known is not None:
-        half = known[..., : width // 2].reshape(length, width // 2)
-        return _stored(graph, f"{table}_half", half)
+        stored = known[..., : width // 2].reshape(length, width // 2)
+        return _stored(graph, f"{table}_half", stored)
     ends = [consts(graph, [each], dtypes.int64) for each in (0, width // 2, -1)]
     half = graph.make_node("Slice", [table, *ends])
     flat = consts(graph, [-1, width // 2], dtypes.int64)

@@ -1,12 +1,12 @@
 """Renders ONNX objects as short text: one line per input, initializer, node and output. A node
 that consumes a result of the line above it is indented one step further than that line. In comes
-a model or a part of one; called by users and by the shell."""
+a model or a part of one; called by users, by the shell, and for TORCH_TRACE."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from onnx import (
@@ -25,6 +25,14 @@ from onnx.numpy_helper import to_array
 
 from ortable import dtypes
 
+if TYPE_CHECKING:
+    from .large_model import LargeModel
+
+    Printable: TypeAlias = (
+        ModelProto | LargeModel | GraphProto | FunctionProto | NodeProto | ValueInfoProto
+        | AttributeProto | TensorProto | str | os.PathLike[str] | bytes
+    )  # fmt: skip
+
 __all__ = ["pretty_onnx"]
 
 _DOC_LENGTH = 55
@@ -32,7 +40,7 @@ _SHOWN_VALUES = 10
 
 
 def pretty_onnx(
-    onx: Any, *, with_attributes: bool = True, shorten: bool = True, indent: str = "  "
+    onx: Printable, *, with_attributes: bool = True, shorten: bool = True, indent: str = "  "
 ) -> str:
     """Text of a ModelProto (or the path or bytes of one), GraphProto, FunctionProto, NodeProto,
     ValueInfoProto, AttributeProto or TensorProto.

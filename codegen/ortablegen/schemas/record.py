@@ -1,0 +1,195 @@
+"""specs/runtime/torch_schemas.txt: the schemas of torch's operators as every supported version has
+them, so that codegen says the same whichever is installed. `python -m ortablegen record-schemas`
+adds or replaces the part of the installed version, `python -m ortablegen check` compares it.
+
+A line is a schema; one that begins with versions in brackets holds in these alone:
+
+    aten::relu(Tensor self) -> Tensor
+    [2.13] aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from .ranges import Version, dotted, parse_version
+from .registry import canonical, import_problem, installed_torch
+from .torch import OpSchema, from_torch_schema, key_of_schema, parsed_schema
+
+PLACE = Path("specs") / "runtime" / "torch_schemas.txt"
+# Name spaces whose operators torch itself registers: all of them are recorded.
+NAMESPACES = (
+    "_c10d_functional", "aten", "export", "inductor", "onnx", "prims", "quantized_decomposed",
+)  # fmt: skip
+# What registers some of them when it is imported. torch may be built without, or lose one.
+MODULES = (
+    "torch._inductor.inductor_prims",
+    "torch._prims",
+    "torch.ao.quantization.fx._decomposed",
+    "torch.distributed",
+    "torch.onnx.ops",
+)
+_HEADER = """\
+# The operators of torch that write into nothing, and the random ones that fill a tensor in place,
+# with the schemas that the versions below have. Read by `python -m ortablegen record-schemas` from
+# the installed torch, one version at a time; not written by hand.
+# A line that begins with versions holds in these alone.
+"""
+_VERSIONS = "versions:"
+
+
+@dataclass(frozen=True)
+class Record:
+    """Operator -> version -> schema text; every version of ``versions`` is there in full."""
+
+    versions: tuple[Version, ...]
+    texts: Mapping[str, Mapping[Version, str]] = field(repr=False)
+    is_record = True
+
+    def speaks_for(self, key: str) -> bool:
+        """Whether an operator that it lacks does not exist."""
+        return key.partition("::")[0] in NAMESPACES
+
+    def text(self, key: str, version: Version) -> str | None:
+        """The schema of ``key`` (``aten::add.Tensor``) in torch ``version``."""
+        return self.texts.get(key, {}).get(version)
+
+    def keys(self) -> Iterable[str]:
+        """The operators of torch's own, for hints."""
+        return self.texts
+
+    def overloads(self, name: str) -> tuple[OpSchema, ...]:
+        """The overloads of ``aten::add`` that every version has."""
+        return tuple(
+            from_torch_schema(parsed_schema(self.texts[key][self.versions[-1]]))
+            for key in self._by_name.get(name, ())
+            if len(self.texts[key]) == len(self.versions)
+        )
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for key in sorted(self.texts):
+            found.setdefault(key.partition(".")[0], []).append(key)
+        return found
+
+    def argument_names(self) -> frozenset[str]:
+        """Every argument name of every operator."""
+        return self._argument_names
+
+    @cached_property
+    def _argument_names(self) -> frozenset[str]:
+        texts = {text for found in self.texts.values() for text in found.values()}
+        return frozenset(a.name for text in texts for a in parsed_schema(text).arguments)
+
+    def of(self, version: Version) -> dict[str, str]:
+        """Operator -> schema text, as torch ``version`` has them."""
+        return {key: found[version] for key, found in self.texts.items() if version in found}
+
+    def with_version(self, version: Version, schemas: Mapping[str, str]) -> Record:
+        """The record in which torch ``version`` has ``schemas`` and no others."""
+        texts = {
+            key: {v: text for v, text in found.items() if v != version}
+            for key, found in self.texts.items()
+        }
+        for key, text in schemas.items():
+            texts.setdefault(key, {})[version] = text
+        kept = {key: found for key, found in texts.items() if found}
+        return Record(tuple(sorted({*self.versions, version})), kept)
+
+    def render(self) -> str:
+        """The text of the file."""
+        lines = [_HEADER + " ".join([_VERSIONS, *map(dotted, self.versions)]), ""]
+        for key in sorted(self.texts):
+            found = self.texts[key]
+            by_text: dict[str, list[Version]] = {}
+            for version in sorted(found):
+                by_text.setdefault(found[version], []).append(version)
+            for text, which in by_text.items():
+                mark = f"[{' '.join(map(dotted, which))}] "
+                lines.append((mark if len(which) < len(self.versions) else "") + text)
+        return "\n".join(lines) + "\n"
+
+
+EMPTY = Record((), {})
+
+
+def read_record(path: Path) -> Record:
+    """The record in the file ``path``; an empty one where there is none."""
+    return parse_record(path.read_text(encoding="utf-8")) if path.exists() else EMPTY
+
+
+@cache
+def parse_record(text: str) -> Record:
+    """The record that ``text`` writes. Versions that its first line leaves out are forgotten."""
+    versions: tuple[Version, ...] = ()
+    texts: dict[str, dict[Version, str]] = {}
+    for line in text.splitlines():
+        if line.startswith(_VERSIONS):
+            versions = tuple(sorted(map(parse_version, line.removeprefix(_VERSIONS).split())))
+        elif line and not line.startswith("#"):
+            mark, schema = line[1:].split("] ", 1) if line.startswith("[") else ("", line)
+            which = set(map(parse_version, mark.split())) & set(versions) if mark else versions
+            found = texts.setdefault(schema.partition("(")[0], {})
+            found.update((version, schema) for version in which)
+    return Record(versions, {key: found for key, found in texts.items() if found})
+
+
+# -- the installed torch
+
+
+def installed_schemas() -> dict[str, str]:
+    """Operator -> schema text: what a record holds of the installed torch."""
+    import torch
+
+    for module in MODULES:
+        import_problem(module)
+    found = {}
+    for schema in torch._C._jit_get_all_schemas():
+        namespace = schema.name.partition("::")[0]
+        if namespace in NAMESPACES and (not schema.is_mutable or _fills(schema)):
+            found[key_of_schema(schema)] = canonical(str(schema))
+    return found
+
+
+def _fills(schema: Any) -> bool:
+    """Whether the operator draws random numbers into its first argument."""
+    import torch
+
+    namespace, _, name = schema.name.partition("::")
+    if namespace != "aten" or not name.endswith("_") or name.startswith("_"):
+        return False
+    packet = getattr(torch.ops.aten, name, None)
+    overload = getattr(packet, schema.overload_name or "default", None)
+    return overload is not None and torch.Tag.nondeterministic_seeded in overload.tags
+
+
+def record_installed(path: Path) -> str:
+    """Put the schemas of the installed torch into the file ``path``; a line that says what
+    changed."""
+    before, version = read_record(path), installed_torch()
+    after = before.with_version(version, installed_schemas())
+    path.write_text(after.render(), encoding="utf-8")
+    changed = len(_differences(before.of(version), after.of(version)))
+    return f"{path.name}: torch {dotted(version)}, {len(after.of(version))} schemas, {changed} new"
+
+
+def compare_installed(record: Record) -> list[str]:
+    """How the installed torch, one of the recorded versions, differs from its record: a line an
+    overload. A name space that this build of torch lacks says nothing."""
+    recorded, installed = record.of(installed_torch()), installed_schemas()
+    built = {key.partition("::")[0] for key in installed}
+    recorded = {key: text for key, text in recorded.items() if key.partition("::")[0] in built}
+    return _differences(recorded, installed)
+
+
+def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    lines = []
+    for key in sorted({*before, *after}):
+        if before.get(key) != after.get(key):
+            lines.append(f"{key}: recorded {before.get(key, 'not')}; is {after.get(key, 'gone')}")
+    return lines

@@ -1,0 +1,305 @@
+"""Which operators torch has, and with which schemas. Two registries answer: the installed torch
+(`InstalledTorch`, for users' specs) and what is recorded of every supported version (`Record` in
+`record.py`, for the specs of this repository: codegen then says the same whichever version is
+installed). Keys and schema texts of entries come in, an `OpSchema` or a `SchemaProblem` goes out.
+Called by the readers of `aten` and of `runtime_tables`, and by `load_specs`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+from .ranges import ALWAYS, Version, VersionRange, dotted, listed, parse_version, range_of
+from .torch import OpSchema, SchemaProblem, from_torch_schema, key_of_schema, parsed_schema
+
+
+@dataclass(frozen=True)
+class TorchVersions:
+    """What an entry says of torch's versions: the range that it is for (``present``), and the
+    schema texts that the operator has in parts of it (``others``)."""
+
+    present: VersionRange = ALWAYS
+    others: tuple[tuple[VersionRange, str], ...] = ()
+
+    def has(self, version: Version) -> bool:
+        """Whether the entry is for torch ``version``."""
+        return self.present.holds(version)
+
+    def text(self, own: str, version: Version) -> str:
+        """The schema of the operator in torch ``version``; ``own`` stands in the entry."""
+        return next((text for span, text in self.others if span.holds(version)), own)
+
+
+EVERY_VERSION = TorchVersions()
+
+
+class Registry(Protocol):
+    """The operators of some versions of torch."""
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """The versions that it knows, oldest first."""
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it holds all supported versions, and not the installed one alone."""
+
+    def speaks_for(self, key: str) -> bool:
+        """Whether an operator that it lacks does not exist."""
+
+    def text(self, key: str, version: Version) -> str | None:
+        """The schema of ``key`` (``aten::add.Tensor``) in torch ``version``."""
+
+    def keys(self) -> Iterable[str]:
+        """The operators of torch's own, for hints."""
+
+    def overloads(self, name: str) -> tuple[OpSchema, ...]:
+        """The overloads of ``aten::add`` that every version has."""
+
+    def argument_names(self) -> frozenset[str]:
+        """Every argument name of every operator."""
+
+
+# -- the installed torch
+
+
+@cache
+def installed_torch() -> Version:
+    """Major and minor version of the installed torch."""
+    import torch
+
+    return parse_version(torch.__version__)
+
+
+@cache
+def import_problem(module: str) -> str | None:
+    """Why ``module``, whose import registers operators, cannot be imported; None when it was."""
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # a package built for another torch fails in ways of its own
+        first = str(error).strip().splitlines()[:1]
+        return f"{module} cannot be imported: {type(error).__name__}: {''.join(first)}"
+    return None
+
+
+def registered_schema(key: str) -> Any:
+    """The installed torch's own schema object for ``key``, or None."""
+    import torch
+
+    name, _, overload = key.partition(".")
+    namespace, _, plain = name.partition("::")
+    try:
+        packet = getattr(getattr(torch.ops, namespace), plain)
+        return getattr(packet, overload or "default")._schema
+    except (AttributeError, RuntimeError):
+        return None
+
+
+_ALIASES = re.compile(r"\((\w+(?:\|\w+)+)\)")
+
+
+def canonical(text: str) -> str:
+    """A schema's text on one line, with its sets of aliases sorted: ``Tensor(a|b)``."""
+    return _ALIASES.sub(
+        lambda match: "(" + "|".join(sorted(match[1].split("|"))) + ")", " ".join(text.split())
+    )
+
+
+class InstalledTorch:
+    """What torch has registered in this process."""
+
+    is_record = False
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        return (installed_torch(),)
+
+    def speaks_for(self, key: str) -> bool:
+        return True
+
+    def text(self, key: str, version: Version) -> str | None:
+        found = registered_schema(key)
+        return canonical(str(found)) if found is not None else None
+
+    def keys(self) -> tuple[str, ...]:
+        return _installed_keys()
+
+    def overloads(self, name: str) -> tuple[OpSchema, ...]:
+        import torch
+
+        namespace, _, plain = name.partition("::")
+        packet: Any = getattr(getattr(torch.ops, namespace), plain, None)
+        names = packet.overloads() if packet is not None else ()
+        return tuple(from_torch_schema(getattr(packet, each)._schema) for each in names)
+
+    def argument_names(self) -> frozenset[str]:
+        return installed_argument_names()
+
+
+INSTALLED = InstalledTorch()
+
+
+@cache
+def _installed_keys() -> tuple[str, ...]:
+    """All overloads of the ``aten`` and ``prims`` name spaces, sorted."""
+    import torch
+
+    names = {
+        key_of_schema(schema)
+        for schema in torch._C._jit_get_all_schemas()
+        if schema.name.startswith(("aten::", "prims::"))
+    }
+    return tuple(sorted(names))
+
+
+@cache
+def installed_argument_names() -> frozenset[str]:
+    """Every argument name of every operator that torch has registered."""
+    import torch
+
+    return frozenset(a.name for schema in torch._C._jit_get_all_schemas() for a in schema.arguments)
+
+
+# -- the schema of an entry
+
+
+def schema_of(
+    text: str,
+    registry: Registry = INSTALLED,
+    requires: str | None = None,
+    versions: TorchVersions = EVERY_VERSION,
+) -> OpSchema:
+    """Parse the verbatim schema ``text`` and compare it with torch's, in every version that the
+    registry knows and the entry is for.
+
+    ``requires`` is the module that registers the operator: where the registry cannot tell, the text
+    itself is the schema. What comes out depends on the text alone.
+
+    Raises:
+        SchemaProblem: not parsable, unknown to torch, or different from torch's.
+    """
+    parsed = parsed_schema(text)
+    key = key_of_schema(parsed)
+    for _, other in versions.others:
+        _check_other_schema(parsed, parsed_schema(other))
+    own = from_torch_schema(parsed)
+    if own.is_mutable and registry.is_record:
+        return own  # refused with words of its own; records do not hold these
+    if not registry.speaks_for(key):
+        if requires is None:
+            raise SchemaProblem(
+                f"'{key}' is no operator of torch's own",
+                fix="name the module that registers it: requires: package",
+            )
+        return own
+    if requires is not None and not registry.is_record and import_problem(requires) is not None:
+        return own
+    wanted = _wanted(registry, versions)
+    found = {version: registry.text(key, version) for version in wanted}
+    _check_present(key, found, registry)
+    wrong = [v for v in wanted if found[v] != canonical(versions.text(text, v))]
+    if not wrong:
+        return own
+    texts = {found[version]: [v for v in wrong if found[v] == found[version]] for version in wrong}
+    if len(wrong) == len(registry.versions) and len(texts) == 1:
+        message, notes = "torch's", tuple(f"torch has: {each}" for each in texts)
+    else:
+        message = f"that of torch {listed(wrong)}"
+        notes = tuple(f"in torch {listed(which)} it is: {each}" for each, which in texts.items())
+    raise SchemaProblem(
+        f"the schema of '{key}' differs from {message}",
+        notes,
+        _other_schemas(texts, registry) if len(wrong) < len(registry.versions) else None,
+    )
+
+
+def schema_of_key(
+    key: str,
+    registry: Registry = INSTALLED,
+    requires: str | None = None,
+    versions: TorchVersions = EVERY_VERSION,
+) -> OpSchema:
+    """The schema of ``key`` (``aten::add.Tensor``) in the newest version that the entry is for;
+    older ones may differ in names and types only.
+
+    Raises:
+        SchemaProblem: torch has no such overload; the notes name the closest ones.
+    """
+    if not registry.speaks_for(key):
+        problem = import_problem(requires) if requires is not None else None
+        notes = (problem,) if problem is not None else ()
+        fix = "write an op entry: its line is the schema" if problem is None else None
+        raise SchemaProblem(f"the schema of '{key}' is unknown", notes, fix)
+    problem = import_problem(requires) if requires and not registry.is_record else None
+    found = {v: registry.text(key, v) for v in _wanted(registry, versions)}
+    if registry.is_record and not any(found.values()):
+        # an overload that writes is refused with words of its own
+        writing = registered_schema(key)
+        if writing is not None and writing.is_mutable:
+            return from_torch_schema(writing)
+    if problem is not None and not any(found.values()):
+        raise SchemaProblem(f"the schema of '{key}' is unknown", notes=(problem,))
+    _check_present(key, found, registry)
+    parsed = [parsed_schema(text) for _, text in sorted(found.items()) if text is not None]
+    for other in parsed[:-1]:
+        _check_other_schema(parsed[-1], other)
+    return from_torch_schema(parsed[-1])
+
+
+def _wanted(registry: Registry, versions: TorchVersions) -> list[Version]:
+    """The versions of the registry that the entry is for."""
+    wanted = [version for version in registry.versions if versions.has(version)]
+    if not wanted and registry.is_record:
+        raise SchemaProblem(
+            f"no supported version of torch is in 'torch: {versions.present}'",
+            notes=(f"supported are {listed(registry.versions)}",),
+        )
+    return wanted
+
+
+def _check_present(key: str, found: dict[Version, str | None], registry: Registry) -> None:
+    """Every version that the entry is for has the operator."""
+    missing = [version for version, text in found.items() if text is None]
+    if not missing:
+        return
+    if len(missing) < len(found):
+        span = range_of(set(found) - set(missing), registry.versions)
+        raise SchemaProblem(
+            f"there is no operator '{key}' in torch {listed(missing)}",
+            fix=f'say which versions have it: torch: "{span or ">=2.14, <2.16"}"',
+        )
+    close = difflib.get_close_matches(key, registry.keys(), n=3, cutoff=0.6)
+    notes = (f"did you mean {', '.join(close)}?",) if close else ()
+    if len(missing) < len(registry.versions):
+        notes = (f"the entry is for torch {listed(missing)} alone",)
+    raise SchemaProblem(f"torch has no operator '{key}'", notes=notes)
+
+
+def _other_schemas(texts: dict[str | None, list[Version]], registry: Registry) -> str:
+    """The ``torch:`` mapping that an entry lacks."""
+    pairs = [
+        f'"{range_of(which, registry.versions) or "==" + dotted(which[0])}": "{text}"'
+        for text, which in texts.items()
+    ]
+    return f"torch: {{{', '.join(pairs)}}}, or an entry of its own for each range of versions"
+
+
+def _check_other_schema(own: Any, other: Any) -> None:
+    """Another version's schema serves the same converter: the same operator, and arguments that
+    differ in names and types only."""
+    key = key_of_schema(own)
+    if key_of_schema(other) != key:
+        raise SchemaProblem(f"'torch' gives a schema of '{key_of_schema(other)}', not of '{key}'")
+    kinds = [[(a.kwarg_only, a.has_default_value()) for a in s.arguments] for s in (own, other)]
+    named = [[a.name for a in s.arguments if a.kwarg_only] for s in (own, other)]
+    if kinds[0] != kinds[1] or named[0] != named[1] or len(own.returns) != len(other.returns):
+        raise SchemaProblem(
+            f"the schemas of '{key}' differ in more than names and types of arguments",
+            notes=("one converter serves all versions that an entry is for",),
+            fix='write an entry for each range of versions: torch: "<2.15", torch: ">=2.15"',
+        )

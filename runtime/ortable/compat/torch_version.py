@@ -1,0 +1,9 @@
+"""The version of the installed torch, by which generated tables take the entries that are for it
+(`torch: "<2.15"` in specs). Asked once, when a table is loaded."""
+
+from __future__ import annotations
+
+import torch
+
+_MAJOR, _MINOR = torch.__version__.split(".")[:2]
+TORCH: tuple[int, int] = (int(_MAJOR), int(_MINOR))

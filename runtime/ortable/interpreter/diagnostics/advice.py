@@ -1,0 +1,129 @@
+"""What to do about an error, in words of the door that the user came through: who calls to_onnx has
+arguments, who calls torch.compile has options, who sits at a shell has flags. In comes an error
+of a conversion, out go lines under it, and a file with everything when asked for. Called by
+`exporter.to_onnx`, `backend.aot` and `cli`; `unsupported` gives what holds behind every door."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from ortable.errors import (
+    BuilderError,
+    ConversionError,
+    FunctionNotFoundError,
+    OrtableError,
+    UnsupportedCase,
+)
+
+Door = Literal["to_onnx", "compile", "shell", "library"]
+
+_OWN = ("aten", "prims", "prim")
+_LOAD = "ortable.load_specs(path) compiles an entry like this (docs/adding-an-operator.md)"
+# By door: what helps when an operator has no converter.
+_MISSING: dict[Door, tuple[str, ...]] = {
+    "to_onnx": (
+        f"What to do: {_LOAD},",
+        "  or dispatcher=Dispatcher({'{name}': f}) with f(graph, res, *args, **kwargs) in Python,",
+        "  or dispatcher=OxsDispatcher() to borrow those of onnxscript (extra [onnxscript]).",
+    ),
+    "compile": (
+        'What to do: options={"fallback": "eager"} runs it in torch, between parts of ONNX;',
+        f"  or {_LOAD}.",
+    ),
+    "shell": (
+        f"What to do: {_LOAD}:",
+        "  call it in the module of TARGET; `ortable specs check FILE` checks the file.",
+    ),
+    "library": (f"What to do: {_LOAD}.",),
+}
+# By door: what helps when the converter refuses the arguments, or fails.
+_REFUSED: dict[Door, tuple[str, ...]] = {
+    "to_onnx": (
+        "What to do: change the line, or give a converter: to_onnx(..., dispatcher={'{name}': f}).",
+    ),
+    "compile": (
+        'What to do: options={"fallback": "eager"} runs it in torch, between parts of ONNX.',
+    ),
+    "shell": (
+        "What to do: change the line, or replace the converter in the module of TARGET with",
+        "  ortable.load_specs(path, override=True).",
+    ),
+    "library": (),
+}
+# By door: where the graph so far and all details are. ``verbose`` writes them into a file.
+_REST: dict[Door, str] = {
+    "to_onnx": "The graph so far: error.graph_text; all in a file: to_onnx(..., verbose=1).",
+    "compile": (
+        'The graph so far: error.inner_exception.graph_text; all in a file: options={"verbose": 1}.'
+    ),
+    "shell": "The graph so far, and all details, into a file: --verbose.",
+    "library": "The graph so far: error.graph_text; everything: error.full_text().",
+}
+
+
+def for_error(error: OrtableError, door: Door, falls_back: bool = False) -> tuple[str, ...]:
+    """The lines of what to do. ``falls_back``: what cannot be converted would run in torch."""
+    lines: list[str] = []
+    if isinstance(error, FunctionNotFoundError) and error.operators:
+        lines += [] if falls_back else _named(_MISSING[door], error.operators[0])
+        custom = next((each for each in map(_library, error.operators) if each), None)
+        if custom is not None and door == "to_onnx":
+            lines.append(
+                f"  Dispatcher(custom_domains={{{custom!r}: 'my.domain'}}) writes each as a node "
+                "of an ONNX domain of yours."
+            )
+    elif isinstance(error, (ConversionError, UnsupportedCase)) and error.fx_node is not None:
+        operator = error.operator
+        lines += [] if falls_back else _named(_REFUSED[door], operator)
+    if error.details_file is not None:
+        lines.append(f"The graph so far, and all details: {error.details_file}")
+    elif error.has_more:
+        lines.append(_REST[door])
+    return tuple(lines)
+
+
+def _named(lines: tuple[str, ...], operator: str) -> list[str]:
+    return [line.replace("{name}", operator) for line in lines]
+
+
+def _library(operator: str) -> str:
+    """The library of an operator that is not torch's own."""
+    namespace, colons, _ = operator.partition("::")
+    return namespace if colons and namespace not in _OWN else ""
+
+
+def advise(error: OrtableError, door: Door, verbose: int = 0, falls_back: bool = False) -> None:
+    """Put the advice of a door under ``error``; with ``verbose``, write everything into a file."""
+    if isinstance(error, BuilderError):
+        error.shows_graph = False  # the graph of a model is long, and not the user's
+    if verbose and error.details_file is None:
+        error.details_file = _written(error)
+    error.advice = for_error(error, door, falls_back) or error.advice
+
+
+@contextmanager
+def advising(door: Door, verbose: int = 0) -> Iterator[None]:
+    """In the block, errors of ours get the advice of a door."""
+    try:
+        yield
+    except OrtableError as error:
+        advise(error, door, verbose)
+        raise
+
+
+def _written(error: OrtableError) -> Path | None:
+    """The file with everything; None for an error that has said all, or where no file can be."""
+    if not error.has_more:
+        return None
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="ortable_error_", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(error.full_text())
+    except OSError:
+        return None
+    return Path(file.name)

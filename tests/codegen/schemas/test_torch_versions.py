@@ -1,0 +1,188 @@
+"""What specs say of torch's versions: ranges, the recorded schemas, and that these are what is
+installed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ortablegen import cli
+from ortablegen.aten.read import compare_external, read_folder, read_text
+from ortablegen.schemas.ranges import ALWAYS, covers, dotted, meet, parse_range, range_of
+from ortablegen.schemas.record import (
+    EMPTY,
+    PLACE,
+    compare_installed,
+    installed_schemas,
+    parse_record,
+    read_record,
+)
+from ortablegen.schemas.registry import installed_torch, registered_schema, schema_of
+from ortablegen.schemas.torch import SchemaProblem, from_torch_schema, parsed_schema
+from ortablegen.source.diagnostics import Diagnostics
+
+ROOT = Path(__file__).parents[3]
+RECORD = read_record(ROOT / PLACE)
+VERSIONS = [(2, minor) for minor in range(12, 18)] + [(3, 0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("<2.15", [(2, 12), (2, 13), (2, 14)]),
+        ("<=2.13", [(2, 12), (2, 13)]),
+        (">=2.16", [(2, 16), (2, 17), (3, 0)]),
+        (">2.16", [(2, 17), (3, 0)]),
+        ("==2.14", [(2, 14)]),
+        ("!=2.14", [v for v in VERSIONS if v != (2, 14)]),
+        (">=2.14, <2.16", [(2, 14), (2, 15)]),
+        (">= 2.14,!=2.15,<3.0", [(2, 14), (2, 16), (2, 17)]),
+    ],
+)
+def test_a_range_holds_these_versions(text: str, held: list[tuple[int, int]]) -> None:
+    span = parse_range(text)
+    assert span is not None
+    assert [version for version in VERSIONS if span.holds(version)] == held
+    assert parse_range(str(span)) == span
+    # the generated condition asks the same
+    code = span.condition("TORCH")
+    assert [version for version in VERSIONS if eval(code, {"TORCH": version})] == held
+    assert span.suffix().isidentifier()
+
+
+@pytest.mark.parametrize("text", ["", "2.15", "<2", "<2.15.1", "~=2.15", "<2.15 >2.13", "<2.15,"])
+def test_what_is_no_range(text: str) -> None:
+    assert parse_range(text) is None
+
+
+def test_ranges_meet_and_cover() -> None:
+    def span(text: str):
+        found = parse_range(text)
+        assert found is not None
+        return found
+
+    assert meet([span("<2.15"), span(">=2.15")]) is None
+    assert meet([span("<=2.15"), span(">=2.15")]) == (2, 15)
+    assert meet([span("!=2.15"), span(">=2.15")]) == (2, 16)
+    assert meet([span(">2.15"), span("<2.16")]) is None
+    assert meet([ALWAYS, span(">=3.0")]) is not None
+    assert meet([span("<3.0"), span(">2.99")]) is not None
+    assert covers(ALWAYS, span("<2.15")) and not covers(span("<2.15"), ALWAYS)
+    assert covers(span("<2.15"), span("<2.14")) and not covers(span("<2.14"), span("<2.15"))
+    assert covers(span(">=2.14"), span(">=2.14, !=2.16"))
+    assert not covers(span("!=2.16"), span(">=2.14"))
+    every = [(2, 13), (2, 14), (2, 15)]
+    assert range_of([(2, 13)], every) == "<2.14"
+    assert range_of([(2, 14), (2, 15)], every) == ">=2.14"
+    assert range_of([(2, 14)], every) is None
+
+
+def test_the_record_is_what_is_installed() -> None:
+    """Fails where a torch of a recorded version differs from its record: names each overload."""
+    if installed_torch() not in RECORD.versions:
+        pytest.skip(f"torch {dotted(installed_torch())} is not recorded")
+    assert compare_installed(RECORD) == []
+    specs = read_folder(ROOT / "specs" / "aten", ROOT, Diagnostics())
+    assert compare_external(specs) == []
+
+
+def test_a_parsed_schema_is_the_registered_one() -> None:
+    """What codegen makes of a text does not depend on whether torch has the operator."""
+    wrong = [
+        key
+        for key, text in installed_schemas().items()
+        if (registered := registered_schema(key)) is not None
+        and from_torch_schema(parsed_schema(text)) != from_torch_schema(registered)
+        and "|" not in text  # torch prints a set of aliases in any order
+    ]
+    assert wrong == []
+
+
+def test_a_record_is_read_as_it_is_written() -> None:
+    assert RECORD.render() == (ROOT / PLACE).read_text()
+    small = EMPTY.with_version((2, 13), {"aten::a": "aten::a(Tensor x) -> Tensor"})
+    both = small.with_version((2, 14), {"aten::b.c": "aten::b.c() -> bool"})
+    both = both.with_version((2, 15), {"aten::a": "aten::a(Tensor y) -> Tensor"})
+    assert both.render().splitlines()[-5:] == [
+        "versions: 2.13 2.14 2.15",
+        "",
+        "[2.13] aten::a(Tensor x) -> Tensor",
+        "[2.15] aten::a(Tensor y) -> Tensor",
+        "[2.14] aten::b.c() -> bool",
+    ]
+    assert parse_record(both.render()) == both
+    # a version is replaced in full, and one that the first line leaves out is forgotten
+    again = both.with_version((2, 14), {"aten::a": "aten::a(Tensor y) -> Tensor"})
+    assert again.of((2, 14)) == {"aten::a": "aten::a(Tensor y) -> Tensor"}
+    assert "[2.14 2.15] aten::a(Tensor y) -> Tensor" in again.render()
+    shorter = parse_record(again.render().replace("versions: 2.13 ", "versions: "))
+    assert shorter.render().splitlines()[-1] == "aten::a(Tensor y) -> Tensor"
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    for name in ("specs", "docs", "generated"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def test_check_names_what_differs_from_the_record(
+    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An operator whose schema changed within a version, one that is gone, one that is new."""
+    installed = installed_schemas()
+    changed = {**installed, "aten::zzz": "aten::zzz() -> Tensor"}
+    del changed["aten::relu6"]
+    changed["aten::selu"] = "aten::selu(Tensor it) -> Tensor"
+    monkeypatch.setattr("ortablegen.schemas.record.installed_schemas", lambda: changed)
+    if installed_torch() not in RECORD.versions:
+        pytest.skip(f"torch {dotted(installed_torch())} is not recorded")
+    assert cli.main(["check", "--root", str(copied)]) == 1
+    said = capsys.readouterr().out
+    for line in (
+        "aten::relu6: recorded aten::relu6(Tensor self) -> Tensor; is gone",
+        "aten::selu: recorded aten::selu(Tensor self) -> Tensor; is aten::selu(Tensor it)",
+        "aten::zzz: recorded not; is aten::zzz() -> Tensor",
+        "record-schemas",
+    ):
+        assert line in said
+    # and the verb takes them into the record
+    assert cli.main(["record-schemas", "--root", str(copied)]) == 0
+    found = read_record(copied / PLACE)
+    assert found.of(installed_torch()) == changed
+    others = [version for version in RECORD.versions if version != installed_torch()]
+    assert all(found.of(version) == RECORD.of(version) for version in others)
+
+
+def test_a_version_that_is_not_recorded_is_told_how_it_would_be(
+    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`check` stays green: what is generated is the same under any version."""
+    monkeypatch.setattr(cli, "installed_torch", lambda: (9, 1))
+    assert cli.main(["check", "--root", str(copied)]) == 0
+    said = capsys.readouterr().err
+    assert "torch 9.1 is installed" in said and "python -m ortablegen record-schemas" in said
+
+
+def test_an_operator_of_no_recorded_name_space_is_taken_as_it_stands() -> None:
+    text = "somewhere::op(Tensor self) -> Tensor"
+    assert schema_of(text, RECORD, "a_module_that_nobody_has").text == text
+    with pytest.raises(SchemaProblem, match="no operator of torch's own"):
+        schema_of(text, RECORD)
+
+
+def test_draws_are_found_in_the_record() -> None:
+    names = [schema.key for schema in RECORD.overloads("aten::bernoulli_")]
+    assert names == ["aten::bernoulli_.Tensor", "aten::bernoulli_.float"]
+    entry = """
+- op: aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor
+  draw: bernoulli_(shape=same(self), p=p)
+  ignore: {generator: drawn}
+  out: {shape: same(self), dtype: same(self)}
+  lower: return random_bernoulli(filled(shape_of(self), p, float32), dtype_of(self))
+  cases: [{self: "f32[3]", p: 0.5, random: true}]
+"""
+    (op,) = read_text(entry, "drawn.yaml", Diagnostics(), registry=RECORD).ops
+    assert op.draw is not None and op.draw.overload == ("bernoulli_.float", ("p",))

@@ -1,0 +1,221 @@
+"""A user's script: every public name of ortable, in a natural way. It is never run: mypy --strict
+and pyright read it (tests/packaging/test_typing.py), and `assert_type` says what they must find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, assert_type
+
+import torch
+from onnx import ModelProto
+
+import ortable
+from ortable import (
+    Converter,
+    Dispatcher,
+    DynamoInterpreter,
+    ExportOptions,
+    ExportReport,
+    ExtendedReferenceEvaluator,
+    GraphBuilder,
+    LargeModel,
+    LoadedSpecs,
+    Node,
+    OnnxProgram,
+    OrtBackend,
+    OrtOptions,
+    OrtOptionsDict,
+    OxsDispatcher,
+    ResultSpec,
+    SupportedOp,
+    Validation,
+    attach_weights,
+    bypass_export_some_errors,
+    export,
+    filter_decomposition_table,
+    from_seed_style,
+    get_decomposition_table,
+    load_specs,
+    match_input_parameters,
+    onnx_custom_backend,
+    onnx_debug_backend,
+    plot_dot,
+    pretty_onnx,
+    refresh,
+    supported_ops,
+    to_onnx,
+)
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 4)
+
+    def forward(self, x: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+        return torch.relu(self.linear(x)) * scale
+
+
+def to_model(model: Model, x: torch.Tensor, folder: Path, large: bool) -> None:
+    proto = to_onnx(model, (x,), dynamic_shapes={"x": {0: "batch"}}, target_opset=20)
+    assert_type(proto, ModelProto)
+    print(len(proto.graph.node))
+    assert_type(to_onnx(model, x, {"scale": 2.0}, optimize=False, rewrites="none"), ModelProto)
+    assert_type(to_onnx(torch.export.export(model, (x,)), target_opset={"": 20}), ModelProto)
+    assert_type(to_onnx(folder / "model.pt2", target="onnxruntime"), ModelProto)
+    written = to_onnx(model, (x,), filename=folder / "model.onnx", validate=True, report="r.md")
+    assert_type(written, ModelProto | Any)
+    big = to_onnx(model, (x,), large_model=True, external_threshold=0)
+    assert_type(big, LargeModel)
+    big.save(folder / "big.onnx", max_shard_bytes=2**30)
+    proto, builder = to_onnx(model, (x,), return_builder=True)
+    assert_type(builder, GraphBuilder)
+    both = to_onnx(model, (x,), large_model=True, return_builder=True)
+    assert_type(both, tuple[LargeModel, GraphBuilder])
+    either = to_onnx(model, (x,), large_model=large)
+    if isinstance(either, LargeModel):
+        either = either.to_proto()
+    assert_type(to_onnx(model, (x,), input_names=["a"], output_names={"output_0": "y"}), ModelProto)
+    options = ExportOptions(strict=True, decomposition_table="default", functions=["subgraphs"])
+    to_onnx(model, (x,), export_options=options, export_modules_as_functions={torch.nn.Linear})
+    assert_type(options.table(), dict[Any, Callable[..., Any]] | None)
+    with bypass_export_some_errors(patch_transformers=False) as patches:
+        assert_type(patches, tuple[str, ...])
+
+
+def to_program(model: Model, x: torch.Tensor, folder: Path) -> OnnxProgram:
+    program = export(model, (x,), dynamic_shapes={"x": {0: "batch"}}, optimize=False)
+    assert_type(program, OnnxProgram)
+    assert_type(program.model_proto, ModelProto)
+    assert_type(program.model, ModelProto | LargeModel)
+    assert_type(program.exported_program, torch.export.ExportedProgram | None)
+    print(program(x, scale=2.0).shape, program.input_names, program.session(providers=None))
+    program.save(folder / "model.onnx", external_data=True)
+    report: ExportReport = program.optimize(rewrites=["default"]).report
+    assert_type(report.seconds, dict[str, float])
+    found: Validation = program.validate(x)
+    assert_type(found.largest, float)
+    assert_type(found.check().ok, bool)
+    assert_type(program.compute_values(["y"], (x,)), tuple[torch.Tensor, ...])
+    program.draw(folder / "graph.svg")
+    program.apply_weights(model.state_dict())
+    return program
+
+
+def weights(model: Model, path: str) -> None:
+    loaded = LargeModel.load(path)
+    assert_type(loaded, LargeModel)
+    assert_type(loaded.proto, ModelProto)
+    assert_type(loaded.nbytes, int)
+    assert_type(attach_weights(loaded, model.state_dict(), partial=True), LargeModel)
+    feeds = match_input_parameters(model, ["linear.weight", "x"], [torch.zeros(2, 3)])
+    print(sorted(feeds))
+
+
+def celu(graph: GraphBuilder, res: ResultSpec, x: str, alpha: float = 1.0) -> str:
+    """A converter of the user."""
+    print(res.name, res.dtype, res.shape, graph.get_opset(), graph.has_shape(x))
+    return graph.make_node("Celu", [x], res.name, alpha=alpha)
+
+
+def converters(model: Model, x: torch.Tensor, path: Path) -> None:
+    own: dict[str, Converter] = {"aten::celu": celu}
+    to_onnx(model, (x,), dispatcher=own)
+    to_onnx(model, (x,), dispatcher=Dispatcher({torch.ops.aten.celu.default: celu}, verbose=1))
+    to_onnx(model, (x,), dispatcher=OxsDispatcher(custom_domains={"mine": ("my.domain", 2)}))
+
+    def seed_style(g: GraphBuilder, sts: object, outputs: list[str], x: str) -> str:
+        return g.make_node("Relu", [x], outputs[0])
+
+    assert_type(from_seed_style(seed_style), Converter)
+    specs = load_specs(path, lowerings={"mine": celu}, override=True)
+    assert_type(specs, LoadedSpecs)
+    assert_type(specs.operators, tuple[str, ...])
+    for each in supported_ops():
+        assert_type(each, SupportedOp)
+        print(each.name, each.spec_file)
+
+
+def graphs(module: torch.fx.GraphModule) -> None:
+    builder = GraphBuilder(18, ir_version=9, target="onnxruntime")
+    x = builder.make_tensor_input("x", 1, ("batch", 3))
+    one = builder.make_initializer("one", torch.ones(3))
+    total = builder.make_node("Add", [x, one], name="add")
+    assert_type(total, str)
+    y = builder.op.Relu(total)
+    assert_type(builder.make_tensor_output(total), str)
+    builder.make_tensor_output([y, total])
+    assert_type(builder.get_type(x), int)
+    assert_type(builder.get_rank(x), int)
+    assert_type(builder.remove_unused(), int)
+    assert_type(builder.optimize(folding=True), dict[str, int])
+    node = builder.nodes[0]
+    assert_type(node, Node)
+    print(node.op_type, node.inputs, node.outputs, builder.get_shape(x), builder.get_debug_msg())
+    assert_type(builder.to_onnx(), ModelProto)
+    assert_type(builder.to_onnx(large_model=True), LargeModel)
+    interpreter = DynamoInterpreter(builder, None, Dispatcher(), verbose=2)
+    for record in interpreter.run(module):
+        print(record)
+
+
+def compiled(model: Model, x: torch.Tensor) -> None:
+    fast = torch.compile(model, backend="ortable", options={"fallback": "eager", "verbose": 1})
+    print(fast(x))
+    storage: dict[str, Any] = {}
+    backend = partial(
+        onnx_custom_backend,
+        providers=["CPUExecutionProvider", ("CUDAExecutionProvider", {"device_id": 0})],
+        storage=storage,
+        freeze="on",
+        target_opset={"": 22},
+        pre_ort_model_transforms=lambda proto: None,
+        session_options={"log_severity_level": 0},
+        cache_dir=Path("cache"),
+    )
+    print(torch.compile(model, backend=backend)(x))
+    slow = partial(onnx_debug_backend, compare=True, atol=1e-3, verbose=1)
+    print(torch.compile(model, backend=slow)(x))
+    for record in storage["instance"]:
+        instance: OrtBackend = record
+        assert_type(instance.source, str)
+    refresh(model)
+    refresh()
+    settings: OrtOptionsDict = {"providers": "CPUExecutionProvider", "fallback": None}
+    options = OrtOptions(**settings)
+    assert_type(options.rewrites, tuple[str, ...])
+    assert_type(options.verbose, int)
+    assert_type(OrtOptions.from_mapping(settings, {"verbose": 2}), OrtOptions)
+    table = get_decomposition_table()
+    filtered = filter_decomposition_table(table, lambda op: "relu" in str(op))
+    assert_type(filtered, dict[Any, Callable[..., Any]])
+
+
+def look(proto: ModelProto, feeds: Mapping[str, Any]) -> str:
+    plot_dot(proto, rankdir="LR", figsize=(8, 8))
+    evaluator = ExtendedReferenceEvaluator(proto, verbose=1)
+    for node, known in evaluator.steps(feeds):
+        print(node.op_type, sorted(known))
+    assert_type(pretty_onnx(proto.graph, with_attributes=False), str)
+    return pretty_onnx(proto) + pretty_onnx("model.onnx", shorten=False)
+
+
+def mistakes(model: Model, x: torch.Tensor) -> str | None:
+    try:
+        to_onnx(model, (x,))
+    except ortable.FunctionNotFoundError as missing:
+        assert_type(missing.fx_node, str | None)
+        return missing.fx_node
+    except (ortable.UnsupportedCase, ortable.UnsupportedDtype, ortable.ConversionError) as refused:
+        print(refused.sizes)
+    except (ortable.ExportError, ortable.InputError, ortable.OptionError) as wrong:
+        print(wrong)
+    except (ortable.BuilderError, ortable.KernelError, ortable.RewriteError, ortable.SpecError):
+        raise
+    except (ortable.ProviderError, ortable.MismatchError):
+        raise
+    except ortable.OrtableError as error:
+        assert isinstance(error, ortable.errors.OrtableError)
+    return ortable.__version__
