@@ -15,7 +15,13 @@ from onnx import ModelProto
 
 from ortable.compat.versions import check_versions
 from ortable.exporter.account.first_difference import explained
-from ortable.exporter.account.metadata import annotate, model_name, note_weights, weight_names
+from ortable.exporter.account.metadata import (
+    annotate,
+    description,
+    model_name,
+    note_weights,
+    weight_names,
+)
 from ortable.exporter.account.report import reporting
 from ortable.exporter.account.validate import check_comparisons, module_and_call, validate_model
 from ortable.exporter.capture.dtype_versions import needing_opset
@@ -369,7 +375,7 @@ def convert(
             model = serialised(builder, form, large)
             results["model"] = model
             write_dims(model, dims)
-            annotate(model, program)
+            annotate(model, program, description(request.model, options.doc_string))
         _validate(model, request, program, validate)
         _write(model, filename, record)
     return Conversion(model, builder, request, program, form, dims, regions_around())
