@@ -182,9 +182,12 @@ def compile_with_autograd(
     args: Sequence[Any],
     options: OrtOptions,
     runner: Runner | None = None,
+    compile_graph: Callable[[GraphModule, OrtOptions, Runner], Compiled] = compile_aot_graph,
 ) -> Compiled:
     """Compiles a graph of dynamo: AOTAutograd makes forward, backward or inference graphs of it,
     and each becomes an ONNX model.
+
+    :param compile_graph: compiles each graph that AOTAutograd makes
     """
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -204,7 +207,7 @@ def compile_with_autograd(
     def compile_it(gm: GraphModule) -> Compiled:
         if options.freeze == "auto":
             mark_untracked_writes(gm, written)
-        compiled = compile_aot_graph(gm, options, run)
+        compiled = compile_graph(gm, options, run)
         add_compilation(compilations, compiled)
         return compiled
 
