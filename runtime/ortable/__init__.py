@@ -4,6 +4,10 @@
     ortable.to_onnx(model, (x,), filename="m.onnx")  # an onnx.ModelProto, and the file
 
 Export:
+    export: a model becomes an OnnxProgram
+    OnnxProgram: called like the module; saves, validates, optimizes, draws itself
+    ExportReport: what an export did, ``program.report``
+    Validation: how far a program is from eager, ``program.validate()``
     to_onnx: a module, an exported program or a torch.fx graph becomes an ONNX model
     ExportOptions: how torch makes the graph that is converted
     LargeModel: a model whose weights stay outside of protobuf
@@ -52,6 +56,7 @@ Errors (docs/errors.md; all of them are in ``ortable.errors``):
     ConversionError: a converter failed, or its result differs from torch's
     ExportError: a model could not become a torch graph or an ONNX model
     FunctionNotFoundError: operators without a converter
+    GradientsOnWarning: eval mode with gradients on, which is slower than it need be
     InputError: inputs do not fit the model
     KernelError: the target has no kernel for an operator and a type
     MismatchError: a result differs from eager's
@@ -61,6 +66,8 @@ Errors (docs/errors.md; all of them are in ``ortable.errors``):
     SpecError: a spec file is wrong
     UnsupportedCase: a converter refuses these arguments
     UnsupportedDtype: a dtype that ONNX does not have
+    UntestedVersionWarning: torch, onnx or onnxruntime is newer than what was tested
+    VersionError: one of them is too old, or lacks what is needed
 
 Importing ortable is cheap: a name is loaded from its module when it is first used. The shell
 command is ``ortable`` (``ortable --help``).
@@ -98,6 +105,7 @@ if TYPE_CHECKING:
     from .errors import ConversionError as ConversionError
     from .errors import ExportError as ExportError
     from .errors import FunctionNotFoundError as FunctionNotFoundError
+    from .errors import GradientsOnWarning as GradientsOnWarning
     from .errors import InputError as InputError
     from .errors import KernelError as KernelError
     from .errors import MismatchError as MismatchError
@@ -108,14 +116,20 @@ if TYPE_CHECKING:
     from .errors import SpecError as SpecError
     from .errors import UnsupportedCase as UnsupportedCase
     from .errors import UnsupportedDtype as UnsupportedDtype
+    from .errors import UntestedVersionWarning as UntestedVersionWarning
+    from .errors import VersionError as VersionError
     from .exporter import Converter as Converter
     from .exporter import Dispatcher as Dispatcher
     from .exporter import ExportOptions as ExportOptions
+    from .exporter import ExportReport as ExportReport
+    from .exporter import OnnxProgram as OnnxProgram
     from .exporter import OxsDispatcher as OxsDispatcher
+    from .exporter import Validation as Validation
     from .exporter import attach_weights as attach_weights
     from .exporter import bypass_export_some_errors as bypass_export_some_errors
     from .exporter import from_seed_style as from_seed_style
     from .exporter import match_input_parameters as match_input_parameters
+    from .exporter.export import export as export
     from .exporter.to_onnx import to_onnx as to_onnx
     from .interpreter import DynamoInterpreter as DynamoInterpreter
     from .interpreter.user_specs import LoadedSpecs as LoadedSpecs
@@ -134,15 +148,18 @@ _PUBLIC: dict[str, str] = {
     "ExportError": "ortable.errors",
     "ExportOptions": "ortable.exporter",
     "Explanation": "ortable.debug.explain_records",
+    "ExportReport": "ortable.exporter",
     "ExtendedReferenceEvaluator": "ortable.debug.reference",
     "FunctionNotFoundError": "ortable.errors",
     "GraphBuilder": "ortable.builder",
+    "GradientsOnWarning": "ortable.errors",
     "InputError": "ortable.errors",
     "KernelError": "ortable.errors",
     "LargeModel": "ortable.builder",
     "LoadedSpecs": "ortable.interpreter.user_specs",
     "MismatchError": "ortable.errors",
     "Node": "ortable.builder",
+    "OnnxProgram": "ortable.exporter",
     "OptionError": "ortable.errors",
     "OrtBackend": "ortable.backend.execute.call",
     "OrtOptions": "ortable.backend.options",
@@ -156,10 +173,14 @@ _PUBLIC: dict[str, str] = {
     "SupportedOp": "ortable.interpreter.user_specs",
     "UnsupportedCase": "ortable.errors",
     "UnsupportedDtype": "ortable.errors",
+    "UntestedVersionWarning": "ortable.errors",
+    "VersionError": "ortable.errors",
+    "Validation": "ortable.exporter",
     "attach_weights": "ortable.exporter",
     "bypass_export_some_errors": "ortable.exporter",
     "errors": "ortable",
     "explain": "ortable.debug.explain_call",
+    "export": "ortable.exporter.export",
     "filter_decomposition_table": "ortable.backend.aot.decompositions",
     "from_seed_style": "ortable.exporter",
     "get_decomposition_table": "ortable.backend.aot.decompositions",

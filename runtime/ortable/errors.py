@@ -12,6 +12,7 @@ __all__ = [
     "ConversionError",
     "ExportError",
     "FunctionNotFoundError",
+    "GradientsOnWarning",
     "InputError",
     "KernelError",
     "MismatchError",
@@ -22,6 +23,8 @@ __all__ = [
     "SpecError",
     "UnsupportedCase",
     "UnsupportedDtype",
+    "UntestedVersionWarning",
+    "VersionError",
 ]
 
 
@@ -171,7 +174,22 @@ class InputError(OrtableError, ValueError):
     """Inputs given at export or at call time do not fit the model."""
 
 
+class GradientsOnWarning(UserWarning):
+    """A module in eval mode is compiled with gradients on, and would be faster without; said once
+    in a process."""
+
+
 class SpecError(OrtableError, ValueError):
     """A spec file is wrong. All that is wrong with it is said, in as many lines as it takes."""
 
-    most_lines = None
+    most_lines: int | None = None
+
+
+class VersionError(OrtableError, ImportError):
+    """The installed version of torch, onnx or onnxruntime is too old, or lacks what ortable needs
+    of it; the message names the version, the interface, and what it serves."""
+
+
+class UntestedVersionWarning(UserWarning):
+    """The installed version of torch, onnx or onnxruntime is newer than those that ortable is
+    tested with; once in a process for each of them."""

@@ -17,6 +17,7 @@ from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.compile import compile_graph
 from ortable.backend.sessions import device_run, providers, session
+from ortable.compat.onnxruntime import device
 from ortable.errors import OptionError, ProviderError
 
 CUDA = "CUDAExecutionProvider"
@@ -81,7 +82,7 @@ def gpu_build(monkeypatch):
             except RuntimeError:
                 entry = ""
             log.append(("run", kinds, entry))
-            cpu = [device_run._ort_device("cpu")] * len(places)
+            cpu = [device("cpu")] * len(places)
             self.real._sess.run_with_ortvaluevector(
                 run_options, names, values, wanted, fetched, cpu
             )

@@ -178,6 +178,34 @@ def test_an_error_of_onnx_runtime_in_a_call():
             fast(torch.tensor([1, 9]))
 
 
+class Lookup(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(4, 3)
+
+    def forward(self, x):
+        return self.table(x).relu()
+
+
+def test_an_error_of_onnx_runtime_names_the_line_of_the_model():
+    fast = torch.compile(Lookup(), backend="ortable")
+    with torch.no_grad():
+        fast(torch.tensor([1, 2]))
+        with pytest.raises(ProviderError) as error:
+            fast(torch.tensor([1, 9]))
+    first, source, node, advice = str(error.value).splitlines()
+    assert first.startswith(
+        "ONNX Runtime cannot run the graph with these arguments at test_failures.py:"
+    )
+    assert first.endswith(
+        ": indices element out of data bounds, idx=9 must be within the inclusive range [-4,3]"
+    )
+    assert source.endswith(": return self.table(x).relu()")
+    assert "made of aten.embedding.default, in module table" in node
+    assert "without torch.compile" in advice
+    assert "[ONNXRuntimeError]" in error.value.details
+
+
 @torch.library.custom_op("failures::twice", mutates_args=())
 def twice(x: torch.Tensor) -> torch.Tensor:
     return x * 2

@@ -137,6 +137,7 @@ GIVEN = {
     "fallback": "eager",
     "cache_dir": Path("kept"),
     "resizable": True,
+    "hints": False,
     "raise_on": ["aten::relu"],
 }
 

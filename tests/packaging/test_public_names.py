@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib.metadata
 import inspect
 import re
@@ -13,6 +14,7 @@ import tomllib
 import pytest
 
 import ortable
+from ortable.exporter.keywords import ToOnnxKeywords
 from tests.packaging.files import ROOT, is_type_checking
 
 # Names that the documentation uses; `ortable.__all__` may hold more.
@@ -161,3 +163,11 @@ def test_the_shell_command_is_declared_and_callable() -> None:
     assert entry_points("console_scripts") == {"ortable": "ortable.cli.main:main"}
     run = run_python("from ortable.cli.main import main\nprint(callable(main))")
     assert run.stdout.strip() == "True", run.stderr
+
+
+def test_the_types_of_options_are_those_of_the_options() -> None:
+    names = {field.name for field in dataclasses.fields(ortable.OrtOptions)}
+    assert set(ortable.OrtOptionsDict.__annotations__) == names
+    besides = {"mod", "args", "kwargs", "large_model", "filename", "return_builder"}
+    asked = set(inspect.signature(ortable.to_onnx).parameters) - besides
+    assert set(ToOnnxKeywords.__annotations__) == asked

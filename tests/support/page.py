@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ortable.compat.versions import TESTED
+
 from .environment import ROOT
 from .suites import Outcome, suites
 
@@ -18,11 +20,24 @@ _INTRODUCTION = """\
 
 <!-- Generated from docs/support.json by `make support`. Do not edit. -->
 
-You need Python 3.11 or newer, torch 2.13, onnx 1.23 and onnxruntime 1.31, or newer. The table says
-what was run, and on which versions: `pip install` put the wheel into an environment of its own, and
-the tests of the repository ran against the installed package. A version that has no row was not
-tried. When ortable meets a torch, onnx or onnxruntime that is newer than all of them, it says so
-once, with an `UntestedVersionWarning`.
+You need Python 3.11 or newer, and one of these versions of each library:
+
+{tested}
+An older one is refused with a `VersionError` at the first export or compilation. A newer one is
+not: public interfaces stay, and an interface that a release has dropped is named by the error of
+whatever needs it. Ortable says once in a process, with an `UntestedVersionWarning`, that nobody has
+tried; this silences it:
+
+```python
+import warnings
+
+import ortable
+
+warnings.filterwarnings("ignore", category=ortable.errors.UntestedVersionWarning)
+```
+
+The next table says what was run: `pip install` put the wheel into an environment of its own, and
+the tests of the repository ran against the installed package.
 
 """
 _END = """
@@ -95,4 +110,11 @@ def text(rows: Sequence[Row]) -> str:
         cells = [_cell(by_name.get(suite.name)) for suite in columns]
         lines.append([row.name, *versions, *cells, f"{row.commit} ({row.date})"])
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return _INTRODUCTION + table + _END
+    return _INTRODUCTION.format(tested=_tested()) + table + _END
+
+
+def _tested() -> str:
+    """The versions that ortable takes for tested."""
+    rows = [["library", "tested versions"], ["---", "---"]]
+    rows += [[library, ", ".join(versions)] for library, versions in TESTED.items()]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -45,6 +45,7 @@ class OrtOptionsDict(TypedDict, total=False):
     fallback: Literal["eager"] | None
     cache_dir: str | os.PathLike[str] | None
     resizable: bool
+    hints: bool
     raise_on: Iterable[str]
 
 
@@ -80,6 +81,8 @@ class OrtOptions:
                                 none is written
     `resizable`                 results in memory of torch's own, which `resize_` and `out=` can
                                 make larger or free: each is copied
+    `hints`                     False: no warning about what would make the model faster (gradients
+                                that a module in eval mode does not need)
     `raise_on`                  names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose,
                                 to try out what happens next: fallbacks, the minifier
     ==========================  ===========================================================
@@ -100,6 +103,7 @@ class OrtOptions:
     fallback: Literal["eager"] | None = None
     cache_dir: str | None = None
     resizable: bool = False
+    hints: bool = True
     raise_on: tuple[str, ...] = ()
 
     if TYPE_CHECKING:  # what is accepted is wider than what the checked record holds
@@ -296,12 +300,12 @@ def _check_names(name: str, value: Any) -> tuple[str, ...]:
 
 def _is_operator(name: str) -> bool:
     """Whether torch knows an operator, all its overloads, or one of them, by a name."""
-    import torch
+    from ortable.compat.torch import higher_order_operators, schemas_of_packet
 
     if "::" not in name:
-        return name in torch._ops._higher_order_ops
+        return name in higher_order_operators
     packet, _, overload = name.partition(".")
-    schemas = torch._C._jit_get_schemas_for_operator(packet)
+    schemas = schemas_of_packet(packet)
     known = {schema.overload_name or "default" for schema in schemas}
     return (overload in known) if overload else bool(known)
 
@@ -322,5 +326,6 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "fallback": _check_fallback,
     "cache_dir": _check_path,
     "resizable": _check_bool,
+    "hints": _check_bool,
     "raise_on": _check_names,
 }

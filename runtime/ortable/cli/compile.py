@@ -69,7 +69,7 @@ class _ModelCall:
     def compiled(self, backend: Any, dynamic: bool) -> Any:
         import torch
 
-        torch._dynamo.reset()
+        torch.compiler.reset()
         return torch.compile(self.model, backend=backend, dynamic=True if dynamic else None)
 
 

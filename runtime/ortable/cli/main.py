@@ -55,8 +55,15 @@ def _parser() -> argparse.ArgumentParser:
 
     specs = commands.add_parser("specs", help="work with spec files")
     actions = specs.add_subparsers(dest="action", required=True, metavar="action")
-    check = actions.add_parser("check", help="check a spec file as codegen does")
-    check.add_argument("file")
+    check = actions.add_parser(
+        "check",
+        help="check a spec file as codegen does",
+        description="Check a spec file of yours with the compiler and the checks of codegen; every "
+        "error has its place and a fix. No checkout of ortable is needed.",
+        epilog="ortable.load_specs(FILE) adds its operators in Python; docs/adding-an-operator.md "
+        "and docs/language.md say what such a file holds.",
+    )
+    check.add_argument("file", help="a YAML file of op, alias, number and condition entries")
     check.add_argument(
         "--import",
         dest="imports",
@@ -135,10 +142,12 @@ def _missing(path: str, converters: Any) -> int:
     """Operators of a saved ExportedProgram without a converter; status 1 when there are some."""
     import torch
 
+    from ortable.compat.torch import OpOverload
+
     program = torch.export.load(path)
     counts: dict[str, int] = {}
     for node in program.graph.nodes:
-        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+        if node.op != "call_function" or not isinstance(node.target, OpOverload):
             continue
         if not isinstance(node.meta.get("val"), torch.SymInt | int):
             name = node.target.name()

@@ -7,23 +7,45 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from onnxruntime.capi import _pybind_state as capi
-from onnxruntime.capi._pybind_state import OrtValue
+
+from .private import Private, resolve
+from .torch import from_dlpack as _from_dlpack
+from .torch import to_dlpack as _to_dlpack
 
 __all__ = [
+    "NAMES",
     "OrtValue",
     "as_complex",
     "bools_need_a_flag",
+    "bound_session",
     "capi",
+    "device",
     "dlpack_source",
     "empty_loses_strides",
     "from_dlpack",
     "ort_value",
+    "register_arena",
+    "tensor_over",
 ]
+
+NAMES: dict[str, Private] = {
+    "capi": Private(
+        "onnxruntime.capi._pybind_state", "module", "run sessions over the memory of tensors"
+    ),
+    "OrtValue": Private(
+        "onnxruntime.capi._pybind_state:OrtValue", "class", "hand the memory of tensors to sessions"
+    ),
+    "OrtDevice": Private(
+        "onnxruntime.capi.onnxruntime_inference_collection:OrtDevice",
+        "class",
+        "say where results go",
+    ),
+}
+capi: Any = resolve(NAMES["capi"])
+OrtValue: Any = resolve(NAMES["OrtValue"])
 
 # 1.31: from_dlpack(capsule, is_bool_tensor=False). 1.32: from_dlpack(capsule).
 from_dlpack = OrtValue.from_dlpack
-_to_dlpack = torch._C._to_dlpack
 _HOST = capi.OrtDevice(capi.OrtDevice.cpu(), capi.OrtDevice.default_memory(), 0)
 
 
@@ -64,7 +86,7 @@ def ort_value(tensor: torch.Tensor) -> Any:
 def _empty_loses_strides() -> bool:
     """Whether dlpack's strides of a tensor without elements are 0; 1.31 gives contiguous ones."""
     empty = OrtValue.ortvalue_from_shape_and_onnx_type([0, 2], 1, _HOST)
-    return torch._C._from_dlpack(empty.to_dlpack()).stride() == (0, 0)
+    return _from_dlpack(empty.to_dlpack()).stride() == (0, 0)
 
 
 empty_loses_strides = _empty_loses_strides()
@@ -79,3 +101,32 @@ def as_complex(pairs: torch.Tensor) -> torch.Tensor:
         if pairs.numel():
             raise
         return torch.view_as_complex(pairs.new_empty(pairs.shape))
+
+
+def bound_session(session: Any) -> Any:
+    """The C object of an InferenceSession, whose `run_with_ort_values` and
+    `run_with_ortvaluevector` take and give OrtValues without a Python object around each."""
+    return session._sess
+
+
+def device(text: str) -> Any:
+    """The C object for a device that torch calls ``cpu`` or ``cuda:1``."""
+    kind, _, index = text.partition(":")
+    return resolve(NAMES["OrtDevice"]).make(kind, int(index or 0))._get_c_device()
+
+
+def register_arena() -> bool:
+    """Registers an arena on the CPU for the whole process; False where there is none to share."""
+    where = capi.OrtMemoryInfo(
+        "Cpu", capi.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, capi.OrtMemType.DEFAULT
+    )
+    try:
+        capi.create_and_register_allocator(where, None)
+    except RuntimeError as exc:
+        return "already" in str(exc)
+    return True
+
+
+def tensor_over(value: Any) -> torch.Tensor:
+    """A tensor over the memory of a public OrtValue, of what dlpack knows."""
+    return _from_dlpack(value._ortvalue.to_dlpack())

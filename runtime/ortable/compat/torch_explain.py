@@ -10,8 +10,8 @@ from traceback import FrameSummary
 from typing import Any
 
 import torch
-from torch._dynamo import pgo
-from torch._dynamo.utils import graph_break_reasons
+
+from .torch import dynamo_profile, graph_break_reasons
 
 __all__ = ["breaks_collected", "compiled_apart", "innermost", "own_profile"]
 
@@ -37,7 +37,7 @@ def compiled_apart(
 def own_profile() -> Iterator[None]:
     """In the block dynamo has seen no sizes before, and afterwards it has seen none of those in
     the block: sizes that differ between two calls become dynamic."""
-    state = pgo.get_code_state()
+    state = dynamo_profile.get_code_state()
     before = dict(state)
     state.clear()
     try:

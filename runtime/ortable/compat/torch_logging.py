@@ -12,13 +12,11 @@ from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any
 
-import torch
-from torch._dynamo import external_utils
-from torch._dynamo.utils import dynamo_timed
+from .torch import CompileContext, TracingContext, dynamo_timed, dynamo_wrappers, trace_structured
 
 __all__ = ["compiled_code", "frame_compilation", "timed", "trace_artifact"]
 
-_WRAPPERS = external_utils.__file__
+_WRAPPERS = dynamo_wrappers.__file__
 
 
 def trace_artifact(name: str, encoding: str, payload: Callable[[], Any]) -> None:
@@ -27,7 +25,7 @@ def trace_artifact(name: str, encoding: str, payload: Callable[[], Any]) -> None
 
     :param encoding: "string" or "json"; what `payload` returns is a text or plain values
     """
-    torch._logging.trace_structured(
+    trace_structured(
         "artifact",
         metadata_fn=lambda: {"name": name, "encoding": encoding},
         payload_fn=payload,
@@ -38,7 +36,8 @@ def trace_artifact(name: str, encoding: str, payload: Callable[[], Any]) -> None
 def timed(name: str) -> AbstractContextManager[Any]:
     """The block as an event of torch's timeline of a compilation (chromium events in TORCH_TRACE,
     the profiler, `torch._dynamo.utils.compile_times`)."""
-    return dynamo_timed(name)
+    block: AbstractContextManager[Any] = dynamo_timed(name)
+    return block
 
 
 def compiled_code() -> CodeType | None:
@@ -49,7 +48,7 @@ def compiled_code() -> CodeType | None:
     those they call.  Around modules and functions of torch it is a wrapper of dynamo's, and what
     that calls is meant.
     """
-    codes = torch._guards.TracingContext.get_traced_code() or []
+    codes = TracingContext.get_traced_code() or []
     if not codes or codes[0].co_filename != _WRAPPERS:
         return codes[0] if codes else None
     return codes[-1] if len(codes) > 1 else None
@@ -58,5 +57,5 @@ def compiled_code() -> CodeType | None:
 def frame_compilation() -> int:
     """How often torch compiled the frame before that it compiles now: 0 the first time, and where
     it compiles none."""
-    found = torch._guards.CompileContext.current_compile_id()
+    found = CompileContext.current_compile_id()
     return 0 if found is None else int(found.frame_compile_id or 0)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch.fx import GraphModule
@@ -72,6 +73,7 @@ def onnx_debug_backend(
     verbose = own.get("verbose", 0)
     resolved = OrtOptions.from_mapping(*rest, {"verbose": min(verbose, 2)})
     _refuse_onnxruntime_options(resolved)
+    resolved = replace(resolved, hints=False)  # nobody is in a hurry here
     tolerance = AskedTolerance(own.get("atol"), own.get("rtol")) if own.get("compare") else None
 
     def run_with_reference(compiled: CompiledGraph, options: OrtOptions) -> Compiled:

@@ -13,6 +13,7 @@ import torch
 from onnx import NodeProto
 from torch.fx import GraphModule, Interpreter, Node
 
+from ortable.compat.torch import OpOverload
 from ortable.errors import MismatchError
 from ortable.exporter.account.tolerances import EXACT, Tolerance, tolerance_of
 from ortable.interpreter.diagnostics.failures import describe_node
@@ -160,4 +161,4 @@ class _Recorder(Interpreter):
 def _is_empty(node: Node) -> bool:
     """Whether torch leaves the result uninitialised: it has no value to compare."""
     target = node.target
-    return isinstance(target, torch._ops.OpOverload) and target.name() in traits.UNINITIALIZED
+    return isinstance(target, OpOverload) and target.name() in traits.UNINITIALIZED

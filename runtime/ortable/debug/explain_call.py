@@ -19,7 +19,6 @@ from typing import Any
 import onnx
 import torch
 from torch.fx import GraphModule
-from torch.utils import _pytree as pytree
 
 from ortable.backend.aot.build import compile_aot_graph
 from ortable.backend.aot.entry import compile_with_autograd
@@ -30,6 +29,7 @@ from ortable.backend.options import OrtOptions
 from ortable.backend.partition.placement import Placement
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import check_providers
+from ortable.compat.torch import pytree
 from ortable.compat.torch_explain import breaks_collected, compiled_apart, innermost, own_profile
 from ortable.errors import OrtableError
 

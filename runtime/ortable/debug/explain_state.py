@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import pytree
 from ortable.exporter.request.caller_state import held_tensors, state_restored, tensors_replaced
 
 __all__ = ["copied_arguments", "model_untouched", "modules_of"]

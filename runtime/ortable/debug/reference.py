@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from onnx.reference import ReferenceEvaluator
-from onnx.reference.op_run import OpRun
+
+from ortable.compat.onnx import OpRun
 
 from . import reference_fixes as fixes
 

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx.reference.op_run import OpRun
-from onnx.reference.ops.op_conv_transpose import ConvTranspose as OnnxConvTranspose
-from onnx.reference.ops.op_loop import Loop as OnnxLoop
+
+from ortable.compat.onnx import OnnxConvTranspose, OnnxLoop, OpRun, run_loop_body
 
 __all__ = ["ConvTranspose", "GatherElements", "Loop", "Pad", "ReduceLogSumExp"]
 
@@ -106,7 +105,7 @@ class Loop(OnnxLoop):
             inputs = dict(context or {})
             values = [np.array(rounds, np.int64), np.array(True), *states]
             inputs.update(zip(names, values, strict=True))
-            outputs = node._run_body(inputs, attributes=attributes, bindings=bindings)
+            outputs = run_loop_body(node, inputs, attributes=attributes, bindings=bindings)
             going = bool(np.asarray(outputs[0]))
             states = list(outputs[1 : 1 + self.N])
             for rows, row in zip(scanned, outputs[1 + self.N :], strict=True):

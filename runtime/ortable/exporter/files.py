@@ -1,5 +1,5 @@
 """Writes a model to a file: the new file appears whole or not at all. Called by to_onnx.py at
-the end."""
+the end, and by program.py."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def too_large(builder: Any, outgrown: int | None, beside: bool, record: ExportRe
 
 
 def write_model(
-    model: Any, filename: str | os.PathLike[str], record: ExportRecord | None = None
+    model: Any,
+    filename: str | os.PathLike[str],
+    record: ExportRecord | None = None,
+    max_shard_bytes: int | None = None,
 ) -> None:
     """Write a ModelProto, or a LargeModel with its weights beside it, to ``filename``.
 
@@ -48,7 +51,7 @@ def write_model(
                 files.publish(lambda renamed: content)
         else:
             shown = Shown() if record is not None and record.verbose else None
-            model.save(path, progress=shown)
+            model.save(path, progress=shown, max_shard_bytes=max_shard_bytes)
     except OSError as error:
         raise ExportError(
             f"the model could not be written to '{path}': {error}. Nothing was left there; what "

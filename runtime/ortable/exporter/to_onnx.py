@@ -13,6 +13,7 @@ from typing import Any, Literal, Unpack, overload
 import torch
 from onnx import ModelProto
 
+from ortable.compat.versions import check_versions
 from ortable.exporter.account.metadata import annotate, model_name, note_weights, weight_names
 from ortable.exporter.account.report import reporting
 from ortable.exporter.account.validate import check_comparisons, validate_model
@@ -311,6 +312,7 @@ def convert(
     """What to_onnx and export do, see there. ``outgrown``: weights of so many bytes make a
     LargeModel of it; None: those that no protobuf file holds, where there is a file to write.
     """
+    check_versions("torch", "onnx")
     check_flags(optimize=optimize, inline=inline, large_model=large_model)
     check_numbers(verbose, external_threshold)
     check_file("filename", filename)
@@ -348,6 +350,7 @@ def convert(
         mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra, main
     )
 
+    form = Form(options, target, inline, large_model, external_threshold)
     with reporting(report, request) as results:
         results["program"] = program = _captured(request)
         given = chosen_inputs(program, input_names)
@@ -362,13 +365,12 @@ def convert(
             weights_become_inputs(builder, program)
             beside = filename is not None
             large = large_model or too_large(builder, outgrown, beside, record)
-            model = _serialised(builder, options, large, external_threshold, inline)
+            model = serialised(builder, form, large)
             results["model"] = model
             write_dims(model, dims)
             annotate(model, program)
         _validate(model, request, program, validate)
         _write(model, filename, record)
-    form = Form(options, target, inline, large_model, external_threshold)
     return Conversion(model, builder, request, program, form, dims, regions_around())
 
 
@@ -400,16 +402,15 @@ def _optimize(builder: GraphBuilder, passes: pipeline.PassOptions, record: Expor
     record.say("rewrite", f"{fired} rewrites", f"{len(builder.nodes)} nodes")
 
 
-def _serialised(
-    builder: GraphBuilder, options: ExportOptions, large: bool, threshold: int, inline: bool
-) -> Any:
+def serialised(builder: GraphBuilder, form: Form, large: bool) -> Any:
+    """The graph as a ModelProto, or as a LargeModel."""
     return builder.to_onnx(
         large_model=large,
-        external_threshold=threshold,
+        external_threshold=form.external_threshold,
         optimize=False,  # the passes have run, those that were asked for
-        inline=inline,
-        metadata=options.metadata,
-        value_info=options.value_info,
+        inline=form.inline,
+        metadata=form.options.metadata,
+        value_info=form.options.value_info,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from ortable.compat.torch import OpOverload
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable_generated.aten import traits
 
@@ -68,7 +69,7 @@ def _assertion(node: Node) -> Assertion | None:
     """The check that a node is; None for any other, and for one of a value that torch knew: it
     raises while it traces where that is false."""
     target: Any = node.target
-    name = target.name() if isinstance(target, torch._ops.OpOverload) else qualified_name(target)
+    name = target.name() if isinstance(target, OpOverload) else qualified_name(target)
     values = [*node.args, *node.kwargs.values()]
     if name not in traits.CONDITION or not isinstance(values[0], Node):
         return None
@@ -103,7 +104,7 @@ def _is_settled(assertion: Assertion) -> bool:
 
 def _has(node: Node, keys: set[str]) -> bool:
     """Whether a node calls an operator of a trait."""
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.name() in keys
+    return isinstance(node.target, OpOverload) and node.target.name() in keys
 
 
 def _elements(tensors: list[Any]) -> int | None:

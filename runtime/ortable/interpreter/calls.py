@@ -13,6 +13,13 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch.fx import Node
 
+from ortable.compat.torch import (
+    HigherOrderOperator,
+    OpOverload,
+    OpOverloadPacket,
+    qualified_op_name,
+    resolve_packet,
+)
 from ortable.ir import Graph
 from ortable.ir.context import Converter
 from ortable.prelude.complex_value import ComplexValue
@@ -55,10 +62,10 @@ def operator_key(node: Node) -> str:
     """The key under which the target of ``node`` is looked up; that of the operator which a call
     that writes stands for."""
     target = written_overload(node) or node.target
-    if isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+    if isinstance(target, (OpOverload, HigherOrderOperator)):
         return target.name()
-    if isinstance(target, torch._ops.OpOverloadPacket):
-        return target._qualified_op_name
+    if isinstance(target, OpOverloadPacket):
+        return qualified_op_name(target)
     return target if isinstance(target, str) else qualified_name(target)
 
 
@@ -74,8 +81,8 @@ class PacketCall(NamedTuple):
 def alias_of(tables: ConverterTables, target: Any) -> Any:
     """The call target of a Python function, or of an operator without an overload; None if
     unknown."""
-    if isinstance(target, torch._ops.OpOverloadPacket):
-        return PacketCall(target._qualified_op_name, {}, None)
+    if isinstance(target, OpOverloadPacket):
+        return PacketCall(qualified_op_name(target), {}, None)
     return tables.callables.get(qualified_name(target))
 
 
@@ -97,9 +104,7 @@ def resolve_overload(
     if not overload:
         stand_ins = [stand_in(graph, value) for value in packed]
         named_stand_ins = {name: stand_in(graph, value) for name, value in named.items()}
-        overload = torch._C._jit_resolve_packet(
-            packet._qualified_op_name, *stand_ins, **named_stand_ins
-        )
+        overload = resolve_packet(qualified_op_name(packet), *stand_ins, **named_stand_ins)
     return getattr(packet, overload or "default"), packed, named
 
 

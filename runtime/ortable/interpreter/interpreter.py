@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.ir import Graph
 from ortable.ir.context import Converter
 from ortable.ir.result import ResultSpec
@@ -256,7 +257,7 @@ class DynamoInterpreter:
     def call_function(self, node: Node) -> Any:
         """An ATen overload (one look-up), a higher-order operator, or a Python function."""
         target = node.target
-        if target.__class__ is torch._ops.OpOverload:
+        if target.__class__ is OpOverload:
             if node in self.elidable:
                 return self.call_in_place(node, self.elidable[node])
             if not node.users:
@@ -268,7 +269,7 @@ class DynamoInterpreter:
             if args and args[0].__class__ is not str:
                 args[0] = scalars.as_tensor_argument(self.graph, target, args)
             return self.convert(node, converter, args, kwargs)
-        if isinstance(target, torch._ops.HigherOrderOperator):
+        if isinstance(target, HigherOrderOperator):
             return self.call_higher_order(node)
         return self.call_python(node)
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch.fx import GraphModule, Node
 
+from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable_generated.aten import traits
 
 from ..errors import ConversionError
@@ -84,7 +84,7 @@ def missing_nodes(
 def is_known(node: Node, tables: ConverterTables, find_converter: FindConverter) -> bool:
     """Whether a function that a node calls has a converter, or needs none."""
     target = node.target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         name = target.name()
         if name in traits.ASSERTION or name in traits.METADATA_ONLY or not node.users:
             return True
@@ -97,7 +97,7 @@ def is_known(node: Node, tables: ConverterTables, find_converter: FindConverter)
     if overload is not None:
         given = find_converter(target)  # the user's, which is none of the tables
         return given is not None and given not in tables.hops.values()
-    if isinstance(target, torch._ops.HigherOrderOperator):
+    if isinstance(target, HigherOrderOperator):
         ours = (tables.hops, traits.TRANSPARENT, traits.RETURNS)
         return any(target.name() in known for known in ours) or find_converter(target) is not None
     if outputs.is_number(results.node_value(node)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ortable.errors import SpecError
+from ortable.errors import MOST_LINES, SpecError
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,12 @@ def load_specs(
     from .tables import LOADED
 
     given = dict(lowerings or {})
-    specs, display, existing = _checked(path, frozenset(given))
+    try:
+        specs, display, existing = _checked(path, frozenset(given))
+    except SpecError as error:
+        error.most_lines = MOST_LINES
+        error.advice = (f"What to do: `ortable specs check {path}` shows every error of the file.",)
+        raise
     entries = specs.operators()
     taken = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)
     taken += sorted(each.name for each in specs.numbers if each.key in dispatch.PARAMETERS)

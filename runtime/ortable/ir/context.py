@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 from ortable.errors import BuilderError
 
 if TYPE_CHECKING:
-    from torch._ops import HigherOrderOperator, OpOverload
     from torch.fx import GraphModule
+
+    from ortable.compat.torch import HigherOrderOperator, OpOverload
 
 # The class of graph: this module says what a graph carries, so it cannot import it.
 G = TypeVar("G")

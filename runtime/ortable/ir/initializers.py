@@ -10,6 +10,7 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from ortable import dtypes
+from ortable.compat.torch import storage_identity
 from ortable.errors import BuilderError
 
 Value: TypeAlias = Any  # np.ndarray | TensorProto | torch.Tensor | Deferred
@@ -171,7 +172,7 @@ def content_key(array: np.ndarray) -> Hashable:
 def storage_key(tensor: Any) -> Hashable | None:
     """Key under which two torch tensors are the same memory seen the same way."""
     try:
-        storage = tensor.untyped_storage()._cdata
+        storage = storage_identity(tensor)
         strides = tuple(tensor.stride())
     except (RuntimeError, NotImplementedError, AttributeError):
         return None

@@ -206,8 +206,8 @@ def _used(node: Node) -> set[int]:
 
 def _traced(node: Node, score_mod: Any, mask_mod: Any, scale: float) -> GraphModule:
     import torch
-    from torch._higher_order_ops.flex_attention import math_attention
-    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from ortable.compat.torch import make_fx, math_attention
 
     buffers = [tuple(given) for given in (*node.args[7:], (), ())[:2]]  # type: ignore[arg-type]
     split = len(buffers[0])

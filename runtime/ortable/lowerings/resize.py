@@ -476,10 +476,11 @@ def _response(count: int, dtype: int, backward: Callable[[Any, Any], Any]) -> np
     """The matrix [in, out] of a linear map of one axis; ``backward(torch, grad)`` takes gradients
     of its ``count`` results, the last axis of [1, out, 1, out], to those of what it reads."""
     import torch
-    from torch.utils._python_dispatch import _disable_current_modes
+
+    from ortable.compat.torch import disable_current_modes
 
     compute_dtype = torch.float64 if dtype == dtypes.float64 else torch.float32
-    with _disable_current_modes(), torch.no_grad():
+    with disable_current_modes(), torch.no_grad():
         unit = torch.eye(count, dtype=compute_dtype, device="cpu").reshape(1, count, 1, count)
         return backward(torch, unit)[0, :, 0].numpy().T
 

@@ -133,6 +133,8 @@ def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Resul
         start = int(start)
     if not isinstance(step, int | SymDim):
         step = int(step)
+    if step == 0:  # a step below 1 that torch 2.14 and newer cut off; Range takes none of 0
+        return filled(graph, [count], start, dtypes.int64)
     end = start + count * step
     if start >= 0 and end >= 0:
         return graph.make_node("Range", [const(graph, x, dtypes.int64) for x in (start, end, step)])

@@ -18,6 +18,10 @@ ortable.to_onnx(lambda x: x, (x,))  # refused
 ortable.to_onnx(model, (x,), target="tensorrt")  # refused
 ortable.to_onnx(model, (x,), return_builder=True).graph  # refused
 ortable.to_onnx(model, (x,), large_model=True).graph  # refused
+ortable.export(model, (x,), filename="model.onnx")  # refused
+ortable.export(model, (x,), target="tensorrt")  # refused
+ortable.export(model, (x,)).no_such_member  # refused
+ortable.export(model, (x,)).save(3)  # refused
 ortable.ExportOptions(strict="yes")  # refused
 ortable.ExportOptions(guards="never")  # refused
 ortable.OrtOptions(freeze="always")  # refused

@@ -17,19 +17,23 @@ from ortable import (
     Dispatcher,
     DynamoInterpreter,
     ExportOptions,
+    ExportReport,
     ExtendedReferenceEvaluator,
     GraphBuilder,
     LargeModel,
     LoadedSpecs,
     Node,
+    OnnxProgram,
     OrtBackend,
     OrtOptions,
     OrtOptionsDict,
     OxsDispatcher,
     ResultSpec,
     SupportedOp,
+    Validation,
     attach_weights,
     bypass_export_some_errors,
+    export,
     filter_decomposition_table,
     from_seed_style,
     get_decomposition_table,
@@ -54,7 +58,7 @@ class Model(torch.nn.Module):
         return torch.relu(self.linear(x)) * scale
 
 
-def export(model: Model, x: torch.Tensor, folder: Path, large: bool) -> None:
+def to_model(model: Model, x: torch.Tensor, folder: Path, large: bool) -> None:
     proto = to_onnx(model, (x,), dynamic_shapes={"x": {0: "batch"}}, target_opset=20)
     assert_type(proto, ModelProto)
     print(len(proto.graph.node))
@@ -79,6 +83,25 @@ def export(model: Model, x: torch.Tensor, folder: Path, large: bool) -> None:
     assert_type(options.table(), dict[Any, Callable[..., Any]] | None)
     with bypass_export_some_errors(patch_transformers=False) as patches:
         assert_type(patches, tuple[str, ...])
+
+
+def to_program(model: Model, x: torch.Tensor, folder: Path) -> OnnxProgram:
+    program = export(model, (x,), dynamic_shapes={"x": {0: "batch"}}, optimize=False)
+    assert_type(program, OnnxProgram)
+    assert_type(program.model_proto, ModelProto)
+    assert_type(program.model, ModelProto | LargeModel)
+    assert_type(program.exported_program, torch.export.ExportedProgram | None)
+    print(program(x, scale=2.0).shape, program.input_names, program.session(providers=None))
+    program.save(folder / "model.onnx", external_data=True)
+    report: ExportReport = program.optimize(rewrites=["default"]).report
+    assert_type(report.seconds, dict[str, float])
+    found: Validation = program.validate(x)
+    assert_type(found.largest, float)
+    assert_type(found.check().ok, bool)
+    assert_type(program.compute_values(["y"], (x,)), tuple[torch.Tensor, ...])
+    program.draw(folder / "graph.svg")
+    program.apply_weights(model.state_dict())
+    return program
 
 
 def weights(model: Model, path: str) -> None:

@@ -19,11 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._functorch import config as functorch_config
-from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, FXGraphCacheMiss
-from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
-from torch._inductor.output_code import OutputCode
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ortable.backend.cache import disk
@@ -33,6 +28,16 @@ from ortable.backend.cache.keys import disk_key
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.partitioned_graph import PartitionedGraph
 from ortable.backend.roles import CompiledGraph
+from ortable.compat.torch import (
+    BypassAOTAutogradCache,
+    FXGraphCacheMiss,
+    OpOverload,
+    OpOverloadPacket,
+    OutputCode,
+    SerializableAOTDispatchCompiler,
+    functorch_config,
+    unset_fake_temporarily,
+)
 from ortable.errors import OrtableError
 from ortable.passes.rewrite.choose import content
 
@@ -235,5 +240,5 @@ def _has_torch_operators_only(graph_module: GraphModule) -> bool:
         for module in graph_module.modules()
         if isinstance(module, GraphModule)
         for node in module.graph.nodes
-        if isinstance(node.target, torch._ops.OpOverload | torch._ops.OpOverloadPacket)
+        if isinstance(node.target, OpOverload | OpOverloadPacket)
     )

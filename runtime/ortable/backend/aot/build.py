@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ortable.backend.cache.codec import Unserializable
@@ -43,11 +41,13 @@ from ortable.backend.partition.placement import (
 from ortable.backend.partition.specialize import specialize
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU, provider_names, resolve_providers
+from ortable.compat.torch import TracingContext, unset_fake_temporarily
 from ortable.compat.torch_logging import timed
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.interpreter.diagnostics.advice import advise
 
 from .events import graph_label, tell_compiled, tell_failed_backward
+from .gradients_hint import hint_at_gradients
 from .host_graph import HostGraph, encode_host_graph, partition_name
 from .records import dump_model, print_report, record_of, record_of_torch, store
 
@@ -67,13 +67,15 @@ def compile_aot_graph(graph_module: GraphModule, options: OrtOptions, runner: Ru
     graph = AotGraph(graph_module)
     try:
         with timed("ortable"):
-            return _compile(graph, options, runner)
+            compiled = _compile(graph, options, runner)
     except OrtableError as error:
         advise(error, "compile", options.verbose, falls_back=options.fallback is not None)
         if graph.kind != "backward":
             raise
         tell_failed_backward(str(error).partition("\n")[0])
         return _failing(error)
+    hint_at_gradients(graph.kind, options)
+    return compiled
 
 
 def _failing(error: OrtableError) -> Compiled:
@@ -273,7 +275,7 @@ def _make_callable(
 def static_arguments(graph: AotGraph) -> frozenset[int]:
     """Positions of the arguments that are parameters and buffers, the same tensors at every call,
     as AOTAutograd knows them; none for a backward graph, and none inside a tensor subclass."""
-    context = torch._guards.TracingContext.try_get()
+    context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     if metadata is None or graph.kind == "backward":
         return frozenset()
@@ -290,7 +292,7 @@ def report_strides(found: Sequence[tuple[int, ...] | None]) -> None:
     """Tells AOTAutograd the strides of results that differ from those it traced (None: they do
     not), so that the backward is compiled with the true ones, whoever compiles it.
     """
-    context = torch._guards.TracingContext.try_get()
+    context = TracingContext.try_get()
     strides = context.output_strides if context is not None else None
     if context is not None and strides is not None and not strides:
         # the tokens of effects come first, and are taken off before anybody counts

@@ -19,8 +19,7 @@ Table = dict[Any, Callable[..., Any]]
 
 @functools.cache
 def _default_table() -> Table:
-    from torch._decomp import core_aten_decompositions, decomposition_table
-    from torch._ops import OpOverload
+    from ortable.compat.torch import OpOverload, core_aten_decompositions, decomposition_table
 
     tables = generated_tables()
     wanted = set(tables.decompose)
@@ -55,7 +54,7 @@ def filter_decomposition_table(
         default: keep those of operators that ortable cannot convert
     """
     if existing_table is None:
-        from torch._decomp import decomposition_table
+        from ortable.compat.torch import decomposition_table
 
         existing_table = decomposition_table
     if filter_fct is None:

@@ -14,7 +14,6 @@ from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from torch.fx import GraphModule
 
 from ortable.backend.execute.runner import run_with_onnxruntime
@@ -22,6 +21,8 @@ from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_u
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
 from ortable.backend.partition.draws import refuse_lost_dropout
 from ortable.backend.sessions.providers import check_providers
+from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext
+from ortable.compat.versions import check_versions
 from ortable.errors import OptionError, OrtableError
 
 from .build import Compiled, Runner, compile_aot_graph, load_compiled
@@ -111,6 +112,7 @@ def onnx_custom_backend(
     fallback: Literal["eager"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     resizable: bool | None = None,
+    hints: bool | None = None,
     raise_on: Iterable[str] | None = None,
     options: OrtOptionsDict | Mapping[str, Any] | None = None,
 ) -> Compiled:
@@ -128,7 +130,8 @@ def onnx_custom_backend(
         "storage": storage, "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
         "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
-        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "raise_on": raise_on,
+        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "hints": hints,
+        "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(
         graph_module,
@@ -145,7 +148,8 @@ def compile_from_torch(
     """Compiles what torch handed over to the function called `name`: a graph of dynamo, or one of
     AOTAutograd's; `runner` makes a callable of each converted graph.
     """
-    context = torch._guards.TracingContext.try_get()
+    check_versions("torch", "onnx", "onnxruntime")
+    context = TracingContext.try_get()
     if context is None:
         raise OrtableError(
             f"{name} was called outside torch.compile. Give it as torch.compile(model, "
@@ -166,7 +170,7 @@ def _is_aten(graph_module: GraphModule) -> bool:
     The metadata of an earlier compilation may still be in the tracing context when a backend is
     called twice for one graph of dynamo, so it does not tell alone.
     """
-    kinds = (torch._ops.OpOverload, torch._ops.HigherOrderOperator)
+    kinds = (OpOverload, HigherOrderOperator)
     for node in graph_module.graph.nodes:
         if node.op in ("call_method", "call_module"):
             return False
@@ -189,8 +193,7 @@ def compile_with_autograd(
 
     :param compile_graph: compiles each graph that AOTAutograd makes
     """
-    from torch._dynamo.backends.common import aot_autograd
-    from torch._functorch.partitioners import min_cut_rematerialization_partition
+    from ortable.compat.torch import aot_autograd, min_cut_partition
 
     run = runner or run_with_onnxruntime
     if run is run_with_onnxruntime:
@@ -224,7 +227,7 @@ def compile_with_autograd(
             fw_compiler=compiler(compile_it),
             bw_compiler=compiler(compile_it),
             inference_compiler=compiler(compile_it),
-            partition_fn=min_cut_rematerialization_partition,
+            partition_fn=min_cut_partition,
             decompositions=get_decomposition_table() if table is None else table,
         )
         return without_wrapper(backend(graph_module, args), compilations, args)

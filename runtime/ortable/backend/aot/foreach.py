@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from ortable.compat.torch import all_operator_names
+
 __all__ = ["foreach_table"]
 
 _PREFIX = "aten::_foreach_"
@@ -27,7 +29,7 @@ _BY_NAME = {"norm": (2, "dtype"), "addcmul": (3, "value"), "addcdiv": (3, "value
 def foreach_table() -> dict[Any, Callable[..., Any]]:
     """A decomposition for each functional `_foreach_` overload of the installed torch."""
     found: dict[Any, Callable[..., Any]] = {}
-    for full in torch._C._dispatch_get_all_op_names():
+    for full in all_operator_names():
         name, _, overload = full.partition(".")
         if not name.startswith(_PREFIX) or name.endswith("_"):
             continue

@@ -19,6 +19,7 @@ from torch.fx.node import map_aggregate, map_arg
 
 from ortable.backend.cache.codec import NodeRef, Unserializable, decode_value, encode_value
 from ortable.backend.partition.placement import Placement
+from ortable.compat.torch import OpOverload, OpOverloadPacket
 
 __all__ = ["HostGraph", "decode_host_graph", "encode_host_graph", "partition_name"]
 
@@ -132,7 +133,7 @@ def _target(node: Node, partitions: Sequence[str]) -> tuple[str, Any]:
 
 def _function_name(target: Any) -> str:
     """:raises Unserializable: neither an operator of torch's own nor one of the table"""
-    if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+    if isinstance(target, OpOverload | OpOverloadPacket):
         name = str(target)
         if name.partition(".")[0] in _NAMESPACES:
             return name
@@ -154,7 +155,7 @@ def _function(name: str) -> Callable[..., Any]:
         for part in path:
             found = getattr(found, part, None)
         # an attribute of another kind, or an alias, has another name
-        kinds = torch._ops.OpOverload | torch._ops.OpOverloadPacket
+        kinds = OpOverload | OpOverloadPacket
         if isinstance(found, kinds) and str(found) == name:
             return found
     raise ValueError(f"{name!r} is no operator of torch")

@@ -19,7 +19,7 @@ def redecompose(graph_module: GraphModule, table: Mapping[Any, Callable[..., Any
     """
     if not any(n.op == "call_function" and n.target in table for n in graph_module.graph.nodes):
         return graph_module
-    from torch.fx.experimental.proxy_tensor import make_fx
+    from ortable.compat.torch import make_fx
 
     values = [n.meta["val"] for n in graph_module.graph.nodes if n.op == "placeholder"]
     traced = make_fx(graph_module, decomposition_table=dict(table), tracing_mode="real")(*values)

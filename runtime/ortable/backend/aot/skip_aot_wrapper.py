@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-
 from ortable.backend.execute.call import OrtBackend
+from ortable.compat.torch import TracingContext
 
 __all__ = ["Compilations", "add_compilation", "without_wrapper"]
 
@@ -23,7 +22,7 @@ def add_compilation(compilations: Compilations, compiled: Any) -> None:
     Without metadata where the first call is one with fake tensors, as DDPOptimizer makes of each
     of its pieces: a wrapper answers that call.
     """
-    context = torch._guards.TracingContext.try_get()
+    context = TracingContext.try_get()
     if context is None or context.fakify_first_call:
         compilations.append((compiled, None))
     else:

@@ -26,6 +26,7 @@ from ortable.backend.roles import (
     OutputRoleKind,
     ViewStep,
 )
+from ortable.compat.torch import OpOverload
 from ortable.dims import SymDim
 from ortable.dims.expression import flatten, rebuild
 from ortable_generated.aten import traits
@@ -123,7 +124,7 @@ def _encode_record(value: Any) -> dict[str, Any]:
 def _is_view(op: Any) -> bool:
     """Whether `op` may be a step from a tensor to a view of it; an unsafe view is one although
     torch does not count it."""
-    overload = isinstance(op, torch._ops.OpOverload)
+    overload = isinstance(op, OpOverload)
     return overload and (op.is_view or op.name() in traits.UNSAFE_VIEW)
 
 

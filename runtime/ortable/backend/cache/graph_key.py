@@ -14,6 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable.backend.lower.untracked_writes import has_untracked_writes
+from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.interpreter.modules import find_attribute
 
 __all__ = ["Uncacheable", "constant_text", "graph_text"]
@@ -142,7 +143,7 @@ class _GraphWriter:
 
     def function(self, target: Any) -> str:
         """An operator by its name; a Python function only when it is torch's or Python's."""
-        if isinstance(target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
+        if isinstance(target, OpOverload | HigherOrderOperator):
             return target.name()
         if isinstance(target, types.FunctionType | types.BuiltinFunctionType | type):
             module = target.__module__ or ""

@@ -17,13 +17,14 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch._C import _from_dlpack, _to_dlpack
 
 from ortable import dtypes
 from ortable.backend.cache.memory import shared_session
 from ortable.backend.roles import CompiledGraph, InputRoleKind
-from ortable.compat.onnxruntime import from_dlpack
+from ortable.compat import onnxruntime as runtime
+from ortable.compat.torch import from_dlpack, to_dlpack
 from ortable.errors import ProviderError
+from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 
 from .call_source import CallSource, code_of
 from .checks import violated
@@ -275,16 +276,18 @@ class OrtBackend:
         the function, so that both go without a garbage collection."""
         scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
         scope.update(
-            feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
+            feed=runtime.from_dlpack, dlpack=to_dlpack, take=from_dlpack, feed_any=feed_any,
             dimension=self._dimensions, options=self.run_options,
-            failed=_run_error,
+            failed=partial(_run_error, self.compiled),
             names=[fetch.name for fetch in self.compiled.fetches],
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
         if self.compiled.checks:
             scope["failed"] = partial(_assertion_error, self.compiled, self._make)
         if session is not None:
-            run = self._execute or (lambda session: session._sess.run_with_ort_values)
+            run = self._execute or (
+                lambda session: runtime.bound_session(session).run_with_ort_values
+            )
             scope["run"] = run(session)
         self._source = source
         return FunctionType(code_of(source.text), scope, "call")
@@ -301,9 +304,15 @@ class OrtBackend:
         return [session for session in sessions if session is not None]
 
 
-def _run_error(error: Exception) -> ProviderError:
+def _run_error(compiled: CompiledGraph, error: Exception) -> ProviderError:
     """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
-    return ProviderError(f"ONNX Runtime cannot run the graph with these arguments: {error}")
+    words, lines = located(error, compiled.model)
+    headline = f"ONNX Runtime cannot run the graph with these arguments{place_of(lines)}: {words}"
+    made = ProviderError("\n".join([headline, *lines]), details=str(error))
+    made.advice = (
+        "What to do: call the model without torch.compile: eager says what is wrong with them.",
+    )
+    return made
 
 
 def _assertion_error(
@@ -311,7 +320,7 @@ def _assertion_error(
 ) -> Exception:
     """The same of a graph that asserts something: what does not hold comes first."""
     found = violated(compiled, args, make) if make is not None else None
-    return _run_error(error) if found is None else RuntimeError(found)
+    return _run_error(compiled, error) if found is None else RuntimeError(found)
 
 
 def _has_threads(session: Any) -> bool:

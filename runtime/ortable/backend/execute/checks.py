@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from onnx import ModelProto
-from torch._C import _from_dlpack
 
 from ortable import dtypes
 from ortable.backend.lower.compile import read_names
 from ortable.backend.roles import CompiledGraph, InputRole, InputRoleKind
+from ortable.compat.onnxruntime import bound_session
+from ortable.compat.torch import from_dlpack
 
 from .feeds import Dimensions, feed_any, number
 
@@ -31,8 +32,8 @@ def violated(compiled: CompiledGraph, args: Sequence[Any], make: Callable[..., A
         roles = [role for role in compiled.inputs if role.name in needed]
         feeds = {role.name: _feed(role, args[role.index]) for role in roles}
         try:
-            fetched = make(model, None)._sess.run_with_ort_values(feeds, [name], None)
-            (holds,) = fetched.to_dlpacks(_from_dlpack)
+            fetched = bound_session(make(model, None)).run_with_ort_values(feeds, [name], None)
+            (holds,) = fetched.to_dlpacks(from_dlpack)
         except Exception:
             return None  # the error of the whole graph tells as much
         if not holds.item():

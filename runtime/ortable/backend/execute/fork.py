@@ -9,6 +9,8 @@ import os
 import weakref
 from typing import Any, Protocol
 
+from ortable.compat.onnxruntime import bound_session
+
 from . import weights
 
 __all__ = ["protect"]
@@ -35,4 +37,4 @@ def _in_child() -> None:
     for backend in list(_alive):
         for session in backend.after_fork():
             # Never destroyed: its destructor would join threads that are not there.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(session._sess))
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(bound_session(session)))

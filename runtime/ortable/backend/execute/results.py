@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
 from ortable import dims
 from ortable.backend.roles import DimSource, Fetch
 from ortable.compat.onnxruntime import as_complex
+from ortable.compat.torch import reinterpret_tensor
 
 __all__ = ["SymbolValues", "as_promised", "own"]
 
@@ -48,7 +48,7 @@ def own(tensor: torch.Tensor) -> torch.Tensor:
     """The memory of `tensor` as a tensor that is no view of it: autograd forbids in-place updates
     of views that a compiled function returns."""
     # 0: further, from where it begins. torch 2.15 takes exact tuples only, and a Size is none.
-    return _reinterpret_tensor(tensor, tuple(tensor.shape), tensor.stride(), 0)
+    return reinterpret_tensor(tensor, tuple(tensor.shape), tensor.stride(), 0)
 
 
 def as_promised(tensor: torch.Tensor, fetch: Fetch, values: Callable[[Any], Any]) -> torch.Tensor:

@@ -4,12 +4,12 @@ into them leave no trace on the tensors that a graph is given. Called by `weight
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import torch
 from torch.fx import GraphModule
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from ortable.compat.torch import fsdp_parameters, is_traceable_wrapper_subclass
 
 __all__ = ["gathered_by_fsdp", "inner_arguments", "plain_tensors"]
 
@@ -40,12 +40,4 @@ def gathered_by_fsdp() -> frozenset[int]:
     They are the same objects each time, often at the same address, and FSDP keeps their version
     when it writes into them.
     """
-    states = sys.modules.get("torch.distributed._composable_state")
-    if states is None:
-        return frozenset()
-    found = set()
-    for reference in list(states._module_state_mapping.values()):
-        for group in getattr(reference(), "_fsdp_param_groups", ()):
-            for each in group.fsdp_params:
-                found.add(id(getattr(each, "_unsharded_param", None)))
-    return frozenset(found)
+    return frozenset(map(id, fsdp_parameters()))

@@ -15,6 +15,7 @@ from torch.fx.node import map_arg
 
 from ortable import dims
 from ortable.backend.roles import ViewStep
+from ortable.compat.torch import OpOverload
 from ortable_generated.aten import traits
 
 __all__ = ["DETACH", "is_view", "trace_views"]
@@ -30,7 +31,7 @@ def is_view(node: Node) -> bool:
     if node.target is operator.getitem:
         return is_view(node.args[0]) and isinstance(node.args[0].meta.get("val"), list | tuple)
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return False
     if target.name() in traits.UNSAFE_VIEW:
         return _is_own(node.args[0])

@@ -7,10 +7,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 
-import torch
 from torch.fx import Node
 
 from ortable.backend.lower.aot_graph import AotGraph
+from ortable.compat.torch import OpOverload
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
@@ -81,6 +81,6 @@ def _name(node: Node) -> str:
         return ""
     if node.target is operator.getitem:
         return _ITEM
-    if isinstance(node.target, torch._ops.OpOverload):
+    if isinstance(node.target, OpOverload):
         return str(node.target.name())
     return ""

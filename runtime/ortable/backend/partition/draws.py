@@ -12,12 +12,11 @@ import torch
 from torch.fx import Graph, GraphModule, Node, Proxy
 from torch.fx.node import map_arg
 from torch.fx.proxy import GraphAppendingTracer
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from ortable import dims, dtypes
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.inputs import shape_of
+from ortable.compat.torch import OpOverload, PythonReferenceAnalysis, sympy_interp
 from ortable.dispatch import Draw
 from ortable.errors import UnsupportedCase
 from ortable.interpreter.calls import operator_key
@@ -64,7 +63,7 @@ def write_draws(
 
 def _draw_of(node: Node) -> Draw | None:
     """What torch draws for a node; None where it draws nothing, or from a generator of its own."""
-    if not isinstance(node.target, torch._ops.OpOverload) or node.kwargs.get("generator"):
+    if not isinstance(node.target, OpOverload) or node.kwargs.get("generator"):
         return None
     function = generated_tables().draws.get(operator_key(node))
     if function is None:

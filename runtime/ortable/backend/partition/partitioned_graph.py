@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule
-from torch.fx.graph import _BoxedCodeGen
 
 from ortable.backend.cache.conversion import compile_cached
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
+from ortable.compat.torch import BoxedCodeGen
 
 from .partition import Partition, Partitioning
 
@@ -90,7 +90,7 @@ def join_partitions(
             _adopt(root, constants, str(node.target))
     for name, function in callables.items():
         object.__setattr__(root, name, function)
-    host.set_codegen(_BoxedCodeGen())
+    host.set_codegen(BoxedCodeGen())
     code: Any = type(GraphModule(root, host, "HostGraph")).forward
     # bound to the constants and the partitions alone: the graph and its fake tensors may go
     return PartitionedGraph(functools.partial(code, root), tuple(callables.values()), text)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 
 from ortable.backend.lower.aot_graph import AotGraph
+from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ortable.interpreter.assertions import asserts_inside
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
@@ -107,7 +107,7 @@ def is_ordered(node: Node) -> bool:
     target: Any = node.target
     if target is torch.ops.aten.empty_strided.default or target is operator.getitem:
         return False
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         changes = target._schema.is_mutable or target.namespace in _COLLECTIVES
         return changes or is_draw(node)
     return is_draw(node) or getattr(target, "__name__", "") in traits.ORDERED
@@ -118,9 +118,9 @@ def is_draw(node: Node) -> bool:
     target: Any = node.target
     if target is operator.getitem:
         return isinstance(node.args[0], Node) and is_draw(node.args[0])
-    if isinstance(target, torch._ops.OpOverloadPacket):
+    if isinstance(target, OpOverloadPacket):
         return True  # a draw: no other node is called by a packet
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return False
     room = target is torch.ops.aten.empty_strided.default
     return room or torch.Tag.nondeterministic_seeded in target.tags

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.utils import _pytree as pytree
 
 from ortable import dims
+from ortable.compat.torch import pytree
 from ortable.errors import ConversionError, OrtableError, UnsupportedCase
 
 __all__ = ["specialize"]

@@ -72,12 +72,13 @@ class DeviceRun:
     """
 
     def __init__(self, session: Any, stream: Any, devices: Sequence[str]) -> None:
-        from onnxruntime.capi import _pybind_state as capi
+        from ortable.compat.onnxruntime import bound_session, capi, device
 
         self.capi = capi
+        self.bound_session = bound_session
         self.session = session
         self.stream = stream
-        self.devices = [_ort_device(device) for device in devices]
+        self.devices = [device(each) for each in devices]
         self._callers: dict[int, Any] = {}  # streams other than the session's own, by handle
 
     def __call__(self, feeds: Mapping[str, Any], names: Sequence[str], run_options: Any) -> Any:
@@ -98,15 +99,7 @@ class DeviceRun:
         for value in feeds.values():
             values.push_back(value)
         fetched = self.capi.OrtValueVector()
-        self.session._sess.run_with_ortvaluevector(
+        self.bound_session(self.session).run_with_ortvaluevector(
             run_options, list(feeds), values, names, fetched, self.devices
         )
         return fetched
-
-
-def _ort_device(device: str) -> Any:
-    """ONNX Runtime's name of a device."""
-    from onnxruntime.capi.onnxruntime_inference_collection import OrtDevice
-
-    kind, _, index = device.partition(":")
-    return OrtDevice.make(kind, int(index or 0))._get_c_device()

@@ -12,6 +12,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from ortable.errors import OptionError, ProviderError
 from ortable.exporter.account.sessions import apply_settings, check_providers
+from ortable.interpreter.diagnostics.runtime_errors import located
 
 __all__ = ["check_session", "make_run_options", "make_session"]
 
@@ -171,13 +172,25 @@ def make_session(
             enable_fallback=0,  # what another provider than the one asked for would run is an error
         )
     except Exception as exc:
-        raise ProviderError(
-            f"ONNX Runtime {onnxruntime.__version__} refuses the model converted for opset "
-            f"{model.opset_import[0].version} with providers {list(providers)}: {exc}\n"
-            "Use option dump_prefix to keep the model, target_opset to try another opset."
-        ) from exc
+        raise _refusal(model, providers, exc) from exc
     check_session(session, providers)
     return session
+
+
+def _refusal(model: ModelProto, providers: Sequence[Any], error: Exception) -> ProviderError:
+    """ONNX Runtime does not take a model."""
+    import onnxruntime
+
+    words, lines = located(error, model)
+    headline = (
+        f"ONNX Runtime {onnxruntime.__version__} refuses the model converted for opset "
+        f"{model.opset_import[0].version} with providers {list(providers)}: {words}"
+    )
+    made = ProviderError("\n".join([headline, *lines]), details=str(error))
+    made.advice = (
+        "What to do: option dump_prefix keeps the model, target_opset tries another opset.",
+    )
+    return made
 
 
 def _session_options(given: Any, training: bool) -> Any:
@@ -210,13 +223,6 @@ def share_arena() -> bool:
     """Registers one arena for the whole process, which sessions share instead of growing one each;
     False when ONNX Runtime has none to share.  One that somebody else registered serves as well.
     """
-    from onnxruntime.capi import _pybind_state as capi
+    from ortable.compat.onnxruntime import register_arena
 
-    where = capi.OrtMemoryInfo(
-        "Cpu", capi.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, capi.OrtMemType.DEFAULT
-    )
-    try:
-        capi.create_and_register_allocator(where, None)
-    except RuntimeError as exc:
-        return "already" in str(exc)
-    return True
+    return register_arena()

@@ -1,6 +1,7 @@
 """The report of a conversion, in Markdown: what torch and ortable did, how long each phase took,
 what the model holds, and how far it is from eager. A conversion that fails leaves its report
-too. In come the request, its record and a model, out goes a file. Called by to_onnx.py."""
+too. In come the request, its record and a model, out goes a file, or an ExportReport. Called by
+to_onnx.py and program.py."""
 
 from __future__ import annotations
 
@@ -10,18 +11,21 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import onnx
 import torch
 
+from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import PHASES, ExportRecord
 
 from .metadata import own_version
+from .sessions import proto_of
 from .tables import markdown_table
-from .validate import HEADS
+from .validate import HEADS, Comparison
 
 Rows = list[tuple[str, ...]]
 
@@ -73,15 +77,85 @@ def report_text(
     if record.assertions:
         parts += ["## Assertions that the model does not make", _assertions(record)]
     if model is not None:
-        proto = model if isinstance(model, onnx.ModelProto) else model.proto
+        proto = proto_of(model)
         parts += ["## Model", _values(proto), _sizes(proto, model), _domains(proto)]
-        parts += ["## ONNX operators", _onnx_operators(proto)]
+        parts += ["## ONNX operators", _operators("nodes", onnx_operators(proto))]
     if program is not None:
-        parts += ["## Torch operators", _torch_operators(program)]
+        parts += ["## Torch operators", _operators("calls", torch_operators(program))]
     if record.comparisons:
         parts += ["## Comparison with eager"]
         parts += [markdown_table(HEADS, [comparison.row() for comparison in record.comparisons])]
     return "\n\n".join(parts) + "\n"
+
+
+@dataclass(frozen=True, repr=False)
+class ExportReport:
+    """What an export did, `OnnxProgram.report`. Its text is the report in Markdown; `record` has
+    more of each rewrite."""
+
+    request: Request
+    program: Program
+    model: Any
+
+    @property
+    def record(self) -> ExportRecord:
+        """The account of the conversion, see ExportRecord."""
+        return self.request.record
+
+    @property
+    def strategy(self) -> str:
+        """How torch made the graph; empty where the caller gave one."""
+        return self.record.strategy
+
+    @property
+    def steps(self) -> list[str]:
+        """What was done to the graph before it was converted; strategies that failed are here."""
+        return list(self.record.steps)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall-clock seconds by phase."""
+        return dict(self.record.seconds)
+
+    @property
+    def guards(self) -> list[str]:
+        """Conditions on sizes under which the model is the module."""
+        return [guard.short() for guard in self.record.guards]
+
+    @property
+    def assertions(self) -> list[str]:
+        """What forward asserts, and the model does not."""
+        return list(self.record.assertions)
+
+    @property
+    def rewrites(self) -> dict[str, int]:
+        """How often each rule of rewriting was applied."""
+        return self.record.rewrites.counts()
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """What ``validate=True`` of the export compared."""
+        return list(self.record.comparisons)
+
+    @property
+    def torch_operators(self) -> dict[str, int]:
+        """Calls in the torch graph, by operator."""
+        return dict(torch_operators(self.program))
+
+    @property
+    def onnx_operators(self) -> dict[str, int]:
+        """Nodes of the model and of its local functions, by operator."""
+        return dict(onnx_operators(proto_of(self.model)))
+
+    def __str__(self) -> str:
+        return report_text(self.request, self.program, self.model)
+
+    def __repr__(self) -> str:
+        seconds = sum(self.seconds.values())
+        return (
+            f"ExportReport({self.strategy or 'graph given'}, {seconds:.2f} s, "
+            f"{sum(self.onnx_operators.values())} nodes; print it for the whole)"
+        )
 
 
 def _versions() -> str:
@@ -143,26 +217,32 @@ def _domains(proto: onnx.ModelProto) -> str:
     return markdown_table(("domain", "opset"), rows)
 
 
-def _onnx_operators(proto: onnx.ModelProto) -> str:
+def onnx_operators(proto: onnx.ModelProto) -> Counter[str]:
+    """Nodes by operator, those of local functions too."""
     counts: Counter[str] = Counter()
     for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
         counts.update(f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in nodes)
-    return markdown_table(("operator", "nodes"), _by_count(counts))
+    return counts
 
 
-def _torch_operators(program: Program) -> str:
+def torch_operators(program: Program) -> Counter[str]:
+    """Calls by operator, those of inner graphs too."""
     counts: Counter[str] = Counter()
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
             calls = (node for node in module.graph.nodes if node.op.startswith("call_"))
             counts.update(_target_name(node.target) for node in calls)
-    return markdown_table(("operator", "calls"), _by_count(counts))
+    return counts
 
 
 def _target_name(target: Any) -> str:
-    if isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+    if isinstance(target, (OpOverload, HigherOrderOperator)):
         return target.name()
     return target if isinstance(target, str) else getattr(target, "__qualname__", str(target))
+
+
+def _operators(head: str, counts: Counter[str]) -> str:
+    return markdown_table(("operator", head), _by_count(counts))
 
 
 def _by_count(counts: Counter[str]) -> Rows:

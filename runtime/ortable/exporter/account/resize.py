@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import pytree
 from ortable.exporter.request.program import Program
 from ortable.exporter.signature.dim_expressions import value_of
 
@@ -31,9 +31,9 @@ def other_sizes(program: Program, call: ExampleCall) -> list[tuple[str, ExampleC
     leaves, structure = pytree.tree_flatten(call)
     if len(leaves) != len(program.user_inputs):
         return []
-    sizes = [_sizes(node.meta.get("val")) for node in program.user_inputs]
+    sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
     hints = _hints(leaves, sizes)
-    ranges = _ranges(program, sizes)
+    ranges = ranges_of(program)
     tried = [hints]
     found: list[tuple[str, ExampleCall | None]] = []
     names = {symbol: program.symbol_names.get(str(symbol), str(symbol)) for symbol in hints}
@@ -69,7 +69,7 @@ def _guarded(
     for offsets in itertools.islice(_by_sum(len(groups), steps), _MOST_TRIALS):
         added = dict(zip(groups, offsets, strict=True))
         moved = {symbol: value + added[names[symbol]] for symbol, value in values.items()}
-        inside = all(value <= _bounds(symbol, ranges)[1] for symbol, value in moved.items())
+        inside = all(value <= bounds_of(symbol, ranges)[1] for symbol, value in moved.items())
         by_name = {str(symbol): value for symbol, value in moved.items()}
         if inside and all(guard.holds(by_name) for guard in program.guards):
             return moved
@@ -93,7 +93,7 @@ def _by_sum(count: int, steps: int) -> Iterator[tuple[int, ...]]:
         yield from summing(count, total)
 
 
-def _sizes(value: Any) -> Any:
+def sizes_of(value: Any) -> Any:
     """Sizes of a tensor input as ints and sympy expressions; an expression for an integer input;
     None for a constant."""
     if isinstance(value, torch.Tensor):
@@ -112,13 +112,13 @@ def _hints(leaves: Sequence[Any], sizes: Sequence[Any]) -> dict[Any, int]:
         for expression, size in pairs:
             free = list(getattr(expression, "free_symbols", ()))
             if len(free) == 1 and free[0] not in hints:
-                value = _solved(expression, free[0], int(size))
+                value = solved(expression, free[0], int(size))
                 if value is not None:
                     hints[free[0]] = value
     return hints
 
 
-def _solved(expression: Any, symbol: Any, size: int) -> int | None:
+def solved(expression: Any, symbol: Any, size: int) -> int | None:
     """The value of ``symbol`` at which ``expression`` has this size."""
     if expression == symbol:
         return size
@@ -128,7 +128,7 @@ def _solved(expression: Any, symbol: Any, size: int) -> int | None:
     return int(solutions[0]) if solutions else None
 
 
-def _ranges(program: Program, sizes: Sequence[Any]) -> Mapping[Any, Any]:
+def ranges_of(program: Program) -> Mapping[Any, Any]:
     """Symbol -> torch's range of it. The 2 that torch starts from, whatever the user says of a
     dimension without a minimum, is no bound."""
     if program.exported is not None:
@@ -146,7 +146,7 @@ def _ranges(program: Program, sizes: Sequence[Any]) -> Mapping[Any, Any]:
     return {}
 
 
-def _bounds(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
+def bounds_of(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
     """Smallest and largest value of a symbol; at least 1, since few models run on empty tensors."""
     found = ranges.get(symbol)
     if found is None:
@@ -158,13 +158,13 @@ def _bounds(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
 def _larger(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
     """Every symbol above its example, by 1, 2, 3... so that two dimensions are told apart."""
     return {
-        symbol: min(value + 1 + index, _bounds(symbol, ranges)[1])
+        symbol: min(value + 1 + index, bounds_of(symbol, ranges)[1])
         for index, (symbol, value) in enumerate(hints.items())
     }
 
 
 def _smallest(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
-    return {symbol: _bounds(symbol, ranges)[0] for symbol in hints}
+    return {symbol: bounds_of(symbol, ranges)[0] for symbol in hints}
 
 
 def _by_name(

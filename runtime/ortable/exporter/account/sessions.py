@@ -5,6 +5,7 @@ of their own, reads providers and settings by name with the functions of this fi
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import onnx
 import torch
 
+from ortable import dtypes
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.ir import initializers
@@ -37,6 +39,7 @@ _NUMPY_LACKS = {
     "float8_e5m2": onnx.TensorProto.FLOAT8E5M2,
     "float8_e5m2fnuz": onnx.TensorProto.FLOAT8E5M2FNUZ,
 }
+_FLOATS8 = tuple(each for name, each in _NUMPY_LACKS.items() if name.startswith("float8"))
 
 
 def proto_of(model: Any) -> onnx.ModelProto:
@@ -186,6 +189,13 @@ def ort_value(array: np.ndarray) -> Any:
 
 
 def _tensor(value: Any) -> torch.Tensor:
-    if value.element_type() == onnx.TensorProto.BOOL:
+    from ortable.compat.onnxruntime import tensor_over
+
+    element = value.element_type()
+    if element == onnx.TensorProto.BOOL:
         return torch.from_numpy(value.numpy().copy())
-    return torch.from_dlpack(value._ortvalue.to_dlpack()).clone()
+    if element in _FLOATS8:  # ONNX Runtime has no word of dlpack for them
+        made = torch.empty(value.shape(), dtype=dtypes.to_torch(element))
+        ctypes.memmove(made.data_ptr(), value.data_ptr(), made.numel())
+        return made
+    return tensor_over(value).clone()

@@ -5,14 +5,15 @@ by to_onnx.py; report.py prints them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import pytree
 from ortable.errors import ExportError, OptionError
 from ortable.exporter.request.ambient import autocast_again
 from ortable.exporter.request.copies import copied_call, copied_module
@@ -68,7 +69,7 @@ def validate_model(
         weights = list(program.fakes)
         raise OptionError(f"validate=True needs weights with data; these are fake: {weights}")
     module, call = _module_and_call(request)
-    inputs = _input_names(model, program)
+    inputs = input_names(model, program)
     leaves = pytree.tree_leaves(call)
     if len(leaves) != len(inputs):
         raise OptionError(
@@ -100,6 +101,44 @@ def _outside(program: Program) -> str:
     return f"not compared: the model holds only for sizes with {texts}"
 
 
+@dataclass(frozen=True, repr=False)
+class Validation:
+    """What a comparison of a model with eager found; true when every output agrees."""
+
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no output differs by more than the tolerance of its precision."""
+        return not self.failures
+
+    @property
+    def failures(self) -> list[Comparison]:
+        """The outputs that differ, and calls that ONNX Runtime could not run."""
+        return [each for each in self.comparisons if each.failed]
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute difference; infinite where shapes or dtypes differ."""
+        gaps = [each.largest for each in self.comparisons if each.largest is not None]
+        unlike = any(each.largest is None for each in self.failures)
+        return math.inf if unlike else max(gaps, default=0.0)
+
+    def check(self) -> Validation:
+        """Itself; ExportError, with the table, when an output differs."""
+        check_comparisons(self.comparisons, verbose=False)
+        return self
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        return text_table(HEADS, [each.row() for each in self.comparisons])
+
+    def __repr__(self) -> str:
+        return f"Validation: {'equal to eager' if self.ok else 'differs from eager'}\n{self}"
+
+
 def check_comparisons(found: Sequence[Comparison], verbose: bool = True) -> None:
     """Print the table, and raise ExportError when an output differs."""
     table = text_table(HEADS, [comparison.row() for comparison in found])
@@ -119,7 +158,7 @@ def _module_and_call(request: Request) -> tuple[Any, ExampleCall]:
     return module, (args, kwargs)
 
 
-def _input_names(model: Any, program: Program) -> list[str | None]:
+def input_names(model: Any, program: Program) -> list[str | None]:
     """The ONNX name of each leaf of the call, None for the constants of the model."""
     real = {id(node) for node in program.onnx_inputs()}
     names = iter([value.name for value in proto_of(model).graph.input])

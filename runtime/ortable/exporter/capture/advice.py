@@ -322,7 +322,7 @@ def from_location(place: Any) -> UserLine | None:
 
 
 def _shape_environments(error: BaseException) -> Iterator[Any]:
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    from ortable.compat.torch import ShapeEnv
 
     seen: set[int] = set()
     for each in (error, error.__context__):

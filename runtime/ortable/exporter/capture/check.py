@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import pytree
 from ortable.errors import ExportError, OptionError
 from ortable.exporter.account.tolerances import Tolerance, tolerance_of
 from ortable.exporter.request.ambient import autocast_again

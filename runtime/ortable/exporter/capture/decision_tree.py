@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.fx.node import map_arg
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import OpOverload, PyTreeCodeGen, PyTreeInfo, codegen_of, pytree
 from ortable.errors import ExportError
 from ortable.interpreter.modules import find_attribute, is_guard
 from ortable_generated.aten import traits
@@ -133,8 +132,8 @@ def merged(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> GraphMod
     results = builder.emit(tree, scope, range(count))
     graph = scope.graph
     graph.output(tuple(results[index] for index in range(count)))
-    info = graphs[0].graph._codegen.pytree_info  # type: ignore[attr-defined]
-    graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(info.orig_args, info.in_spec, paths[0].out_spec)))
+    info = codegen_of(graphs[0].graph).pytree_info
+    graph.set_codegen(PyTreeCodeGen(PyTreeInfo(info.orig_args, info.in_spec, paths[0].out_spec)))
     graph.eliminate_dead_code()
     found = GraphModule(scope.attributes, graph, type(module).__name__)
     found.train(module.training)
@@ -166,7 +165,7 @@ def _functional(path: TracedPath) -> GraphModule:
 def _is_write(node: Node) -> bool:
     target = node.target
     return (
-        isinstance(target, torch._ops.OpOverload)
+        isinstance(target, OpOverload)
         and target._schema.is_mutable
         and target.name() not in traits.METADATA_ONLY
     )
@@ -179,14 +178,11 @@ def _numbered(owner: GraphModule, numbers: _Numbers, weights: frozenset[str]) ->
     for index, node in enumerate(owner.graph.nodes):
         if node.op == "output" or (node.op == "call_module" and is_guard_call(owner, node)):
             continue
-        if (
-            isinstance(node.target, torch._ops.OpOverload)
-            and node.target.name() in traits.METADATA_ONLY
-        ):
+        if isinstance(node.target, OpOverload) and node.target.name() in traits.METADATA_ONLY:
             found[node] = found[node.args[0]]  # detach_: the same tensor
             continue
         key = _key(owner, node, index, found, weights)
-        if isinstance(node.target, torch._ops.OpOverload) and _is_random(node.target):
+        if isinstance(node.target, OpOverload) and _is_random(node.target):
             # two calls draw different numbers; the n-th of one path is the n-th of another
             random[key] = random.get(key, 0) + 1
             key = (key, random[key])
@@ -195,7 +191,7 @@ def _numbered(owner: GraphModule, numbers: _Numbers, weights: frozenset[str]) ->
     output = owner.graph.output_node()
     flat: Any = output.args[0]
     results = [found[leaf] if isinstance(leaf, Node) else (leaf,) for leaf in flat]
-    spec = owner.graph._codegen.pytree_info.out_spec  # type: ignore[attr-defined]
+    spec = codegen_of(owner.graph).pytree_info.out_spec
     count = spec.child(0).num_leaves
     asked: Any = results[count:]
     return _Numbered(list(dict.fromkeys(order)), results[:count], asked, spec.child(0))
@@ -206,7 +202,7 @@ def is_guard_call(owner: GraphModule, node: Node) -> bool:
     return is_guard(find_attribute(owner, str(node.target), None))
 
 
-def _is_random(target: torch._ops.OpOverload) -> bool:
+def _is_random(target: OpOverload) -> bool:
     return torch.Tag.nondeterministic_seeded in target.tags
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from torch.export import ExportedProgram, graph_signature
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import pytree
 from ortable.errors import ExportError
 from ortable.exporter.request.program import Program, ProgramOutput, Request
 from ortable.exporter.signature import dynamic_shapes as shapes
@@ -116,13 +116,13 @@ def _asked(program: Program, exported: ExportedProgram, request: Request) -> lis
         arguments = shapes.bound_arguments(request.model, args, kwargs)
         return shapes.call_leaves(request.dynamic_shapes, arguments, kwargs)
     if not args and not kwargs:
-        args, kwargs = _example_call(exported, program)
+        args, kwargs = example_call(exported, program)
     arguments = shapes.bound_arguments(_Forward(exported), args, kwargs)
     # The signature of a program is in the order of its placeholders.
     return shapes.call_leaves(request.dynamic_shapes, arguments, {})
 
 
-def _example_call(exported: ExportedProgram, program: Program) -> tuple[Any, Any]:
+def example_call(exported: ExportedProgram, program: Program) -> tuple[Any, Any]:
     """The example inputs of a program; fake ones where it has lost them."""
     if exported.example_inputs:
         return exported.example_inputs

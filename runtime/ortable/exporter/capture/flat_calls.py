@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
+
+from ortable.compat.torch import constants_lifted_through, pytree, set_constants, set_example_inputs
 
 _LOST_CONSTANT = "is not in the constants dictionary"
 
@@ -52,13 +53,13 @@ def _flat(program: ExportedProgram) -> Iterator[Any]:
         for each in (program, made):
             entry: Any = each.module_call_graph[0].signature
             entry.in_spec, entry.out_spec, entry.forward_arg_names = held
-            each._example_inputs = examples
+            set_example_inputs(each, examples)
 
     signature.in_spec = pytree.tree_structure(((0,) * len(users), {}))
     signature.out_spec = pytree.tree_structure((0,) * signature.out_spec.num_leaves)
     signature.forward_arg_names = names
     # With examples torch adds checks of the inputs by their places in the containers.
-    program._example_inputs = None
+    set_example_inputs(program, None)
     try:
         yield restored
     finally:
@@ -69,26 +70,21 @@ def _flat(program: ExportedProgram) -> Iterator[Any]:
 def _constants_kept(program: ExportedProgram) -> Iterator[None]:
     """In the block the constants that torch lifts out of a new graph, in this thread, are also
     constants of ``program``, whose own torch gives to the new one."""
-    from torch._export.passes import lift_constants_pass
-    from torch.export import _trace
-
-    holders: tuple[Any, ...] = (lift_constants_pass, _trace)  # each has the function by its name
-    original: Any = lift_constants_pass._materialize_and_lift_constants
     thread = threading.get_ident()
     own = dict(program.constants)
 
-    @functools.wraps(original)
-    def kept(*args: Any, **kwargs: Any) -> Any:
-        found = original(*args, **kwargs)
-        if threading.get_ident() == thread:
-            program.constants.update({k: v for k, v in found.items() if k not in own})
-        return found
+    def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def kept(*args: Any, **kwargs: Any) -> Any:
+            found = original(*args, **kwargs)
+            if threading.get_ident() == thread:
+                program.constants.update({k: v for k, v in found.items() if k not in own})
+            return found
 
-    for holder in holders:
-        holder._materialize_and_lift_constants = kept
+        return kept
+
     try:
-        yield
+        with constants_lifted_through(wrapped):
+            yield
     finally:
-        for holder in holders:
-            holder._materialize_and_lift_constants = original
-        program._constants = own
+        set_constants(program, own)

@@ -5,7 +5,6 @@ another and what was done. Called by exported.py; custom_operators.py takes its 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,15 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+from ortable.compat.torch import (
+    HigherOrderOperator,
+    OperatorBase,
+    OpOverload,
+    composite_kernel,
+    get_decompositions,
+    is_composite,
+    overload_name,
+)
 from ortable.errors import ExportError
 from ortable.exporter.dispatchers.dispatcher import direct_converter, own_converter
 from ortable.exporter.request.options import ExportOptions
@@ -84,7 +92,7 @@ def _refuse_hidden_alias(graph_module: GraphModule) -> None:
         if not target._schema.is_mutable or not isinstance(written, Node):
             continue
         made_by = written.target
-        is_overload = isinstance(made_by, torch._ops.OpOverload)
+        is_overload = isinstance(made_by, OpOverload)
         if not is_overload or made_by.name() not in traits.IDENTITY_IN_EVAL:  # type: ignore[union-attr]
             continue
         source: Any = written.args[0]
@@ -105,9 +113,9 @@ def why_rewrite(graph_module: GraphModule, tables: ConverterTables) -> str | Non
         return f"node '{node.name}' writes to its argument, {why}"
     for node in (node for module in _graphs(graph_module) for node in module.graph.nodes):
         target = node.target
-        if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in traits.CASTS:
+        if isinstance(target, HigherOrderOperator) and target.name() in traits.CASTS:
             return f"node '{node.name}' is a region of {target.name()}"
-        if isinstance(target, torch._ops.OpOverload) and target.name() in traits.SUBCLASS_PART:
+        if isinstance(target, OpOverload) and target.name() in traits.SUBCLASS_PART:
             return f"node '{node.name}' reads a part of a tensor subclass"
         if getattr(target, "__module__", None) == _VMAP:
             return f"node '{node.name}' is a part of vmap"
@@ -116,7 +124,7 @@ def why_rewrite(graph_module: GraphModule, tables: ConverterTables) -> str | Non
 
 def to_decompose(
     graph_module: GraphModule, tables: ConverterTables, dispatcher: Any, opset: int | None = None
-) -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
+) -> dict[OperatorBase, Callable[..., Any]]:
     """Decompositions of the graph's operators that have no converter and are named in the table of
     decompositions, and of those of torch.onnx.ops that ONNX has in later opsets only."""
     nodes = _operators(graph_module)
@@ -139,12 +147,12 @@ def to_decompose(
 
 def _too_new(
     nodes: list[Node], dispatcher: Any, opset: int
-) -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
+) -> dict[OperatorBase, Callable[..., Any]]:
     """torch's own bodies of the operators ``onnx::Name.opset23`` that are newer than ``opset``."""
-    wanted: dict[torch._ops.OperatorBase, Callable[..., Any]] = {}
+    wanted: dict[OperatorBase, Callable[..., Any]] = {}
     targets: set[Any] = {node.target for node in nodes}
     for target in sorted((t for t in targets if t.namespace == "onnx"), key=str):
-        since = target._overloadname.removeprefix("opset")
+        since = overload_name(target).removeprefix("opset")
         body = torch.onnx.ops.aten_decompositions().get(target)
         own = own_converter(dispatcher, target.name())
         if since.isdigit() and int(since) > opset and body is not None and own is None:
@@ -153,10 +161,8 @@ def _too_new(
 
 
 def _decomposition(target: Any) -> Callable[..., Any] | None:
-    found = torch._decomp.get_decompositions([target]).get(target)
-    if found is None and target.has_kernel_for_dispatch_key(
-        torch._C.DispatchKey.CompositeImplicitAutograd
-    ):
+    found = get_decompositions([target]).get(target)
+    if found is None and is_composite(target):
         return composite_body(target)
     return found
 
@@ -164,11 +170,7 @@ def _decomposition(target: Any) -> Callable[..., Any] | None:
 def composite_body(target: Any) -> Callable[..., Any]:
     """What a composite operator is made of. (``target.decompose`` would come back here for ever:
     torch registers the table's function as the operator's own composite kernel.)"""
-    key = torch._C.DispatchKey.CompositeImplicitAutograd
-    written = target.py_kernels.get(key)
-    if callable(written):
-        return written  # in Python already
-    return functools.partial(target._op_dk, key)
+    return composite_kernel(target)
 
 
 def _operators(graph_module: GraphModule) -> list[Node]:
@@ -176,7 +178,7 @@ def _operators(graph_module: GraphModule) -> list[Node]:
         node
         for module in _graphs(graph_module)
         for node in module.graph.nodes
-        if isinstance(node.target, torch._ops.OpOverload)
+        if isinstance(node.target, OpOverload)
     ]
 
 

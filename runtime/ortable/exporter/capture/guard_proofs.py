@@ -39,8 +39,8 @@ def implied(expression: Any, ranges: Mapping[Any, Range]) -> bool:
 def _in_bounds(expression: Any, difference: Any, ranges: Mapping[Any, Range]) -> bool:
     """By interval arithmetic, of the whole and of the difference of both sides."""
     import sympy
-    from torch.utils._sympy.numbers import int_oo
-    from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+    from ortable.compat.torch import ValueRanges, bound_sympy, int_oo
 
     spans = {
         symbol: ValueRanges(least, int_oo if most is None else most)

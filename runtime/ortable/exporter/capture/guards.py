@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from torch.export import Dim, ExportedProgram, graph_signature
 
+from ortable.compat.torch import guards_code, symbol_of
 from ortable.errors import ExportError
 from ortable.exporter.request.record import Guard, UserLine
 from ortable.exporter.signature.dimension_names import callers_level
@@ -73,7 +74,7 @@ def find_guards(exported: ExportedProgram, asked: Sequence[Leaf] | None) -> list
         found = [_from_expression(guard, environment, sizes) for guard in kept]
     else:
         names = [name for name, _ in inputs]
-        code = list(getattr(exported, "_guards_code", ()))
+        code = guards_code(exported)
         found = [_from_code(text, names, inputs) for text in sorted(code, key=len)]
     distinct = {(guard.text, guard.line): guard for guard in found if guard is not None}
     return list(distinct.values())
@@ -109,7 +110,7 @@ def _sizes(inputs: Sequence[tuple[str, Any]], asked: Sequence[Leaf] | None) -> d
         wanted = asked[index].dims() if asked is not None else {}
         for text, axis, size in _axes(name, value):
             # ``expr`` has the symbol that torch found equal to it
-            symbol = getattr(size.node, "_expr", size.node.expr)
+            symbol = symbol_of(size)
             if not getattr(symbol, "is_Symbol", False):
                 continue
             dim = wanted.get(axis)
@@ -261,7 +262,7 @@ def _ranges(symbols: Mapping[str, Any], sizes: Mapping[str, _Size]) -> dict[Any,
 
 
 def _text(expression: Any, names: Mapping[str, str]) -> str:
-    from torch.utils._sympy.printers import PythonPrinter
+    from ortable.compat.torch import PythonPrinter
 
     class Printer(PythonPrinter):  # type: ignore[misc]
         def _print_Symbol(self, symbol: Any) -> str:
@@ -346,7 +347,7 @@ class _Sources(ast.NodeTransformer):
 
 
 def _evaluated(compiled: Any, variables: Mapping[str, int]) -> bool:
-    from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP
+    from ortable.compat.torch import SYMPY_INTERP
 
     try:
         return bool(eval(compiled, {**SYMPY_INTERP, "math": math}, dict(variables)))

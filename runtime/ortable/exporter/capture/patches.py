@@ -12,9 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.proxy_tensor import _ModuleStackTracer, get_proxy_mode
 
+from ortable.compat.torch import (
+    FakeTensor,
+    ModuleStackTracer,
+    check,
+    dynamo,
+    fx_config,
+    get_proxy_mode,
+    script_method,
+)
 from ortable.exporter.request.bypass_state import Undo, active_patches
 from ortable.exporter.signature import caches
 
@@ -76,7 +83,7 @@ def _one_hot(original: Any) -> Any:
         if num_classes != -1:
             return original(tensor, num_classes)
         count = tensor.max().item() + 1
-        torch._check(count >= 1)
+        check(count >= 1)
         return (tensor.unsqueeze(-1) == torch.arange(count, device=tensor.device)).to(torch.int64)
 
     return one_hot
@@ -166,7 +173,7 @@ def _script_call(original: Any) -> Any:
         if not isinstance(m, torch.jit.ScriptModule):
             return original(self, m, forward, args, kwargs)
         module: Any = m.get_base() if hasattr(m, "get_base") else m
-        return module._c._get_method("forward")(*args, **kwargs)
+        return script_method(module, "forward")(*args, **kwargs)
 
     return call_module
 
@@ -231,10 +238,7 @@ def _recurrent_shapes() -> Undo:
 def _sizes_of_one() -> Undo:
     """A dimension that the caller marks as dynamic stays so when the example has size 1. A branch
     on such a size is still refused by torch."""
-    import torch.fx.experimental._config
-
-    config: Any = torch.fx.experimental._config
-    patch = config.patch(backed_size_oblivious=True)
+    patch = fx_config.patch(backed_size_oblivious=True)
     patch.__enter__()
     return lambda: patch.__exit__(None, None, None)
 
@@ -268,7 +272,7 @@ PATCHES: tuple[Patch, ...] = (
         "TorchScript modules",
         "torch",
         "a submodule compiled by torch.jit.script, with strict=False and static shapes",
-        _replacing("TorchScript modules", _ModuleStackTracer, "call_module", _script_call),
+        _replacing("TorchScript modules", ModuleStackTracer, "call_module", _script_call),
     ),
     Patch(
         "recurrent layers",
@@ -286,9 +290,7 @@ PATCHES: tuple[Patch, ...] = (
         "mark_static_address",
         "torch",
         "torch._dynamo.mark_static_address, with strict=True",
-        _replacing(
-            "mark_static_address", torch._dynamo, "mark_static_address", _mark_static_address
-        ),
+        _replacing("mark_static_address", dynamo, "mark_static_address", _mark_static_address),
     ),
     Patch(
         "distributions",

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._C import DispatchKey
+
+from ortable.compat.torch import DispatchKey, FakeTensor, forget_dispatch
 
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 Undo = Callable[[], None]
@@ -31,12 +32,12 @@ def keep_lengths(applies: Callable[[], bool]) -> Undo:
             if original is not None:
                 kept.append((operator, key, original))
                 operator.py_kernels[key] = _patched(original, applies)
-        operator._dispatch_cache.clear()
+        forget_dispatch(operator)
 
     def undo() -> None:
         for operator, key, original in kept:
             operator.py_kernels[key] = original
-            operator._dispatch_cache.clear()
+            forget_dispatch(operator)
 
     return undo
 
@@ -47,8 +48,6 @@ def _operators() -> tuple[Any, ...]:
 
 
 def _patched(original: Callable[..., Any], applies: Callable[[], bool]) -> Callable[..., Any]:
-    from torch._subclasses.fake_tensor import FakeTensor
-
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if applies() and not kwargs and len(args) == 9 and isinstance(args[0], FakeTensor):
             return _results(*args)

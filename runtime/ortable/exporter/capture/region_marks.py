@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Interpreter, Node
 
+from ortable.compat.torch import HigherOrderOperator
 from ortable.exporter.request.module_calls import AUTOCAST
 from ortable.interpreter.control_flow import call_of
 from ortable.interpreter.modules import find_attribute
@@ -46,7 +47,7 @@ def _marked(graph_module: GraphModule) -> dict[str, GraphModule]:
     replaced: dict[str, GraphModule] = {}
     for node in graph_module.graph.nodes:
         name = getattr(node.target, "__name__", "")
-        if name not in traits.REGION or not isinstance(node.target, torch._ops.HigherOrderOperator):
+        if name not in traits.REGION or not isinstance(node.target, HigherOrderOperator):
             continue
         call = call_of(name)
         assert call is not None

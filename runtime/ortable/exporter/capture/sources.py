@@ -8,6 +8,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.errors import ExportError
 from ortable.exporter.request.program import Program, ProgramOutput, Request
 from ortable.exporter.signature import dynamic_shapes as shapes
@@ -66,7 +67,7 @@ def why_export(graph_module: GraphModule, tables: ConverterTables) -> str | None
             return f"node '{node.name}' calls the module '{node.target}'"
         if node.op == "call_function":
             target = node.target
-            aten = isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator))
+            aten = isinstance(target, (OpOverload, HigherOrderOperator))
             if (
                 not aten
                 and results.is_tensor_like(results.node_value(node))

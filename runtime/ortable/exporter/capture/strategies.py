@@ -14,8 +14,9 @@ from typing import Any, Literal
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import OpOverload, decomposition_table, draft_report, pytree
+from ortable.compat.torch import can_decompose as torch_decomposes
 from ortable.errors import ExportError, OptionError, OrtableError
 from ortable.exporter.request.ambient import (
     autocast_again,
@@ -250,7 +251,7 @@ def _draft(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
         exported = torch.export.draft_export(
             request.model, request.args, request.kwargs, dynamic_shapes=attempts.dynamic_shapes
         )
-    report: Any = getattr(exported, "_report", None)
+    report: Any = draft_report(exported)
     kinds = [str(failure.failure_type) for failure in getattr(report, "failures", ())]
     wrong = sorted(set(kinds) - _HARMLESS)
     if wrong:
@@ -264,12 +265,12 @@ def _refuse_missing(program: Program, request: Request, table: str | None) -> No
     """Raise MissingConverters when a table of decompositions may mend it; if not, the conversion
     says more about what is missing."""
     known = traits.ASSERTION | traits.SIZE | traits.METADATA_ONLY
-    missing: dict[str, torch._ops.OpOverload] = {}
+    missing: dict[str, OpOverload] = {}
     modules = program.graph_module.modules()
     for module in (each for each in modules if isinstance(each, GraphModule)):
         for node in module.graph.nodes:
             target = node.target
-            if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
+            if not isinstance(target, OpOverload) or target._schema.is_mutable:
                 continue  # writes that are still there are harmless, see functionalize.py
             if target.name() not in known:
                 name = target.name()
@@ -350,10 +351,10 @@ def fallbacks_after(error: Exception, fallback: bool) -> frozenset[str]:
     return advice.kind_of(error).helped_by
 
 
-def can_decompose(missing: Sequence[torch._ops.OpOverload]) -> bool:
+def can_decompose(missing: Sequence[OpOverload]) -> bool:
     """Whether torch has a decomposition of every operator."""
-    table = torch._decomp.decomposition_table
-    return all(overload in table or overload._can_decompose() for overload in missing)
+    table = decomposition_table
+    return all(overload in table or torch_decomposes(overload) for overload in missing)
 
 
 def in_eager(error: Exception, request: Request) -> tuple[Exception, bool]:

@@ -18,6 +18,7 @@ import torch
 from torch.fx import Node
 
 from ortable import dims, dtypes
+from ortable.compat.torch import OpOverload
 from ortable.errors import ConversionError, OptionError, UnsupportedCase
 from ortable.interpreter.diagnostics.origin import metadata_of
 from ortable.ir.schemas import since_version
@@ -58,7 +59,7 @@ class OxsDispatcher(Dispatcher):
         """The user's converter, else the generated one, else one that exports this call through
         onnxscript."""
         found = self.direct(name, target, native)
-        if found is not None or not isinstance(target, torch._ops.OpOverload):
+        if found is not None or not isinstance(target, OpOverload):
             return found
         self.say("find", f"'{name}' has no converter here: borrowed from onnxscript")
 
@@ -154,7 +155,7 @@ class _Call:
     def examples(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Values for the placeholders (fake tensors: no memory), and which of their dimensions are
         symbolic."""
-        from torch._subclasses.fake_tensor import FakeTensorMode
+        from ortable.compat.torch import FakeTensorMode
 
         sizes: dict[str, int] = {}
         tensors: list[Any] = []

@@ -11,6 +11,16 @@ from typing import Any
 
 import torch
 
+from ortable.compat.torch import (
+    CustomOpDef,
+    HigherOrderOperator,
+    OpOverload,
+    OpOverloadPacket,
+    TensorBase,
+    find_builtin,
+    op_of_custom,
+    qualified_op_name,
+)
 from ortable.errors import OptionError
 from ortable.interpreter.calls import qualified_name
 from ortable.interpreter.tables import generated_tables
@@ -52,13 +62,13 @@ def operator_name(key: Any) -> str:
     """
     if isinstance(key, str):
         return _of_text(key)
-    if isinstance(key, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+    if isinstance(key, (OpOverload, HigherOrderOperator)):
         return str(key.name())
-    if isinstance(key, torch._ops.OpOverloadPacket):
-        return str(key._qualified_op_name)
-    if isinstance(key, torch._library.custom_ops.CustomOpDef):
-        return str(key._opoverload.name())
-    if type(key).__name__ == "method_descriptor" and key.__objclass__ is torch._C.TensorBase:
+    if isinstance(key, OpOverloadPacket):
+        return qualified_op_name(key)
+    if isinstance(key, CustomOpDef):
+        return str(op_of_custom(key).name())
+    if type(key).__name__ == "method_descriptor" and key.__objclass__ is TensorBase:
         return _of_method(key.__name__)
     if callable(key) and not isinstance(key, type):
         return _of_callable(key)
@@ -137,7 +147,7 @@ def _of_callable(function: Any) -> str:
             f"'{call.packet}'"
         )
     # torch's own table, which TorchScript reads
-    builtin = torch.jit._builtins._find_builtin(function)  # type: ignore[attr-defined,no-untyped-call]
+    builtin = find_builtin(function)
     if builtin is not None and builtin.startswith("aten::"):
         return str(builtin)
     raise OptionError(_unknown(name, name.rpartition(".")[2]))

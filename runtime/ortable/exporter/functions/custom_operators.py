@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import is_composite, is_custom, kernel_of_custom, make_fx, pytree
 from ortable.errors import UnsupportedCase
 from ortable.exporter.capture.functionalize import composite_body, to_decompose
 from ortable.exporter.request.module_calls import ModuleCall, map_leaves
@@ -175,14 +174,6 @@ def python_body(target: Any) -> Callable[..., Any] | None:
     name = target.name()
     if name.partition("::")[0] in _BUILT_IN or target._schema.is_mutable:
         return None
-    from torch._library.custom_ops import OPDEFS
-
-    defined = OPDEFS.get(name)
-    if defined is not None:
-        kernels = defined._backend_fns
-        found = kernels.get("cpu", kernels.get(None))
-        return found if callable(found) else None
-    composite = torch._C.DispatchKey.CompositeImplicitAutograd
-    if target.has_kernel_for_dispatch_key(composite):
-        return target
-    return None
+    if is_custom(name):
+        return kernel_of_custom(name)
+    return target if is_composite(target) else None

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import onnx_export_answers, pytree, set_onnx_export_answers
 from ortable.ir.initializers import is_fake
 
 from .caller_state import forward_replaced, held_tensors, tensors_replaced
@@ -143,24 +143,18 @@ _EXPORTS = _Exports()
 def in_onnx_export() -> Iterator[None]:
     """In the block ``torch.onnx.is_in_onnx_export()`` is true, as in torch's own exporter, also in
     code that dynamo reads; in other threads too, until the last such block ends."""
-    from torch._dynamo.variables import torch as dynamo
-    from torch.onnx._internal.exporter import _flags
-
-    # dynamo answers for torch.onnx, from a table that it makes once.
-    answers: dict[Any, Any] = getattr(dynamo, "tracing_state_functions", dict)()
-    question = torch.onnx.is_in_onnx_export
     with _EXPORTS.lock:
         if _EXPORTS.count == 0:
-            _EXPORTS.before = _flags._is_onnx_exporting, answers.get(question)
+            _EXPORTS.before = onnx_export_answers()
         _EXPORTS.count += 1
-        _flags._is_onnx_exporting = answers[question] = True
+        set_onnx_export_answers(True, True)
     try:
         yield
     finally:
         with _EXPORTS.lock:
             _EXPORTS.count -= 1
             if _EXPORTS.count == 0:
-                _flags._is_onnx_exporting, answers[question] = _EXPORTS.before
+                set_onnx_export_answers(*_EXPORTS.before)
 
 
 @contextmanager

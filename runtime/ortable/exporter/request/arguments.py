@@ -14,7 +14,11 @@ import torch
 from ortable.errors import ExportError, OptionError
 from ortable.ir.versions import DEFAULT_OPSET, OLDEST_OPSET, RUNTIME_OPSET, TARGETS, newest_opset
 
-_FILES = {"filename": "the ONNX file to write", "report": "the Markdown file to write"}
+_FILES = {
+    "path": "the file to write",
+    "filename": "the ONNX file to write",
+    "report": "the Markdown file to write",
+}
 
 
 def check_flags(**values: Any) -> None:
@@ -68,6 +72,9 @@ def checked_path(name: str, path: Path) -> Path:
         raise error(f"folder '{path.parent}' of {_FILES[name]} ({name}) does not exist")
     if path.is_dir():
         raise error(f"'{path}' is a folder; {name} is {_FILES[name]}")
+    closed = path if path.exists() else path.parent
+    if not os.access(closed, os.W_OK):
+        raise error(f"'{closed}' cannot be written, where {_FILES[name]} ({name}) would be")
     return path
 
 

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
+
+from ortable.compat.torch import pytree
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _CONTAINERS = (*_DICTS, list, set)

@@ -8,7 +8,8 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
+
+from ortable.compat.torch import pytree
 
 
 def copied_call(args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch._ops import OperatorBase
 
+from ortable.compat.torch import OperatorBase, decomposition_table
 from ortable.errors import OptionError
 
 NAMES = (None, "none", "default", "all")
@@ -50,5 +50,4 @@ def resolved(chosen: str | Mapping[Any, Callable[..., Any]] | None) -> Table | N
     table = torch.export.default_decompositions()
     if chosen == "default":
         return table
-    registered = torch._decomp.decomposition_table
-    return {**registered, **dict(table.items())}
+    return {**decomposition_table, **dict(table.items())}

@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import FakeTensorMode, pytree, unset_fake_temporarily
 from ortable.errors import InputError
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.ir import initializers

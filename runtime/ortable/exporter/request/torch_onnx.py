@@ -1,6 +1,6 @@
 """Habits of torch.onnx.export: its arguments are taken where they mean the same here, and answered
 with the word that is used here where they do not; any other unknown name gets the closest one. In
-come the arguments of a call, out go those of to_onnx or an ArgumentError. Wraps to_onnx."""
+come the arguments of a call, out go those of to_onnx or export, or an ArgumentError. Wraps both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import os
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -21,6 +21,7 @@ from ortable.interpreter.diagnostics.advice import advising
 from .options import checked_options
 
 Arguments = dict[str, Any]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -114,37 +115,64 @@ WORDS: dict[str, Word] = {
 }
 
 
-def answering(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``to_onnx`` with the arguments of torch.onnx.export, and with advice under its errors.
+_OURS = ("filename", "return_builder")
+_SAVED = "program.save('model.onnx') writes what export returns"
+_BESIDE = "program.save('model.onnx', external_data=True)"
+# Words that mean something else where a program is returned, and those of to_onnx.
+WORDS_OF_EXPORT: dict[str, Word] = {
+    **WORDS,
+    "f": Word(_only(None), _SAVED),
+    "filename": Word(_only(None), _SAVED),
+    "external_data": Word(_only(None), _BESIDE),
+    "use_external_data_format": Word(_only(None), _BESIDE),
+    "return_builder": Word(_only(False), "program.report says what was done"),
+}
+
+
+@dataclass(frozen=True)
+class _Function:
+    """What is wrapped: its name, its arguments, those that may be given by place, and the words of
+    torch.onnx.export."""
+
+    name: str
+    names: tuple[str, ...]
+    positional: tuple[str, ...]
+    words: Mapping[str, Word]
+
+
+def answering(function: F) -> F:
+    """``to_onnx`` or ``export`` with the arguments of torch.onnx.export, and with advice under its
+    errors.
 
     Raises ArgumentError for an argument that it does not have.
     """
     parameters = inspect.signature(function).parameters.values()
     names = tuple(each.name for each in parameters)
     positional = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
+    words = WORDS if "filename" in names else WORDS_OF_EXPORT
+    wrapped = _Function(function.__name__, names, positional, words)
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         verbose = kwargs.get("verbose")
         with advising("to_onnx", verbose if isinstance(verbose, int) else 0):
-            return function(**translated(args, kwargs, positional, names))
+            return function(**translated(args, kwargs, wrapped))
 
-    return called
+    return cast(F, called)
 
 
-def translated(
-    args: Sequence[Any], kwargs: Arguments, positional: Sequence[str], names: Sequence[str]
-) -> Arguments:
-    """The arguments of a call by the names of to_onnx."""
+def translated(args: Sequence[Any], kwargs: Arguments, function: _Function) -> Arguments:
+    """The arguments of a call by the names of a function."""
+    positional, names = function.positional, function.names
     if len(args) > len(positional):
         raise ArgumentError(
-            f"to_onnx takes {len(positional)} positional arguments ({', '.join(positional)}), "
-            f"{len(args)} are given: give the others by name"
+            f"{function.name} takes {len(positional)} positional arguments "
+            f"({', '.join(positional)}), {len(args)} are given: give the others by name"
         )
     given = dict(zip(positional, args, strict=False))
     twice = [name for name in given if name in kwargs]
     if twice:
-        raise ArgumentError(f"to_onnx got {twice[0]!r} twice: positionally and by name")
+        raise ArgumentError(f"{function.name} got {twice[0]!r} twice: positionally and by name")
     if isinstance(given.get("kwargs"), (str, os.PathLike)):  # f of torch.onnx.export
         kwargs = {"f": given.pop("kwargs"), **kwargs}
     given.update((name, value) for name, value in kwargs.items() if name in names)
@@ -152,46 +180,48 @@ def translated(
         given["report"] = None
     for name, value in kwargs.items():
         if name not in names:
-            _take(name, value, given, names)
+            _take(name, value, given, function)
     return given
 
 
-def _take(name: str, value: Any, given: Arguments, names: Sequence[str]) -> None:
-    """Add an argument that to_onnx does not have to those it has."""
+def _take(name: str, value: Any, given: Arguments, function: _Function) -> None:
+    """Add an argument that the function does not have to those it has."""
     if name == "dynamic_axes":
-        _refuse_dynamic_axes(value, given)
+        _refuse_dynamic_axes(value, given, function)
         return
-    word = WORDS.get(name)
+    word = function.words.get(name)
     if word is None:
-        raise ArgumentError(_unknown(name, names))
+        raise ArgumentError(_unknown(name, function))
     taken = word.taken(value, given)
     if taken is None:
         raise ArgumentError(
-            f"to_onnx has no {name}={_short(value)}, an argument of torch.onnx.export.\n"
+            f"{function.name} has no {name}={_short(value)}, an argument of "
+            f"{'to_onnx' if name in _OURS else 'torch.onnx.export'}.\n"
             + textwrap.fill(f"Here: {word.ours}.", 110, initial_indent="  ", subsequent_indent="  ")
         )
     for ours, its_value in taken.items():
         if ours in given and ours != "export_options":
-            raise ArgumentError(f"to_onnx got both {ours} and {name}, which mean the same")
+            raise ArgumentError(f"{function.name} got both {ours} and {name}, which mean the same")
         given[ours] = its_value
 
 
-def _unknown(name: str, names: Sequence[str]) -> str:
-    known = [*names, *WORDS]
+def _unknown(name: str, function: _Function) -> str:
+    names = function.names
+    known = [*names, *function.words]
     inside = [each for each in known if name in each.split("_")]  # opset: target_opset
     close = [*inside, *difflib.get_close_matches(name, known, n=1)]
     hint = f"; did you mean {close[0]!r}?" if close else ""
     listed = textwrap.fill(
         f"It has {', '.join(names)}.", 110, initial_indent="  ", subsequent_indent="  "
     )
-    return f"to_onnx has no argument {name!r}{hint}\n{listed}"
+    return f"{function.name} has no argument {name!r}{hint}\n{listed}"
 
 
-def _refuse_dynamic_axes(axes: Any, given: Arguments) -> None:
+def _refuse_dynamic_axes(axes: Any, given: Arguments, function: _Function) -> None:
     """Answer ``dynamic_axes`` with the ``dynamic_shapes`` that say the same."""
     if axes is None or axes == {}:
         return
-    lines = ["to_onnx has no dynamic_axes, an argument of torch.onnx.export."]
+    lines = [f"{function.name} has no dynamic_axes, an argument of torch.onnx.export."]
     if isinstance(axes, Mapping):
         inputs, outputs = _shapes(axes, given)
         lines.append(f"  Here: dynamic_shapes={_dict_text(inputs)}")

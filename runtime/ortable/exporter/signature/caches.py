@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch.fx import _pytree as fx_pytree
-from torch.utils import _pytree as pytree
+
+from ortable.compat.torch import fx_pytree, pytree, unregister_pytree
 
 _PAIR = ("self_attention_cache", "cross_attention_cache")
 # Of a layer of a StaticCache, in the order of the flattened tensors.
@@ -45,9 +45,7 @@ def register(static: bool = True) -> Callable[[], None] | None:
 def unregister(classes: Iterable[type]) -> None:
     """torch.export knows none of ``classes`` afterwards."""
     for cls in classes:
-        pytree._deregister_pytree_node(cls)
-        fx_pytree.SUPPORTED_NODES.pop(cls, None)
-        fx_pytree.SUPPORTED_NODES_EXACT_MATCH.pop(cls, None)
+        unregister_pytree(cls)
 
 
 def _register(cls: Any, open_: Callable[[Any], Any], close: Callable[[Any, Any], Any]) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch.export import Dim
 
 from ortable import dims
+from ortable.compat.torch import fx_config
 from ortable.errors import BuilderError, ExportError
 from ortable.exporter.request.caller_state import forward_replaced
 
@@ -376,9 +377,7 @@ def ready(
     received arguments. Nothing is changed unless the call needs it."""
     with contextlib.ExitStack() as stack:
         if dynamic_shapes and _has_small_size(dynamic_shapes, arguments):
-            import torch.fx.experimental._config as config
-
-            stack.enter_context(config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
+            stack.enter_context(fx_config.patch(backed_size_oblivious=True))
         rest = getattr(arguments, "rest", None)
         if dynamic_shapes and rest is not None:
             spelled_out = _spelled_out(module.forward, rest, arguments[rest])

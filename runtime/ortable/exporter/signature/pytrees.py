@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import node_type, pytree
 from ortable.errors import ExportError
 
 from . import caches
@@ -47,17 +47,17 @@ def children(value: Any) -> Children | None:
 
 def is_container(value: Any) -> bool:
     """True for what torch.export opens: lists, tuples, dicts, and registered classes."""
-    return pytree._get_node_type(value) in pytree.SUPPORTED_NODES
+    return node_type(value) in pytree.SUPPORTED_NODES
 
 
 def is_builtin(value: Any) -> bool:
     """True for Python's own containers, of which a structure of dynamic shapes is a copy."""
-    return pytree._get_node_type(value) in pytree.BUILTIN_TYPES
+    return node_type(value) in pytree.BUILTIN_TYPES
 
 
 def flat_children(value: Any) -> Any:
     """The children of a registered class in the container that its flatten function makes."""
-    return pytree.SUPPORTED_NODES[pytree._get_node_type(value)].flatten_fn(value)[0]
+    return pytree.SUPPORTED_NODES[node_type(value)].flatten_fn(value)[0]
 
 
 def rebuilt(value: Any, items: list[Any]) -> Any:
@@ -87,7 +87,7 @@ def step(path: str, parent: Any, key: Any) -> str:
 
 def is_mapping(value: Any) -> bool:
     """True for Python's own dicts."""
-    return pytree._get_node_type(value) in pytree.STANDARD_DICT_TYPES
+    return node_type(value) in pytree.STANDARD_DICT_TYPES
 
 
 def leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:

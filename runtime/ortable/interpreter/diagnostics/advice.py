@@ -102,7 +102,7 @@ def advise(error: OrtableError, door: Door, verbose: int = 0, falls_back: bool =
         error.shows_graph = False  # the graph of a model is long, and not the user's
     if verbose and error.details_file is None:
         error.details_file = _written(error)
-    error.advice = for_error(error, door, falls_back)
+    error.advice = for_error(error, door, falls_back) or error.advice
 
 
 @contextmanager

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch.fx import GraphModule, Node
 
+from ortable.compat.torch import OpOverload
 from ortable.errors import ConversionError, OrtableError, UnsupportedCase
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.results import describe, node_value
@@ -24,7 +24,7 @@ def describe_node(node: Node, spec_files: Mapping[str, str]) -> list[str]:
     """Lines that say what ``node`` is and where it comes from."""
     name = operator_key(node)
     target = node.target
-    schema = str(target._schema) if isinstance(target, torch._ops.OpOverload) else name
+    schema = str(target._schema) if isinstance(target, OpOverload) else name
     index, count = progress(node)
     lines = [
         f"  node '{node.name}' ({index}/{count}): {schema}",

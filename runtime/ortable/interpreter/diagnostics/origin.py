@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPacket
+
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n?[ \t]*(?P<code>[^\n]*)'
 )
@@ -63,9 +65,7 @@ def target_name(target: Any) -> str:
     ``operator.getitem``, ``sum``."""
     if isinstance(target, str):
         return target
-    if isinstance(
-        target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
-    ):
+    if isinstance(target, (OpOverload, OpOverloadPacket, HigherOrderOperator)):
         return str(target)
     module = getattr(target, "__module__", None) or "torch"
     name = (

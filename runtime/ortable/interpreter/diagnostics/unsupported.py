@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.errors import FunctionNotFoundError
 from ortable.interpreter.calls import operator_key, qualified_name
 from ortable.interpreter.mutation.functionalized_calls import (
@@ -166,9 +167,9 @@ def skeleton(node: Node) -> list[str]:
     """The YAML entry to start from for the target of ``node``, with what the graph tells about
     shapes and types."""
     target = written_overload(node) or node.target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return _operator_skeleton(node, target._schema)
-    if isinstance(target, torch._ops.HigherOrderOperator):
+    if isinstance(target, HigherOrderOperator):
         return [f"- hop: {target.name()}", "  args: [...]  # in the order of the call"]
     if node.op == "call_method":
         return [

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ortable.compat.torch import OpOverload, is_composite
 from ortable_generated.aten import traits
 
 
@@ -35,7 +36,7 @@ def elidable_mutations(
     order: dict[Node, int] = {}
     for place, node in enumerate(graph_module.graph.nodes):
         order[node] = place
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+        if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
             write = _elidable(node, found, order, has_converter)
             if write is not None:
                 found[node] = write
@@ -110,7 +111,7 @@ def _is_fresh(node: Node) -> bool:
             and not any(_is_list(result) for result in source.target._schema.returns)  # type: ignore[union-attr]
         )
     return (
-        isinstance(node.target, torch._ops.OpOverload)
+        isinstance(node.target, OpOverload)
         and not node.target._schema.is_mutable
         and len(node.target._schema.returns) == 1
         and _only_reads(node)
@@ -124,7 +125,7 @@ def _is_list(result: Any) -> bool:
 def _only_reads(node: Node) -> bool:
     """``node`` neither writes to its arguments nor returns one of them, or a view."""
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
+    if not isinstance(target, OpOverload) or target._schema.is_mutable:
         return False
     if any(result.alias_info is not None for result in target._schema.returns):
         return False
@@ -132,5 +133,4 @@ def _only_reads(node: Node) -> bool:
         return False
     # Composite operators hide what they return (dropout in eval mode returns its input), so only
     # those known to make a new tensor count.
-    composite = torch._C.DispatchKey.CompositeImplicitAutograd
-    return target.name() in traits.FRESH or not target.has_kernel_for_dispatch_key(composite)
+    return target.name() in traits.FRESH or not is_composite(target)

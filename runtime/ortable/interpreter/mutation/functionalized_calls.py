@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.errors import UnsupportedCase
 from ortable.interpreter.outputs import flatten_output
 from ortable.ir.context import Converter
@@ -47,14 +48,14 @@ def operator_call(
     return _arranged(converter, bool(overload._schema.returns), order), [], given
 
 
-def written_overload(node: Node) -> torch._ops.OpOverload | None:
+def written_overload(node: Node) -> OpOverload | None:
     """The operator that writes into its arguments for which ``node`` is the functional call."""
     target = node.target
-    if not isinstance(target, torch._ops.HigherOrderOperator):
+    if not isinstance(target, HigherOrderOperator):
         return None
     if target.name() in traits.FUNCTIONALIZED_CALL and node.args:
         first = node.args[0]
-        return first if isinstance(first, torch._ops.OpOverload) else None
+        return first if isinstance(first, OpOverload) else None
     return None
 
 
@@ -120,7 +121,7 @@ def _arranged(converter: Converter, has_results: bool, order: Sequence[int]) -> 
 
 def wraps_control_flow(args: Sequence[Any]) -> bool:
     """Whether the first argument of the wrapper is control flow of ``control_flow_call``."""
-    return isinstance(args[0], torch._ops.HigherOrderOperator) and args[0].name() in _CALLS
+    return isinstance(args[0], HigherOrderOperator) and args[0].name() in _CALLS
 
 
 def control_flow_call(args: Sequence[Any], arguments: dict[str, Any]) -> tuple[str, list[Any]]:
@@ -139,7 +140,7 @@ def holds_writes(node: Node) -> bool:
     users = list(node.users)
     return bool(users) and all(
         getattr(user.target, "__name__", "") == WRAPPER
-        and isinstance(user.args[0], torch._ops.HigherOrderOperator)
+        and isinstance(user.args[0], HigherOrderOperator)
         for user in users
     )
 

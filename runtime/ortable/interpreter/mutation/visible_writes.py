@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 from torch.fx import GraphModule, Node
 
+from ortable.compat.torch import OpOverload
 from ortable.interpreter.modules import find_attribute
 from ortable.interpreter.tables import ConverterTables
 from ortable_generated.aten import traits
@@ -33,7 +33,7 @@ def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
     """Why ``node`` writes to an argument (the schema, or the argument that says so); None when it
     does not."""
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return None
     name = target.name()
     if target._schema.is_mutable:

@@ -12,6 +12,7 @@ import torch
 from torch.fx import Node
 
 from ortable import dims
+from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ortable.errors import BuilderError, ConversionError
 from ortable.ir import Graph
 from ortable_generated.aten import traits
@@ -21,9 +22,9 @@ from . import scalars
 
 def is_size_target(target: Any) -> bool:
     """True for a Python function on integers, and for the ATen operators that read a size."""
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return target.name() in traits.SIZE
-    return not isinstance(target, (torch._ops.HigherOrderOperator, torch._ops.OpOverloadPacket))
+    return not isinstance(target, (HigherOrderOperator, OpOverloadPacket))
 
 
 def only_assertions(node: Node) -> bool:
@@ -31,7 +32,7 @@ def only_assertions(node: Node) -> bool:
     conditions."""
     for user in node.users:
         target = user.target
-        if isinstance(target, torch._ops.OpOverload):
+        if isinstance(target, OpOverload):
             if target.name() not in traits.ASSERTION:
                 return False
         elif (

@@ -9,14 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import GraphProto, ModelProto, TensorProto
 
 from ortable.errors import BuilderError
 from ortable.ir import initializers
 
 from . import weight_files
 from .atomic_files import FileSet
-from .tensor_proto import fill_nested, fill_tensor, location_of, nested_tensors
+from .tensor_proto import (
+    ExternalTensors,
+    fill_nested,
+    fill_tensor,
+    location_of,
+    nested_tensors,
+)
 
 Progress = Callable[[int, int, str], None]
 
@@ -127,6 +133,21 @@ class LargeModel:
                 fill_nested(tensor, name, array, nested)
         return cls(proto, tensors, nested)
 
+    @classmethod
+    def of_proto(cls, model: ModelProto, threshold: int) -> LargeModel:
+        """``model`` without the initializers of its main graph of ``threshold`` bytes or more,
+        which are kept by reference; ``model`` itself is not changed."""
+        external = ExternalTensors(threshold)
+        proto = ModelProto()
+        for field, value in model.ListFields():
+            if field.name == "graph":
+                _copy_graph(proto.graph, model.graph, external)
+            elif isinstance(value, (str, bytes, int)):
+                setattr(proto, field.name, value)
+            else:
+                getattr(proto, field.name).MergeFrom(value)
+        return cls(proto, external.tensors)
+
     def to_proto(self) -> ModelProto:
         """One ModelProto that holds the tensors. BuilderError when it would reach 2 GB."""
         total = self.nbytes
@@ -174,6 +195,23 @@ class LargeModel:
             if tensor.data_location == TensorProto.EXTERNAL and location_of(tensor) in places:
                 weight_files.locate(tensor, places[location_of(tensor)])
         return located
+
+
+def _copy_graph(target: GraphProto, source: GraphProto, external: ExternalTensors) -> None:
+    """Copies a graph, its large initializers as stubs."""
+    for field, value in source.ListFields():
+        if field.name == "initializer":
+            for tensor in source.initializer:
+                stub = target.initializer.add()
+                if tensor.data_type == TensorProto.STRING or not external.takes(tensor):
+                    stub.CopyFrom(tensor)
+                    continue
+                external.fill(stub, tensor.name, tensor)
+                stub.doc_string = tensor.doc_string
+        elif isinstance(value, (str, bytes, int)):
+            setattr(target, field.name, value)
+        else:
+            getattr(target, field.name).MergeFrom(value)
 
 
 def _refill(proto: TensorProto, value: Any) -> None:

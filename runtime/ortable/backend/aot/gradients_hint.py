@@ -1,0 +1,65 @@
+"""A word to who compiles a module in eval mode with gradients on: without them it is about twice as
+fast. Said once in a process, at the user's line. In come the kind of a graph and the options;
+called by `build` when a graph is compiled."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from ortable.backend.options import OrtOptions
+from ortable.errors import GradientsOnWarning
+
+__all__ = ["hint_at_gradients"]
+
+_HINT = (
+    "ortable compiles a {name} in eval mode with gradients on, which keeps what a backward would "
+    "need and its weights as inputs. If you want no gradients, call it under torch.no_grad() or "
+    "torch.inference_mode(): that is about twice as fast. If you do, options={{'hints': False}} "
+    "or warnings.simplefilter('ignore', ortable.errors.GradientsOnWarning) silences this."
+)
+_said = False  # in this process
+
+
+def hint_at_gradients(kind: str, options: OrtOptions) -> None:
+    """Warn of a graph of the kind ``"forward"`` (a backward may follow) of an eval module."""
+    global _said
+    if kind != "forward" or _said or not options.hints:
+        return
+    found = _called_modules(sys._getframe(1))
+    if found is None:
+        return
+    modules, caller = found
+    if any(each.training for module in modules for each in module.modules()):
+        return
+    _said = True
+    warnings.warn_explicit(
+        _HINT.format(name=type(modules[0]).__name__),
+        GradientsOnWarning,
+        caller.f_code.co_filename,
+        caller.f_lineno,
+        module=caller.f_globals.get("__name__", "<unknown>"),
+    )
+
+
+def _called_modules(
+    frame: FrameType | None,
+) -> tuple[list[torch.nn.Module], FrameType] | None:
+    """The modules whose calls are on the stack, the compiled one first, and who called that one;
+    None for a function that no module calls."""
+    modules: list[torch.nn.Module] = []
+    caller = None
+    while frame is not None:
+        this: Any = frame.f_locals.get("self")
+        if isinstance(this, torch.nn.Module) and type(this) is not GraphModule:
+            modules.append(getattr(this, "_orig_mod", this))
+        elif modules and caller is None:
+            name = frame.f_globals.get("__name__", "")
+            caller = None if name.partition(".")[0] == "torch" else frame
+        frame = frame.f_back
+    return None if caller is None else (modules, caller)

@@ -1,0 +1,438 @@
+"""What of torch is private or moves between releases. In comes a name, out comes torch's own object
+(the same one: no call goes through here), or a function over what torch keeps to itself. Called by
+every package above; `NAMES` says what each name is and what it serves.
+
+The names are the same in torch 2.13, 2.14 and 2.15 where nothing else is said. They are looked up
+when first imported from here, those of torch._dynamo, torch._functorch and torch._inductor too:
+import them in the function that needs them.
+"""
+
+# The imports below are for type checkers; whoever imports one gets it from `NAMES`.
+# ruff: noqa: F401
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .private import Private, resolve
+
+if TYPE_CHECKING:
+    from torch._functorch import config as functorch_config
+    from torch._functorch._aot_autograd.autograd_cache import (
+        BypassAOTAutogradCache,
+        FXGraphCacheMiss,
+    )
+    from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
+    from torch._inductor.output_code import OutputCode
+    from torch._ops import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
+    from torch.fx import _pytree as fx_pytree
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.graph import _BoxedCodeGen as BoxedCodeGen
+    from torch.fx.graph import _PyTreeCodeGen as PyTreeCodeGen
+    from torch.fx.graph import _PyTreeInfo as PyTreeInfo
+    from torch.utils import _pytree as pytree
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+    from torch.utils._sympy.printers import PythonPrinter
+
+NAMES: dict[str, Private] = {
+    # operators
+    "OpOverload": Private(
+        "torch._ops:OpOverload", "class", "tell operators from other targets of a graph"
+    ),
+    "OpOverloadPacket": Private(
+        "torch._ops:OpOverloadPacket", "class", "find the operator of a graph before ATen"
+    ),
+    "HigherOrderOperator": Private(
+        "torch._ops:HigherOrderOperator", "class", "find control flow and calls of subgraphs"
+    ),
+    "OperatorBase": Private("torch._ops:OperatorBase", "class", "type tables of decompositions"),
+    "higher_order_operators": Private(
+        "torch._ops:_higher_order_ops", "mapping", "check the names in the option `fallback`"
+    ),
+    "DispatchKey": Private(
+        "torch._C:DispatchKey", "class", "ask what a composite operator is made of"
+    ),
+    "TensorBase": Private("torch._C:TensorBase", "class", "name an operator by a tensor's method"),
+    "all_operator_names": Private(
+        "torch._C:_dispatch_get_all_op_names",
+        "function",
+        "find the operators over lists of tensors",
+    ),
+    "schemas_of_packet": Private(
+        "torch._C:_jit_get_schemas_for_operator",
+        "function",
+        "check the names in the option `fallback`",
+    ),
+    "resolve_packet": Private(
+        "torch._C:_jit_resolve_packet", "function", "choose the overload that arguments call"
+    ),
+    "find_builtin": Private(
+        "torch.jit._builtins:_find_builtin", "function", "name an operator by a function of torch"
+    ),
+    "CustomOpDef": Private(
+        "torch._library.custom_ops:CustomOpDef", "class", "take a custom operator as a name"
+    ),
+    "custom_op_definitions": Private(
+        "torch._library.custom_ops:OPDEFS", "mapping", "find the body of a custom operator"
+    ),
+    "decomposition_table": Private(
+        "torch._decomp:decomposition_table", "mapping", "decompose what has no converter"
+    ),
+    "get_decompositions": Private(
+        "torch._decomp:get_decompositions", "function", "decompose what has no converter"
+    ),
+    "core_aten_decompositions": Private(
+        "torch._decomp:core_aten_decompositions", "function", "decompose graphs of AOTAutograd"
+    ),
+    "math_attention": Private(
+        "torch._higher_order_ops.flex_attention:math_attention",
+        "function",
+        "convert flex_attention",
+    ),
+    "check": Private("torch:_check", "function", "state what a size must be, in one_hot"),
+    # memory
+    "to_dlpack": Private("torch._C:_to_dlpack", "function", "hand tensors to ONNX Runtime"),
+    "from_dlpack": Private("torch._C:_from_dlpack", "function", "take results from ONNX Runtime"),
+    "reinterpret_tensor": Private(
+        "torch._C._dynamo.guards:_reinterpret_tensor", "function", "hand out results as no views"
+    ),
+    # fake tensors and tracing
+    "FakeTensor": Private(
+        "torch._subclasses.fake_tensor:FakeTensor", "class", "tell examples without memory"
+    ),
+    "FakeTensorMode": Private(
+        "torch._subclasses.fake_tensor:FakeTensorMode", "class", "make examples without memory"
+    ),
+    "unset_fake_temporarily": Private(
+        "torch._subclasses.fake_tensor:unset_fake_temporarily",
+        "function",
+        "compute with memory while torch traces without",
+    ),
+    "make_fx": Private(
+        "torch.fx.experimental.proxy_tensor:make_fx", "function", "trace a function to a graph"
+    ),
+    "get_proxy_mode": Private(
+        "torch.fx.experimental.proxy_tensor:get_proxy_mode",
+        "function",
+        "know whether torch traces now",
+    ),
+    "ModuleStackTracer": Private(
+        "torch.fx.experimental.proxy_tensor:_ModuleStackTracer",
+        "class",
+        "trace models that hold TorchScript",
+    ),
+    "disable_current_modes": Private(
+        "torch.utils._python_dispatch:_disable_current_modes",
+        "function",
+        "compute constants while torch traces",
+    ),
+    "is_traceable_wrapper_subclass": Private(
+        "torch.utils._python_dispatch:is_traceable_wrapper_subclass",
+        "function",
+        "find the tensors inside a tensor subclass",
+    ),
+    "BoxedCodeGen": Private(
+        "torch.fx.graph:_BoxedCodeGen", "class", "free arguments of a partitioned graph early"
+    ),
+    "PyTreeCodeGen": Private(
+        "torch.fx.graph:_PyTreeCodeGen", "class", "merge the graphs of a decision on data"
+    ),
+    "PyTreeInfo": Private(
+        "torch.fx.graph:_PyTreeInfo", "class", "merge the graphs of a decision on data"
+    ),
+    "pytree": Private(
+        "torch.utils._pytree", "module", "flatten arguments and results as torch does"
+    ),
+    "fx_pytree": Private(
+        "torch.fx._pytree", "module", "register caches of transformers for a call"
+    ),
+    # symbolic sizes
+    "ShapeEnv": Private(
+        "torch.fx.experimental.symbolic_shapes:ShapeEnv", "class", "explain a refused export"
+    ),
+    "SYMPY_INTERP": Private(
+        "torch.fx.experimental.symbolic_shapes:SYMPY_INTERP", "mapping", "evaluate guards"
+    ),
+    "fx_config": Private(
+        "torch.fx.experimental._config", "module", "keep a dimension of size 1 dynamic"
+    ),
+    "sympy_interp": Private(
+        "torch.utils._sympy.interp:sympy_interp", "function", "write sizes into a graph"
+    ),
+    "PythonReferenceAnalysis": Private(
+        "torch.utils._sympy.reference:PythonReferenceAnalysis", "class", "write sizes into a graph"
+    ),
+    "PythonPrinter": Private(
+        "torch.utils._sympy.printers:PythonPrinter", "class", "show guards to people"
+    ),
+    "ValueRanges": Private(
+        "torch.utils._sympy.value_ranges:ValueRanges", "class", "prove that a guard always holds"
+    ),
+    "bound_sympy": Private(
+        "torch.utils._sympy.value_ranges:bound_sympy",
+        "function",
+        "prove that a guard always holds",
+    ),
+    "int_oo": Private(
+        "torch.utils._sympy.numbers:int_oo", "value", "prove that a guard always holds"
+    ),
+    # torch.compile; heavy modules
+    "TracingContext": Private(
+        "torch._guards:TracingContext", "class", "know what AOTAutograd compiles now"
+    ),
+    "CompileContext": Private(
+        "torch._guards:CompileContext", "class", "count how often torch compiled a frame"
+    ),
+    "dynamo_timed": Private(
+        "torch._dynamo.utils:dynamo_timed", "function", "show phases in torch's timeline"
+    ),
+    "dynamo_wrappers": Private(
+        "torch._dynamo.external_utils", "module", "name the code of the user that is compiled"
+    ),
+    "trace_structured": Private(
+        "torch._logging:trace_structured", "function", "write records for TORCH_TRACE"
+    ),
+    "aot_autograd": Private(
+        "torch._dynamo.backends.common:aot_autograd", "function", "compile graphs of dynamo"
+    ),
+    "graph_break_reasons": Private(
+        "torch._dynamo.utils:graph_break_reasons", "value", "show the graph breaks of a model"
+    ),
+    "dynamo_profile": Private(
+        "torch._dynamo.pgo", "module", "explain a model apart from what was compiled of it"
+    ),
+    "dynamo": Private("torch._dynamo", "module", "let strict export mark static addresses"),
+    "min_cut_partition": Private(
+        "torch._functorch.partitioners:min_cut_rematerialization_partition",
+        "function",
+        "split forward and backward",
+    ),
+    "functorch_config": Private(
+        "torch._functorch.config", "module", "keep compiled graphs in torch's cache"
+    ),
+    "BypassAOTAutogradCache": Private(
+        "torch._functorch._aot_autograd.autograd_cache:BypassAOTAutogradCache",
+        "class",
+        "leave a graph out of torch's cache",
+    ),
+    "FXGraphCacheMiss": Private(
+        "torch._functorch._aot_autograd.autograd_cache:FXGraphCacheMiss",
+        "class",
+        "compile again what torch's cache lost",
+    ),
+    "SerializableAOTDispatchCompiler": Private(
+        "torch._functorch._aot_autograd.schemas:SerializableAOTDispatchCompiler",
+        "class",
+        "keep compiled graphs in torch's cache",
+    ),
+    "OutputCode": Private(
+        "torch._inductor.output_code:OutputCode", "class", "keep compiled graphs in torch's cache"
+    ),
+    # torch.export and torch.onnx
+    "lift_constants_pass": Private(
+        "torch._export.passes.lift_constants_pass", "module", "retrace a program with its constants"
+    ),
+    "export_trace": Private(
+        "torch.export._trace", "module", "retrace a program with its constants"
+    ),
+    "onnx_flags": Private(
+        "torch.onnx._internal.exporter._flags", "module", "answer torch.onnx.is_in_onnx_export"
+    ),
+    "dynamo_torch_functions": Private(
+        "torch._dynamo.variables.torch", "module", "answer torch.onnx.is_in_onnx_export in dynamo"
+    ),
+}
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
+else:
+
+    def __getattr__(name: str) -> Any:
+        entry = NAMES.get(name)
+        if entry is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = resolve(entry)
+        return found
+
+
+def _of(name: str) -> Any:
+    """A name of the table, for the functions below."""
+    return globals().get(name) or __getattr__(name)
+
+
+# Operators ---------------------------------------------------------------------------------------
+
+
+def qualified_op_name(packet: Any) -> str:
+    """``aten::add`` of an operator without an overload."""
+    return str(packet._qualified_op_name)
+
+
+def overload_name(overload: Any) -> str:
+    """``Tensor`` of ``aten::add.Tensor``, ``default`` of ``aten::relu``."""
+    return str(overload._overloadname)
+
+
+def can_decompose(overload: Any) -> bool:
+    """Whether torch takes the operator apart by a kernel of its own."""
+    return bool(overload._can_decompose())
+
+
+def composite_kernel(overload: Any) -> Callable[..., Any]:
+    """What a composite operator is made of: its body in Python, or a call of the C++ kernel."""
+    key = _of("DispatchKey").CompositeImplicitAutograd
+    written: Any = overload.py_kernels.get(key)
+    return written if callable(written) else functools.partial(overload._op_dk, key)
+
+
+def is_composite(overload: Any) -> bool:
+    """Whether the operator is made of others for every device."""
+    key = _of("DispatchKey").CompositeImplicitAutograd
+    return bool(overload.has_kernel_for_dispatch_key(key))
+
+
+def forget_dispatch(overload: Any) -> None:
+    """Lets an operator look for its kernels again, after ``py_kernels`` changed."""
+    overload._dispatch_cache.clear()
+
+
+def op_of_custom(defined: Any) -> Any:
+    """The overload of an operator made by ``torch.library.custom_op``."""
+    return defined._opoverload
+
+
+def kernel_of_custom(name: str) -> Callable[..., Any] | None:
+    """The function on CPU of an operator made by ``torch.library.custom_op``; None: not one."""
+    defined = _of("custom_op_definitions").get(name)
+    if defined is None:
+        return None
+    kernels = defined._backend_fns
+    found = kernels.get("cpu", kernels.get(None))
+    return found if callable(found) else None
+
+
+def is_custom(name: str) -> bool:
+    """Whether ``torch.library.custom_op`` made the operator."""
+    return name in _of("custom_op_definitions")
+
+
+# Tensors, modules and pytrees --------------------------------------------------------------------
+
+
+def storage_identity(tensor: Any) -> int:
+    """The same number for two tensors over one storage, with memory or without."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def script_method(module: Any, name: str) -> Callable[..., Any]:
+    """A method of a TorchScript module, without the module call around it."""
+    found: Callable[..., Any] = module._c._get_method(name)
+    return found
+
+
+def node_type(value: Any) -> Any:
+    """The type under which pytree knows a container; a namedtuple's is that of all of them."""
+    return _of("pytree")._get_node_type(value)
+
+
+def unregister_pytree(cls: type) -> None:
+    """Neither pytree knows the class afterwards."""
+    fx = _of("fx_pytree")
+    _of("pytree")._deregister_pytree_node(cls)
+    fx.SUPPORTED_NODES.pop(cls, None)
+    fx.SUPPORTED_NODES_EXACT_MATCH.pop(cls, None)
+
+
+def fsdp_parameters() -> Iterator[Any]:
+    """The gathered parameters of modules that FSDP2 shards; none where it was never imported."""
+    import sys
+
+    states: Any = sys.modules.get("torch.distributed._composable_state")
+    if states is None:
+        return
+    for reference in list(states._module_state_mapping.values()):
+        for group in getattr(reference(), "_fsdp_param_groups", ()):
+            for each in group.fsdp_params:
+                yield getattr(each, "_unsharded_param", None)
+
+
+# Graphs and programs of torch.export --------------------------------------------------------------
+
+
+def codegen_of(graph: Any) -> Any:
+    """What writes a graph's arguments and results; ``pytree_info`` has their structure."""
+    return graph._codegen
+
+
+def symbol_of(size: Any) -> Any:
+    """The expression of a symbolic size as traced, before torch found it equal to another."""
+    return getattr(size.node, "_expr", size.node.expr)
+
+
+def guards_code(program: Any) -> list[str]:
+    """The texts of the guards of an exported program; none where it keeps none."""
+    return list(getattr(program, "_guards_code", ()))
+
+
+def draft_report(program: Any) -> Any:
+    """What ``torch.export.draft_export`` assumed; None where it left no report."""
+    return getattr(program, "_report", None)
+
+
+def set_example_inputs(program: Any, examples: Any) -> None:
+    """The example inputs of an exported program, which its constructor alone takes."""
+    program._example_inputs = examples
+
+
+def set_constants(program: Any, constants: Mapping[str, Any]) -> None:
+    """The constants of an exported program, which its constructor alone takes."""
+    program._constants = constants
+
+
+@contextmanager
+def constants_lifted_through(
+    wrapped: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> Iterator[None]:
+    """In the block torch.export lifts constants out of a new graph through ``wrapped(function)``;
+    two modules have the function by its name."""
+    holders = (_of("lift_constants_pass"), _of("export_trace"))
+    original = holders[0]._materialize_and_lift_constants
+    through = wrapped(original)
+    for holder in holders:
+        holder._materialize_and_lift_constants = through
+    try:
+        yield
+    finally:
+        for holder in holders:
+            holder._materialize_and_lift_constants = original
+
+
+def onnx_export_answers() -> tuple[bool, Any]:
+    """What ``torch.onnx.is_in_onnx_export()`` answers, outside and inside code that dynamo reads;
+    dynamo answers from a table that it makes once."""
+    answers = _dynamo_answers()
+    return _of("onnx_flags")._is_onnx_exporting, answers.get(_is_in_onnx_export())
+
+
+def set_onnx_export_answers(outside: bool, inside: Any) -> None:
+    """Changes both answers."""
+    _of("onnx_flags")._is_onnx_exporting = outside
+    _dynamo_answers()[_is_in_onnx_export()] = inside
+
+
+def _dynamo_answers() -> dict[Any, Any]:
+    table: Callable[[], dict[Any, Any]]
+    table = getattr(_of("dynamo_torch_functions"), "tracing_state_functions", dict)
+    return table()
+
+
+def _is_in_onnx_export() -> Any:
+    import torch
+
+    return torch.onnx.is_in_onnx_export

@@ -1,0 +1,428 @@
+"""OnnxProgram: an exported model that is called like the module it was made of, and saved, run,
+compared, optimized and looked at. In comes a conversion (to_onnx.py), and whatever the module
+takes; out goes what the module returns, files, sessions and texts. `export.py` makes it; users call
+it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import torch
+from onnx import ModelProto, ValueInfoProto
+from torch.export import ExportedProgram
+
+from ortable.builder import GraphBuilder, LargeModel
+from ortable.errors import ExportError, InputError, OptionError, OrtableError
+from ortable.exporter.account.describe import described
+from ortable.exporter.account.metadata import annotate
+from ortable.exporter.account.report import ExportReport
+from ortable.exporter.account.sessions import (
+    CPU,
+    CUDA,
+    array_of,
+    make_session,
+    proto_of,
+    run_session,
+)
+from ortable.exporter.account.validate import Validation, validate_model
+from ortable.exporter.request.ambient import called_within
+from ortable.exporter.request.arguments import checked_path, checked_target
+from ortable.exporter.signature.outputs import write_dims
+from ortable.ir.proto.drawing import draw_onnx, plot_dot, to_dot
+from ortable.passes import pipeline
+
+from .attach import attach_weights
+from .calling import Convention, convention_of
+from .files import write_model
+from .keywords import PathName
+from .to_onnx import Conversion, serialised
+
+# Weights of so many bytes are kept, and saved, outside of the ModelProto, as torch.onnx does: with
+# its nodes it has to stay below protobuf's limit of 2 GiB.
+OUTGROWN = 1536 * 2**20
+# What programs of torch.onnx have, and what answers the same question here.
+_ELSEWHERE = {
+    "call_reference": "ortable.ExtendedReferenceEvaluator(program.model_proto).run(None, feeds)",
+    "rename_axes": "dynamic_shapes={'x': {0: 'batch'}} and output_dynamic_shapes name dimensions",
+    "run_decompositions": "ExportOptions(decomposition_table=...)",
+    "diagnostics": "program.report",
+    "save_diagnostics": "str(program.report)",
+}
+
+
+class OnnxProgram:
+    """An exported model. `ortable.export` returns it.
+
+    Call it as you call the module: ``program(x, mask=m)`` runs the model with ONNX Runtime and
+    returns what the module returns, nested in the same way. Inputs are torch tensors, moved to the
+    device of the session where they are elsewhere; nothing is cast. Results have no gradients; they
+    are on the accelerator that an input is on, on the CPU otherwise.
+
+    The weights are those of the moment of the export. Buffers that forward writes start from
+    there in every call; arguments that it writes are written.
+
+    Threads may share a program. ``copy.copy`` and ``copy.deepcopy`` give one with a session of its
+    own; it is not pickled: ``save`` it.
+    """
+
+    def __init__(self, made: Conversion) -> None:
+        self._request, self._program = made.request, made.program
+        self._form, self._dims, self._around = made.form, made.dims, made.around
+        self._model: ModelProto | LargeModel = made.model
+        self._lock = threading.Lock()
+        self._session: Any = None
+
+    # -- what it holds
+
+    @property
+    def model(self) -> ModelProto | LargeModel:
+        """What ``to_onnx`` returns: a ModelProto, or a LargeModel (``large_model=True``, or weights
+        of 1.5 GiB or more), whose weights are the module's own tensors."""
+        return self._model
+
+    @property
+    def model_proto(self) -> ModelProto:
+        """The model with its weights; the program's own where it is a ModelProto. After changes
+        call ``release()``, for the session to be made again.
+
+        Raises BuilderError for 2 GiB or more of weights: ``model`` has them outside.
+        """
+        model = self._model
+        return model.to_proto() if isinstance(model, LargeModel) else model
+
+    @property
+    def exported_program(self) -> ExportedProgram | None:
+        """torch's program as it was converted, after decompositions; None where a graph was
+        given."""
+        return self._program.exported
+
+    @property
+    def report(self) -> ExportReport:
+        """What the export did; ``print(program.report)`` writes it in Markdown."""
+        return ExportReport(self._request, self._program, self._model)
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of the ONNX inputs."""
+        return [value.name for value in proto_of(self._model).graph.input]
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the ONNX outputs."""
+        return [value.name for value in proto_of(self._model).graph.output]
+
+    def __repr__(self) -> str:
+        return described(self._model)
+
+    # -- files and sessions
+
+    def save(
+        self,
+        path: PathName,
+        *,
+        external_data: bool | None = None,
+        max_shard_bytes: int | None = None,
+    ) -> None:
+        """Write the model to ``path``; the files appear whole or not at all.
+
+        Args:
+            external_data: True writes weights of 1024 bytes or more (``external_threshold`` of
+                the export) to ``path + ".data"``, False everything to one file, None beside the
+                model when they have 1.5 GiB or more, or the export was asked for a large model.
+            max_shard_bytes: several data files of at most this size.
+
+        Raises:
+            ExportError: the folder is missing or cannot be written to, or one file cannot hold
+                the model (protobuf's limit is 2 GiB).
+            OptionError: a value that is not accepted.
+        """
+        if external_data is not None and not isinstance(external_data, bool):
+            raise OptionError(f"external_data is True, False or None, not {external_data!r:.80}")
+        if not isinstance(path, (str, os.PathLike)):
+            raise OptionError(f"path is where to write the model, not {path!r:.80}")
+        target = checked_path("path", Path(path))
+        write_model(
+            self._writable(external_data, max_shard_bytes),
+            target,
+            self._request.record,
+            max_shard_bytes=max_shard_bytes,
+        )
+
+    def _writable(self, external_data: bool | None, shards: int | None) -> ModelProto | LargeModel:
+        """The model as it is to be written: one file, or weights beside it."""
+        model = self._model
+        if external_data is None and shards is None:
+            return model
+        if external_data is not False:
+            if isinstance(model, LargeModel):
+                return model
+            return LargeModel.of_proto(model, self._form.external_threshold)
+        if shards is not None:
+            raise OptionError("max_shard_bytes is for external data; external_data is False")
+        try:
+            return self.model_proto
+        except OrtableError as error:
+            raise ExportError(
+                f"external_data=False, and one file cannot hold the model: {error} Leave "
+                "external_data out, and the weights go to a file beside it"
+            ) from error
+
+    def session(
+        self,
+        *,
+        providers: Sequence[Any] | None = None,
+        session_options: Any = None,
+    ) -> Any:
+        """An ``onnxruntime.InferenceSession`` of the model, with ONNX Runtime's own defaults.
+
+        Without options it is the one that calls of the program use, made once; with options it is
+        a new one. Weights that are outside of the model are handed over by address.
+
+        Args:
+            providers: names, or pairs of a name and a dict of options. By default CUDA where the
+                module was on such a device and ONNX Runtime has it, and the CPU.
+            session_options: an ``onnxruntime.SessionOptions``, or a dict of its settings, among
+                them config entries (``{"intra_op_num_threads": 2, "session.use_env_allocators":
+                "1"}``).
+
+        Raises:
+            ProviderError: a provider is missing or could not start.
+            OptionError: ONNX Runtime has no such setting.
+            ExportError: it cannot load the model.
+        """
+        if providers is None and session_options is None:
+            return self._own_session()
+        return self._new_session(providers, session_options)
+
+    def initialize_inference_session(
+        self, *, providers: Sequence[Any] | None = None, session_options: Any = None
+    ) -> None:
+        """Make the session that calls use, with the options of ``session``, in place of the one
+        that there is."""
+        session = self._new_session(providers, session_options)
+        with self._lock:
+            self._session = session
+
+    def release(self) -> None:
+        """Let the session go; the next call makes another."""
+        with self._lock:
+            self._session = None
+
+    def _own_session(self) -> Any:
+        session = self._session
+        if session is None:
+            with self._lock:
+                if self._session is None:
+                    self._session = self._new_session(None, None)
+                session = self._session
+        return session
+
+    def _new_session(self, providers: Sequence[Any] | None, session_options: Any) -> Any:
+        self._need_weights()
+        if providers is None:
+            providers = self._providers()
+        try:
+            return make_session(self._model, providers, session_options)
+        except OrtableError:
+            raise
+        except Exception as error:  # onnxruntime's classes derive from Exception only
+            raise ExportError(f"ONNX Runtime cannot load the model: {error}") from error
+
+    def _providers(self) -> list[str]:
+        import onnxruntime
+
+        program = self._program
+        values = [node.meta.get("val") for node in program.user_inputs]
+        tensors = [*values, *program.weights.values()]
+        cuda = any(
+            isinstance(each, torch.Tensor) and each.device.type == "cuda" for each in tensors
+        )
+        return [CUDA, CPU] if cuda and CUDA in onnxruntime.get_available_providers() else [CPU]
+
+    def _need_weights(self) -> None:
+        lacking = [name for name in self.input_names if name in self._program.fakes]
+        if lacking:
+            raise InputError(
+                f"{len(lacking)} weights of the model have no data, among them '{lacking[0]}': "
+                "give them with program.apply_weights(state_dict)"
+            )
+
+    # -- calls
+
+    @cached_property
+    def _convention(self) -> Convention:
+        return convention_of(self._model, self._request, self._program)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module returns, computed by ONNX Runtime.
+
+        Raises InputError for arguments that the model was not exported for: another structure,
+        dtype or rank, a size that is not dynamic, another constant; the message says which.
+        """
+        convention = self._convention
+        leaves = convention.leaves(args, kwargs)
+        names = convention.fetches()
+        values = self._run(self._own_session(), leaves, names) if names else []
+        return convention.restored(dict(zip(names, values, strict=True)), leaves)
+
+    def compute_values(
+        self, value_names: Sequence[str], args: Sequence[Any] = (), kwargs: Any = None
+    ) -> tuple[torch.Tensor, ...]:
+        """Results inside the graph, by their ONNX names, in a call of the model.
+
+        Raises InputError for a name that the graph does not have.
+        """
+        leaves = self._convention.leaves(args, kwargs or {})
+        self._need_weights()
+        graph = proto_of(self._model).graph
+        known = {name for node in graph.node for name in node.output}
+        known.update(each.name for each in (*graph.input, *graph.initializer))
+        unknown = [name for name in value_names if name not in known]
+        if unknown:
+            raise InputError(f"the graph has no result {unknown[0]!r}")
+        session = make_session(_with_outputs(self._model, value_names), self._providers())
+        return tuple(self._run(session, leaves, list(value_names)))
+
+    def _run(self, session: Any, leaves: Sequence[Any], names: Sequence[str]) -> list[torch.Tensor]:
+        feeds = {n: array_of(leaf) for n, leaf in self._convention.feeds(leaves).items()}
+        try:
+            return run_session(session, feeds, names)
+        except Exception as error:  # onnxruntime's classes derive from Exception only
+            raise ExportError(f"ONNX Runtime could not run the model: {error}") from error
+
+    # -- what is done with it
+
+    def validate(self, *args: Any, **kwargs: Any) -> Validation:
+        """Compare the model with the module, on this call and on other sizes of its dynamic
+        dimensions; without arguments on the example of the export.
+
+        The result is true when every output agrees, prints as a table, and raises with
+        ``check()``. The module is compared as it is now, the model has the weights of its export.
+
+        Raises:
+            InputError: the model was not exported for such arguments.
+            OptionError: there is no example, or weights have no data.
+            ExportError: ONNX Runtime cannot load the model.
+        """
+        self._need_weights()
+        request = self._request
+        if args or kwargs:
+            convention = self._convention
+            call = convention.example_form(convention.leaves(args, kwargs))
+            request = replace(request, args=call[0], kwargs=call[1])
+        with called_within(self._around):
+            return Validation(tuple(validate_model(self._model, request, self._program)))
+
+    def optimize(
+        self,
+        *,
+        rewrites: str | Sequence[str] = "default",
+        target: Literal["onnxruntime"] | None = None,
+    ) -> OnnxProgram:
+        """Run the passes and the rewrites of ``to_onnx(optimize=True)`` on the model, in place as
+        in torch.onnx; returns the program itself.
+
+        Args:
+            rewrites: as in to_onnx: ``"default"``, ``"none"``, ``"all"``, or a list.
+            target: ``"onnxruntime"`` may use operators of its own; None: that of the export.
+        """
+        form, model = self._form, self._model
+        chosen = form.target if target is None else checked_target(target)
+        folding, large = form.options.constant_folding, isinstance(model, LargeModel)
+        passes = pipeline.chosen(
+            True, rewrites, folding=folding, weight_transposes=folding and not form.large_model
+        )
+        builder = GraphBuilder(
+            model.session_proto() if isinstance(model, LargeModel) else model, target=chosen
+        )
+        if isinstance(model, LargeModel):
+            builder.initializers_dict.update(model.tensors)
+        record = self._request.record
+        with record.phase("rewrite"):
+            pipeline.run_passes(builder, passes, record.rewrites)
+        with record.phase("serialise"):
+            changed = serialised(builder, form, large)
+            write_dims(changed, self._dims)
+            annotate(changed, self._program)
+        self._model = changed
+        self.release()
+        return self
+
+    def apply_weights(self, weights: Mapping[str, Any] | torch.nn.Module) -> None:
+        """Give a model of fake tensors its weights, see ``attach_weights``.
+
+        Raises InputError for a program that has its weights, for one that is missing, or of another
+        shape or dtype.
+        """
+        if not self._program.fakes:
+            raise InputError(
+                "the program has its weights, and some may be stored transposed or folded: export "
+                "the module with the new ones again"
+            )
+        self._model = attach_weights(self._model, weights)
+        self.release()
+
+    def draw(
+        self, path: PathName | None = None, *, rankdir: Literal["TB", "LR", "BT", "RL"] = "TB"
+    ) -> Any:
+        """A picture of the graph: matplotlib axes, or a file whose ending says the format
+        (``.svg``, ``.png``, ``.pdf``; ``.dot`` is text and needs nothing installed).
+
+        Raises OrtableError where graphviz (the extra ``[plot]``, and the program ``dot``) is
+        absent.
+        """
+        proto = proto_of(self._model)
+        if path is None:
+            return plot_dot(proto, rankdir=rankdir)
+        target = checked_path("path", Path(path))
+        if target.suffix == ".dot":
+            target.write_text(to_dot(proto, rankdir=rankdir), encoding="utf-8")
+        else:
+            target.write_bytes(draw_onnx(proto, target.suffix[1:] or "svg", rankdir=rankdir))
+        return None
+
+    # -- copies
+
+    def __copy__(self) -> OnnxProgram:
+        made = OnnxProgram.__new__(OnnxProgram)
+        made.__dict__.update(self.__dict__)
+        made._lock, made._session = threading.Lock(), None
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OnnxProgram:
+        """A program with a ModelProto of its own; what it was made of, and the tensors of a
+        large model, are shared."""
+        made = self.__copy__()
+        model, proto = self._model, ModelProto()
+        proto.CopyFrom(proto_of(model))
+        large = isinstance(model, LargeModel)
+        made._model = LargeModel(proto, dict(model.tensors), model.nested) if large else proto
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            "an OnnxProgram is not pickled: save(path) writes the model, and "
+            "model_proto.SerializeToString() are its bytes"
+        )
+
+    if not TYPE_CHECKING:  # a type checker would believe that every name is there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            answer = _ELSEWHERE.get(name)
+            hint = f"; in its place: {answer}" if answer else ""
+            raise AttributeError(f"'OnnxProgram' object has no attribute {name!r}{hint}")
+
+
+def _with_outputs(model: Any, names: Sequence[str]) -> Any:
+    """A copy of the model whose outputs are these results."""
+    proto = ModelProto()
+    proto.CopyFrom(proto_of(model))
+    del proto.graph.output[:]
+    proto.graph.output.extend(ValueInfoProto(name=name) for name in names)
+    return LargeModel(proto, model.tensors, model.nested) if model is not proto_of(model) else proto

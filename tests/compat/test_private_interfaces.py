@@ -1,0 +1,271 @@
+"""Private interfaces of torch, onnx and onnxruntime are used in ortable.compat alone, and each is
+what ortable expects of it in the installed version: a failure here names what a release broke."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from ortable.compat import onnx as onnx_compat
+from ortable.compat import onnxruntime as onnxruntime_compat
+from ortable.compat import torch as torch_compat
+from ortable.compat import torch_logging as logging_compat
+from ortable.compat.private import Missing, Private, resolve
+from ortable.compat.versions import TESTED, installed
+from ortable.errors import OrtableError, VersionError
+from tests.packaging.files import ROOT
+
+from .checks_of_onnx import CHECKS_OF_ONNX, CHECKS_OF_ONNXRUNTIME
+from .checks_of_torch import CHECKS as CHECKS_OF_TORCH
+from .checks_of_torch import CHECKS_OF_LOGGING
+
+# A module of ortable.compat, and what is expected of it; those of torch have one table of names.
+LIBRARIES = {
+    "torch": (torch_compat, CHECKS_OF_TORCH),
+    "torch_logging": (logging_compat, CHECKS_OF_LOGGING),
+    "onnx": (onnx_compat, CHECKS_OF_ONNX),
+    "onnxruntime": (onnxruntime_compat, CHECKS_OF_ONNXRUNTIME),
+}
+COMPAT = "runtime/ortable/compat/"
+# Attributes of the libraries' objects that every package may read, and why.
+ATTRIBUTES = {
+    "_schema": "of an operator: read at every node of a graph, and in torch.library's own guides",
+    "_version": "a tensor's counter of writes: read at every call, by a line of its source",
+    "_parameters": "of a module: what its documented methods iterate over, to be replaced",
+    "_buffers": "of a module: as _parameters",
+    "_orig_mod": "of a compiled module: its own, and the prefix that a state_dict has of it",
+    "_boxed_call": "a mark on a function of ours, which AOTAutograd looks for",
+    "_run": "the method that onnx.reference asks of an operator",
+}
+# Python's own names with an underscore.
+PYTHONS = {"_asdict", "_fields", "_getframe", "_replace"}
+# Where operators of ATen are; their names may begin with an underscore.
+OPERATORS = re.compile(r"^(torch\.ops\.)?(aten|prims|torchvision)\._\w+(\.\w+)*$")
+PRIVATE = re.compile(
+    r"^(torch|onnx|onnxruntime|onnxscript|functorch)\.(\w+\.)*(_[a-z]\w*|_[A-Z]\w*|capi)(\.|$)"
+    r"|^torch\.fx\.experimental\b|^onnx\.reference\.(ops|op_run)\b"
+)
+
+
+def dotted(node: ast.expr) -> str:
+    """``a.b.c`` of an attribute; ``?.c`` where it is of something else."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    parts.append(node.id if isinstance(node, ast.Name) else "?")
+    return ".".join(reversed(parts))
+
+
+def own_names(tree: ast.Module) -> set[str]:
+    """Private names that the module's own classes define."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Attribute) and dotted(node.value) in ("self", "cls"):
+            found.add(node.attr)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+        elif isinstance(node, ast.Assign) and "__slots__" in map(dotted, node.targets):
+            found |= {each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)}
+    return found
+
+
+def private_uses(source: str) -> Iterator[tuple[int, str]]:
+    """Lines and names of the private interfaces that a module uses."""
+    tree = ast.parse(source)
+    own = own_names(tree)
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute):
+            name = dotted(node)
+            if PRIVATE.search(name) and not OPERATORS.search(name):
+                yield node.lineno, name
+            elif _is_private(node.attr) and dotted(node.value) not in ("self", "cls"):
+                known = node.attr in own | ATTRIBUTES.keys() | PYTHONS or OPERATORS.search(name)
+                if not known:
+                    yield node.lineno, name
+        elif (
+            isinstance(node, ast.Call)
+            and node.args
+            and isinstance(node.func, ast.Name | ast.Attribute)
+        ):
+            called = dotted(node.func).rpartition(".")[2]
+            texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
+            if called in ("getattr", "setattr", "hasattr", "delattr"):
+                at = [text for text in texts if isinstance(text, str) and _is_private(text)]
+                names = [f"torch.{text}" for text in at if text not in ATTRIBUTES.keys() | PYTHONS]
+            elif called in ("import_module", "get"):
+                names = [text for text in texts if isinstance(text, str)]
+        yield from ((node.lineno, name) for name in names if PRIVATE.search(name))
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+@pytest.mark.parametrize("root", ["runtime/ortable", "generated"])
+def test_private_interfaces_are_used_in_compat_alone(root: str) -> None:
+    wrong = []
+    for path in sorted((ROOT / root).rglob("*.py")):
+        place = path.relative_to(ROOT).as_posix()
+        if not place.startswith(COMPAT):
+            uses = private_uses(path.read_text(encoding="utf-8"))
+            wrong += [f"{place}:{line}: {name}" for line, name in sorted(set(uses))]
+    assert not wrong, "move these to ortable.compat, with a check beside this test:\n" + "\n".join(
+        wrong
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import torch._dynamo", ["torch._dynamo"]),
+        ("from torch import _guards", ["torch._guards"]),
+        ("from torch.utils._pytree import tree_map", ["torch.utils._pytree.tree_map"]),
+        ("from onnxruntime.capi import _pybind_state", ["onnxruntime.capi._pybind_state"]),
+        ("x = torch._C.DispatchKey", ["torch._C", "torch._C.DispatchKey"]),
+        ("operator._dispatch_cache.clear()", ["operator._dispatch_cache"]),
+        ("getattr(program, '_guards_code')", ["torch._guards_code"]),
+        ("sys.modules.get('torch._dynamo')", ["torch._dynamo"]),
+        ("torch.ops.aten._to_copy.default; target._schema; place._replace(a=1)", []),
+        ("class A:\n    def _own(self): ...\n    def b(self, other): other._own()", []),
+        ("import torch.fx\nfrom torch.export import Dim", []),
+    ],
+)
+def test_private_interfaces_are_found(source: str, found: list[str]) -> None:
+    assert [name for _, name in sorted(set(private_uses(source)))] == found
+
+
+def _private_names() -> list[tuple[str, str]]:
+    return [
+        (library, name) for library, (module, _) in LIBRARIES.items() for name in _names(module)
+    ]
+
+
+def _names(module: ModuleType) -> dict[str, Private]:
+    return getattr(module, "NAMES", {})
+
+
+def _functions(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value)
+        and value.__module__ == module.__name__
+        and not name.startswith("_")
+    ]
+
+
+def _library(module: str) -> str:
+    return module.partition("_")[0]
+
+
+def _broken(library: str, name: str, expected: str, serves: str, cause: object) -> str:
+    version = f"{_library(library)} {installed(_library(library))}"
+    return (
+        f"{version} changed what ortable.compat.{library}.{name} is. "
+        f"Expected: {expected}. It serves to {serves}. Found: {cause!r}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [
+        (library, name)
+        for library, (module, _) in LIBRARIES.items()
+        for name in dict.fromkeys([*_names(module), *_functions(module)])
+    ],
+)
+def test_the_installed_version_has_what_ortable_expects(library: str, name: str) -> None:
+    module, checks = LIBRARIES[library]
+    assert name in checks, f"write what is expected of ortable.compat.{library}.{name}"
+    expected, check = checks[name]
+    entry = _names(module).get(name)
+    serves = entry.serves if entry is not None else (getattr(module, name).__doc__ or "")
+    if entry is not None:
+        found = resolve(entry)
+        assert not isinstance(found, Missing), _broken(library, name, expected, serves, "nothing")
+        assert getattr(module, name, found) is found
+        assert _is_kind(found, entry.kind), _broken(library, name, entry.kind, serves, found)
+    try:
+        right = check()
+    except Exception as error:
+        pytest.fail(_broken(library, name, expected, serves, error))
+    assert right, _broken(library, name, expected, serves, "something else")
+
+
+def _is_kind(found: object, kind: str) -> bool:
+    kinds = {"class": type, "module": ModuleType}
+    if kind == "function":
+        return callable(found) and not isinstance(found, ModuleType)
+    if kind == "mapping":
+        return hasattr(found, "__getitem__") and hasattr(found, "keys")
+    return isinstance(found, kinds.get(kind, object))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_function_and_name_is_explained(library: str) -> None:
+    module, checks = LIBRARIES[library]
+    assert not [name for name in _functions(module) if not getattr(module, name).__doc__]
+    assert all(entry.serves and entry.library == library for entry in _names(module).values())
+    assert not set(checks) - {*_names(module), *_functions(module)}, "checks of nothing"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_type_checkers_read_the_names_of_the_table(library: str) -> None:
+    """An import for type checkers says where a name is; the table says it at run time."""
+    module, _ = LIBRARIES[library]
+    for node in ast.parse(inspect.getsource(module)).body:
+        if not (isinstance(node, ast.If) and dotted(node.test) == "TYPE_CHECKING"):
+            continue
+        for statement in node.body:
+            if isinstance(statement, ast.ImportFrom):
+                for alias in statement.names:
+                    entry = _names(module)[alias.asname or alias.name]
+                    joint = "." if entry.kind == "module" else ":"
+                    assert entry.path == f"{statement.module}{joint}{alias.name}"
+
+
+@pytest.mark.parametrize(("library", "name"), _private_names())
+def test_a_name_that_is_gone_is_named_by_the_error(library: str, name: str) -> None:
+    entry = LIBRARIES[library][0].NAMES[name]
+    gone = Private(f"{entry.path.partition(':')[0]}:no_such_name", entry.kind, entry.serves)
+    stand_in = resolve(gone)
+    with pytest.raises(VersionError) as raised:
+        stand_in(1)
+    text = str(raised.value)
+    assert f"{library} {installed(library)} has no " in text and "no_such_name" in text
+    assert entry.serves in text and TESTED[library][-1] in text
+    assert isinstance(raised.value, OrtableError)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x.attribute,
+        lambda x: x["key"],
+        lambda x: isinstance(1, x),
+        lambda x: isinstance(1, (str, x)),
+        lambda x: issubclass(int, x),
+        lambda x: "a" in x,
+        lambda x: list(x),
+        lambda x: x | int,
+        lambda x: type("Derived", (), {}) and __build_class__(lambda: None, "Derived", x),
+        lambda x: x.__enter__(),
+    ],
+)
+def test_whatever_is_done_with_what_is_gone_says_so(use) -> None:
+    stand_in = resolve(Private("torch._no_such_module:name", "class", "test this"))
+    with pytest.raises(VersionError, match="which ortable uses to test this"):
+        use(stand_in)

@@ -1,0 +1,822 @@
+"""OnnxProgram: called like the module, saved, run, compared, optimized, looked at."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import gc
+import math
+import os
+import pickle
+import sys
+import threading
+import weakref
+from collections import OrderedDict, namedtuple
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch.export import Dim
+
+import ortable
+from ortable import LargeModel, OnnxProgram, export, to_onnx
+from ortable.errors import (
+    ArgumentError,
+    BuilderError,
+    ExportError,
+    InputError,
+    OptionError,
+    OrtableError,
+    ProviderError,
+)
+from ortable.exporter import program as program_module
+from ortable.exporter.account.sessions import make_session
+
+X = (torch.arange(12.0).reshape(4, 3) / 7,)
+
+
+def module_of(forward: Any, **members: Any) -> torch.nn.Module:
+    """A module whose forward is a function of (self, ...)."""
+    made = type("Made", (torch.nn.Module,), {"forward": forward})()
+    for name, value in members.items():
+        if isinstance(value, torch.Tensor):
+            made.register_buffer(name, value)
+        else:
+            setattr(made, name, value)
+    return made
+
+
+def assert_like(got: Any, expected: Any) -> None:
+    """Equal structure, types and values."""
+    assert type(got) is type(expected) or isinstance(expected, torch.nn.Parameter)
+    if isinstance(expected, torch.Tensor):
+        assert (got.dtype, got.shape, got.device) == (
+            expected.dtype, expected.shape, expected.device,
+        )  # fmt: skip
+        torch.testing.assert_close(got, expected, equal_nan=True)
+    elif isinstance(expected, dict):
+        assert list(got) == list(expected)
+        for key in expected:
+            assert_like(got[key], expected[key])
+    elif isinstance(expected, (list, tuple)):
+        assert len(got) == len(expected)
+        for one, other in zip(got, expected, strict=True):
+            assert_like(one, other)
+    elif dataclasses.is_dataclass(expected):
+        assert_like(vars(got), vars(expected))
+    else:
+        assert got == expected
+
+
+def check(module: Any, program: OnnxProgram, *args: Any, **kwargs: Any) -> Any:
+    """The program returns what the module does, and leaves the arguments as the module does."""
+    ours, theirs = copy.deepcopy((args, kwargs)), copy.deepcopy((args, kwargs))
+    with torch.no_grad():
+        expected = copy.deepcopy(module)(*theirs[0], **theirs[1])
+    got = program(*ours[0], **ours[1])
+    assert_like(got, expected)
+    assert_like(list(ours), list(theirs))
+    return got
+
+
+class Small(torch.nn.Module):
+    """A linear layer and one that is not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(3, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.linear(x))
+
+
+# -- calls
+
+
+def test_a_program_is_called_like_its_module() -> None:
+    module = Small()
+    program = export(module, X)
+    assert isinstance(program, OnnxProgram)
+    got = check(module, program, *X)
+    assert not got.requires_grad
+    check(module, program, x=X[0])
+
+
+@dataclasses.dataclass
+class Pair:
+    """Two tensors."""
+
+    left: torch.Tensor
+    right: torch.Tensor
+
+
+Point = namedtuple("Point", ["x", "y"])
+
+
+def test_containers_come_in_and_go_out_as_they_are() -> None:
+    torch.export.register_dataclass(Pair)
+
+    def forward(self, pair, nested, point, *, mask=None, extra=None):
+        total = pair.left + nested["a"][0] @ nested["b"]
+        return {
+            "pair": Pair(total, pair.right * 2),
+            "list": [total.sum(), (point.x, None)],
+            "point": Point(point.y, total > 0),
+            "ordered": OrderedDict(z=total, a=extra["e"]),
+        }
+
+    module = module_of(forward)
+    square = torch.eye(3) * 2
+    args = (Pair(X[0], X[0] + 1), {"a": [X[0]], "b": square}, Point(X[0], -X[0]))
+    kwargs = {"extra": {"e": torch.arange(3)}}
+    program = export(module, args, kwargs)
+    got = check(module, program, *args, **kwargs)
+    assert isinstance(got["pair"], Pair) and isinstance(got["point"], Point)
+    # in another order, by name, and with a default spelled out
+    other = {"b": square, "a": [X[0]]}
+    check(module, program, args[0], mask=None, extra=kwargs["extra"], point=args[2], nested=other)
+
+
+def test_outputs_of_transformers_come_back_as_their_classes() -> None:
+    transformers = pytest.importorskip("transformers")
+    outputs = transformers.modeling_outputs
+
+    def forward(self, x):
+        return outputs.BaseModelOutput(last_hidden_state=x * 2, hidden_states=(x, x + 1))
+
+    module = module_of(forward)
+    program = export(module, X)
+    got = check(module, program, *X)
+    assert torch.equal(got.last_hidden_state, X[0] * 2)
+    assert got.attentions is None and got[0] is got.last_hidden_state
+
+
+def test_caches_are_taken_and_returned() -> None:
+    transformers = pytest.importorskip("transformers")
+
+    def cache(length: int) -> Any:
+        made = transformers.DynamicCache()
+        for layer in range(2):
+            states = torch.arange(2.0 * length * 4).reshape(1, 2, length, 4) + layer
+            made.update(states, states * 2, layer)
+        return made
+
+    def forward(self, x, past):
+        for layer in range(2):
+            past.update(x, x + layer, layer)
+        return x.sum(), past
+
+    x = torch.randn(1, 2, 1, 4)
+    module = module_of(forward)
+    shapes = {"x": None, "past": {2: "length"}}
+    program = export(module, (x, cache(3)), dynamic_shapes=shapes)
+    for length in (3, 8):
+        expected = module(x, cache(length))
+        total, past = program(x, past=cache(length))
+        assert isinstance(past, transformers.DynamicCache)
+        torch.testing.assert_close(total, expected[0])
+        for one, other in zip(past.layers, expected[1].layers, strict=True):
+            assert torch.equal(one.keys, other.keys) and torch.equal(one.values, other.values)
+    with pytest.raises(InputError, match="lacks 'past"):
+        program(x, transformers.DynamicCache())
+
+
+def test_other_sizes_of_dynamic_dimensions() -> None:
+    module = Small()
+    program = export(module, X, dynamic_shapes={"x": {0: "batch"}})
+    for rows in (4, 1, 9, 0):
+        check(module, program, torch.randn(rows, 3))
+
+
+def test_dimensions_that_are_expressions() -> None:
+    half = Dim("half", min=1)
+    module = module_of(lambda self, x, y: x.reshape(-1, 2).sum(1) + y)
+    shapes = {"x": {0: 2 * half}, "y": {0: half}}
+    program = export(module, (torch.randn(6), torch.randn(3)), dynamic_shapes=shapes)
+    check(module, program, torch.randn(10), torch.randn(5))
+    with pytest.raises(InputError, match=r"dimension 0 of 'x' is 9; .* 2\*half there, which is 10"):
+        program(torch.randn(9), torch.randn(5))
+
+
+def test_a_named_sum_is_a_promise() -> None:
+    module = module_of(lambda self, mask, past, x: mask[:, -1:] + past.sum() + x)
+    args = (torch.randn(1, 5), torch.randn(1, 3), torch.randn(1, 2))
+    shapes = {"mask": {1: "past + new"}, "past": {1: "past"}, "x": {1: "new"}}
+    program = export(module, args, dynamic_shapes=shapes)
+    check(module, program, torch.randn(1, 9), torch.randn(1, 5), torch.randn(1, 4))
+    with pytest.raises(InputError, match="past"):
+        program(torch.randn(1, 8), torch.randn(1, 5), torch.randn(1, 4))
+
+
+def test_numbers_and_constants_are_returned_as_they_are() -> None:
+    def forward(self, x, scale=2.0, flag=True, mode="add", n=3, nothing=None):
+        y = x * scale if flag else x
+        rows = x.shape[0]
+        return (y + n, n, 1.5, True, None, rows, rows * 2, float("inf"))
+
+    module = module_of(forward)
+    program = export(module, X, dynamic_shapes={"x": {0: "rows"}})
+    check(module, program, *X)
+    got = check(module, program, torch.randn(7, 3), 2.0, True, n=3)
+    assert got[5:7] == (7, 14) and type(got[5]) is int
+    for given, text in (
+        ({"scale": 3.0}, "'scale' is 3.0, and the example of the export left it out.* 2.0"),
+        ({"n": 4}, "'n' is 4"),
+        ({"flag": 1}, "'flag' is 1"),
+        ({"nothing": X[0]}, r"'nothing' is a tensor, float32 \[4, 3\]"),
+    ):
+        with pytest.raises(InputError, match=text):
+            program(*X, **given)
+
+
+def test_constants_of_the_example_are_constants() -> None:
+    module = module_of(lambda self, x, scale, mode: x * scale if mode == "mul" else x + scale)
+    program = export(module, (*X, 2, "mul"))
+    check(module, program, *X, 2, "mul")
+    for args, text in (
+        ((3, "mul"), "'scale' is 3, and the model was exported with 2, a constant"),
+        ((2.0, "mul"), "'scale' is 2.0"),
+        ((True, "mul"), "'scale' is True"),
+        ((2, "add"), "'mode' is 'add'"),
+        ((torch.tensor(2), "mul"), r"'scale' is a tensor, int64 \[\]"),
+    ):
+        with pytest.raises(InputError, match=text):
+            program(*X, *args)
+
+
+def test_integers_that_are_inputs() -> None:
+    module = module_of(lambda self, x, n: (x + n, n, n * 2))
+    program = export(module, (*X, 5), dynamic_shapes={"x": None, "n": Dim.DYNAMIC})
+    for n in (5, 9):
+        check(module, program, *X, n)
+    for wrong in (True, 5.0, torch.tensor(5), "5"):
+        with pytest.raises(InputError, match="'n' is an int, not"):
+            program(*X, wrong)
+
+
+def test_a_program_without_tensors_to_compute() -> None:
+    module = module_of(lambda self, x: (x, None, {"n": 3}))
+    program = export(module, X)
+    x = X[0].clone()
+    got = program(x)
+    assert got[0] is x and got[1:] == (None, {"n": 3})
+
+
+DTYPES = (
+    torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.uint8, torch.int16,
+    torch.int32, torch.int64, torch.bool,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(2, 3), (0, 3), ()], ids=str)
+def test_dtypes_and_empty_tensors(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    module = module_of(lambda self, x: (torch.cat([x.reshape(-1), x.reshape(-1)]), x.unsqueeze(0)))
+    x = torch.ones(shape).to(dtype)
+    check(module, export(module, (x,)), x)
+
+
+def test_float8_goes_in_and_comes_out() -> None:
+    module = module_of(lambda self, x: x.to(torch.float32).to(torch.float8_e4m3fn))
+    x = torch.tensor([[0.5, -2.0, 448.0]]).to(torch.float8_e4m3fn)
+    got = export(module, (x,), target_opset=19)(x)
+    assert got.dtype == torch.float8_e4m3fn
+    assert torch.equal(got.to(torch.float32), x.to(torch.float32))
+
+
+def test_complex_tensors_are_complex_again() -> None:
+    module = module_of(lambda self, z, x: (z * z, torch.complex(x, x + 1), z.abs(), z))
+    z = torch.complex(torch.randn(2, 3), torch.randn(2, 3))
+    program = export(module, (z, torch.randn(2, 3)))
+    check(module, program, z.conj(), torch.randn(2, 3))
+    with pytest.raises(InputError, match=r"'z' is float32 .*complex64"):
+        program(z.real, torch.randn(2, 3))
+
+
+def test_views_and_tensors_with_gradients_are_taken() -> None:
+    module = Small()
+    program = export(module, X)
+    x = torch.randn(3, 4, requires_grad=True)
+    expected = module(x.t())
+    torch.testing.assert_close(program(x.t()), expected.detach())
+    check(module, program, torch.randn(8, 6)[::2, ::2])
+    with torch.inference_mode():
+        check(module, program, torch.randn(4, 3))
+
+
+def test_results_do_not_share_memory() -> None:
+    module = module_of(lambda self, x: (x.view(-1), self.kept, x * 1, x), kept=torch.ones(3))
+    program = export(module, X)
+    first = program(*X)
+    kept = [each.clone() for each in first]
+    for each in first[:3]:
+        each.zero_()
+    assert first[3] is X[0] and X[0].any()
+    for one, other in zip(program(*X), kept, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_one_tensor_returned_twice_is_one_tensor() -> None:
+    def forward(self, x):
+        y = x + 1
+        return y, {"again": y}
+
+    got = export(module_of(forward), X)(*X)
+    assert got[0] is got[1]["again"]
+
+
+def test_what_forward_writes_is_written() -> None:
+    def forward(self, x, cache):
+        cache["keys"].copy_(x)
+        x.add_(1)
+        self.calls.add_(1)
+        return x, self.calls * 1
+
+    module = module_of(forward, calls=torch.zeros(1))
+    cache = {"keys": torch.zeros(4, 3)}
+    program = export(module, (X[0].clone(), cache))
+    for _ in range(2):  # buffers start where they were at the export
+        check(module, program, X[0].clone(), {"keys": torch.zeros(4, 3)})
+    x = X[0].clone()
+    assert program(x, {"keys": torch.zeros(4, 3)})[0] is x
+
+
+def test_variable_arguments() -> None:
+    module = module_of(lambda self, x, *rest, **named: x + rest[0] + named["y"] * rest[1])
+    program = export(module, (*X, X[0], X[0] + 1), {"y": X[0] + 2})
+    check(module, program, X[0] + 3, X[0], X[0], y=X[0])
+    with pytest.raises(InputError, match=r"lacks 'rest\[1\]'"):
+        program(X[0], X[0], y=X[0])
+    with pytest.raises(InputError, match="it has 'z'"):
+        program(X[0], X[0], X[0], y=X[0], z=X[0])
+
+
+def test_exported_programs_and_graphs_are_called_too() -> None:
+    module = module_of(lambda self, x, *, scale: {"y": x * scale})
+    args, kwargs = X, {"scale": torch.tensor(3.0)}
+    shapes = {"x": {0: Dim("n")}, "scale": None}
+    exported = torch.export.export(module, args, kwargs, dynamic_shapes=shapes)
+    program = export(exported)
+    check(module, program, torch.randn(6, 3), scale=torch.tensor(2.0))
+    check(module, export(exported, args, kwargs), *args, **kwargs)
+    flat = export(exported.run_decompositions().graph_module)
+    assert_like(flat(*X, torch.tensor(3.0)), (X[0] * 3,))
+    assert flat.exported_program is None and program.exported_program is not None
+
+
+def test_a_saved_program_is_called_like_its_module(tmp_path: Path) -> None:
+    module = module_of(lambda self, x, pair: (x + pair["a"], pair["b"]))
+    args = (*X, {"a": X[0], "b": X[0] + 1})
+    torch.export.save(torch.export.export(module, args), tmp_path / "m.pt2")
+    check(module, export(tmp_path / "m.pt2"), *args)
+
+
+# -- calls that are refused
+
+
+def test_wrong_inputs_are_named() -> None:
+    module = module_of(lambda self, x, pair: x + pair["left"].sum())
+    args = (*X, {"left": torch.randn(2, 2)})
+    program = export(module, args, dynamic_shapes={"x": {0: "batch"}, "pair": {"left": None}})
+    left = args[1]
+    for call, text in (
+        ((), "lacks 'x', 'pair"),
+        ((X[0],), r"lacks 'pair\['left'\]'"),
+        ((X[0], {}), r"lacks 'pair\['left'\]', with which"),
+        ((X[0], {**left, "right": X[0]}), r"it has 'pair\['right'\]', without which"),
+        ((X[0], left, 3), "3 positional arguments, the model takes 2"),
+        ((X[0].double(), left), r"'x' is float64 \[4, 3\]; the model takes float32 \[batch, 3\]"),
+        ((X[0].int(), left), r"give x.to\(torch.float32\)"),
+        ((X[0][0], left), "of rank 1"),
+        ((X[0][:, :2], left), "dimension 1 of 'x' is 2; .* takes 3 there"),
+        ((X[0].numpy(), left), "not a ndarray; torch.from_numpy"),
+        ((3.0, left), "'x' is a tensor, .* not 3.0"),
+        ((None, left), "not None"),
+        ((X[0].to("meta"), left), "without data"),
+        ((X[0].to_sparse(), left), "layout torch.sparse_coo"),
+        ((X[0], {"left": torch.randn(2, 3)}), r"1 of 'pair\['left'\]' \(input 'pair_left'\)"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=text):
+            program(*call)
+    with pytest.raises(InputError, match="'x' is given by its place and by its name"):
+        program(X[0], left, x=X[0])
+    assert program._session is None  # nothing was run for these
+
+
+def test_sizes_that_the_model_does_not_hold_for_are_refused() -> None:
+    def forward(self, x, y):
+        return (x * 2 if x.shape[0] % 4 == 0 else x * 3) + y
+
+    module, args = module_of(forward), (torch.randn(4), torch.randn(4))
+    shapes = {"x": {0: "n"}, "y": {0: "n"}}
+    with pytest.warns(UserWarning, match="holds only"):
+        program = export(module, args, dynamic_shapes=shapes)
+    check(module, program, torch.randn(8), torch.randn(8))
+    with pytest.raises(InputError, match=r"n % 4 == 0.*; this call has n=6"):
+        program(torch.randn(6), torch.randn(6))
+    with pytest.raises(InputError, match="dimension 0 of 'y' is 4, and dimension 0 of 'x' is 8"):
+        program(torch.randn(8), torch.randn(4))
+    options = ortable.ExportOptions(guards="ignore")
+    export(module, args, dynamic_shapes=shapes, export_options=options)(
+        torch.randn(6), torch.randn(6)
+    )
+
+
+def test_ranges_of_dimensions_hold() -> None:
+    module = Small()
+    program = export(module, X, dynamic_shapes={"x": {0: Dim("batch", min=3, max=8)}})
+    check(module, program, torch.randn(8, 3))
+    for rows in (2, 9):
+        with pytest.raises(InputError, match=f"'x' is {rows}; the model takes 3 to 8"):
+            program(torch.randn(rows, 3))
+
+
+def test_onnxruntimes_errors_are_ours() -> None:
+    module = module_of(lambda self, x, i: x[i])
+    program = export(module, (*X, torch.tensor([0, 1])))
+    with pytest.raises(ExportError, match="could not run the model"):
+        program(*X, torch.tensor([0, 100]))
+
+
+# -- files
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def test_saving(tmp_path: Path) -> None:
+    module = Small()
+    program = export(module, X)
+    program.save(tmp_path / "one.onnx")
+    program.save(str(tmp_path / "two.onnx"), external_data=True)
+    assert files(tmp_path) == ["one.onnx", "two.onnx"]  # no weight has 1024 bytes
+    assert (tmp_path / "one.onnx").read_bytes() == program.model_proto.SerializeToString()
+    program = export(module, X, external_threshold=8)
+    proto = program.model_proto
+    program.save(tmp_path / "two.onnx", external_data=True)
+    assert files(tmp_path) == ["one.onnx", "two.onnx", "two.onnx.data"]
+    assert onnx.load(tmp_path / "two.onnx").graph.initializer[0].doc_string
+    assert proto.SerializeToString() == program.model_proto.SerializeToString()
+    onnx.checker.check_model(tmp_path / "two.onnx")
+    for name in ("one.onnx", "two.onnx"):
+        session = onnxruntime.InferenceSession(tmp_path / name)
+        [got] = session.run(None, {"x": X[0].numpy()})
+        torch.testing.assert_close(torch.from_numpy(got), module(*X).detach())
+    program.save(tmp_path / "two.onnx", external_data=False)
+    assert files(tmp_path) == ["one.onnx", "two.onnx"]
+    with pytest.raises(ExportError, match="does not exist"):
+        program.save(tmp_path / "none" / "m.onnx")
+    with pytest.raises(OptionError, match="external_data is True, False or None"):
+        program.save(tmp_path / "m.onnx", external_data="yes")
+    with pytest.raises(OptionError, match="max_shard_bytes is for external data"):
+        program.save(tmp_path / "m.onnx", external_data=False, max_shard_bytes=100)
+    with pytest.raises(OptionError, match="path is where to write"):
+        program.save(None)
+
+
+class Wide(torch.nn.Module):
+    """Weights of 64 kB."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.one, self.two = torch.nn.Linear(64, 128), torch.nn.Linear(128, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.two(torch.tanh(self.one(x)))
+
+
+def test_large_models_keep_their_weights_outside(tmp_path: Path, monkeypatch: Any) -> None:
+    module, x = Wide(), torch.randn(2, 64)
+    monkeypatch.setattr(sys.modules["ortable.exporter.export"], "OUTGROWN", 50_000)
+    program = export(module, (x,))
+    assert isinstance(program.model, LargeModel)
+    assert len(program.model.proto.SerializeToString()) < 10_000
+    check(module, program, x)
+    assert program.validate().ok
+    program.save(tmp_path / "m.onnx")
+    assert files(tmp_path) == ["m.onnx", "m.onnx.data"]
+    program.save(tmp_path / "one.onnx", external_data=False)
+    assert files(tmp_path) == ["m.onnx", "m.onnx.data", "one.onnx"]
+    program.save(tmp_path / "shards.onnx", max_shard_bytes=40_000)
+    assert sum("shards.onnx" in name for name in files(tmp_path)) == 3
+    assert len(program.model_proto.graph.initializer) == 4
+    assert "outside of the ModelProto" in repr(program)
+    assert any("beside the model" in step for step in program.report.steps)
+    other = copy.deepcopy(program)
+    before = other(x)
+    assert other.optimize(rewrites="all") is other
+    torch.testing.assert_close(other(x), before)
+    assert isinstance(other.model, LargeModel)
+
+
+def test_a_file_that_protobuf_cannot_hold_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    program = export(Wide(), (torch.randn(2, 64),), large_model=True)
+    monkeypatch.setattr(LargeModel, "nbytes", property(lambda self: 3 * 2**30))
+    with pytest.raises(ExportError, match="external_data=False, and one file cannot hold"):
+        program.save(tmp_path / "m.onnx", external_data=False)
+    with pytest.raises(BuilderError, match="save"):
+        program.model_proto  # noqa: B018
+    assert files(tmp_path) == []
+
+
+def test_weights_are_those_of_the_export() -> None:
+    module = Small()
+    program = export(module, X)
+    before = program(*X)
+    with torch.no_grad():
+        module.linear.weight.zero_()
+    assert torch.equal(program(*X), before)
+    program.release()
+    assert torch.equal(program(*X), before)
+    assert not program.validate()
+
+
+# -- sessions
+
+
+def test_sessions() -> None:
+    program = export(Small(), X)
+    session = program.session()
+    assert isinstance(session, onnxruntime.InferenceSession)
+    assert session is program.session() and session.get_providers() == ["CPUExecutionProvider"]
+    settings = {"intra_op_num_threads": 1, "session.intra_op.allow_spinning": "0"}
+    other = program.session(session_options=settings)
+    assert other is not session
+    assert other.get_session_options().intra_op_num_threads == 1
+    assert session.get_session_options().intra_op_num_threads == 0  # ONNX Runtime's default
+    options = onnxruntime.SessionOptions()
+    options.inter_op_num_threads = 2
+    program.initialize_inference_session(session_options=options)
+    assert program.session() is not session
+    assert program.session().get_session_options().inter_op_num_threads == 2
+    program.release()
+    assert program._session is None
+    with pytest.raises(ProviderError, match="NoSuchProvider"):
+        program.session(providers=["NoSuchProvider"])
+    with pytest.raises(OptionError, match="no setting 'threads'"):
+        program.session(session_options={"threads": 1})
+    with pytest.raises(OptionError, match="a dict of its settings, not int"):
+        program.session(session_options=3)
+
+
+def test_threads_make_one_session(monkeypatch: Any) -> None:
+    program = export(Small(), X)
+    made = []
+
+    def counted(*args: Any) -> Any:
+        made.append(threading.get_ident())
+        return make_session(*args)
+
+    monkeypatch.setattr(program_module, "make_session", counted)
+    expected, found = program_module.OnnxProgram.__call__, []
+    start = threading.Barrier(4)
+
+    def call() -> None:
+        start.wait()
+        found.append(expected(program, *X))
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1 and len(found) == 4
+    assert all(torch.equal(each, found[0]) for each in found)
+
+
+# -- what it says
+
+
+def test_the_text_of_a_program() -> None:
+    class Scores(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(3, 2))
+
+        def forward(self, x, mask):
+            return x @ self.weight, mask
+
+    program = export(
+        Scores(),
+        (X[0], torch.ones(4, dtype=torch.bool)),
+        dynamic_shapes={"x": {0: "batch"}, "mask": {0: "batch"}},
+        output_names=["scores", "same"],
+    )
+    assert repr(program).splitlines() == [
+        "OnnxProgram Scores, opset 18",
+        "  inputs   x       float32[batch, 3]",
+        "           mask    bool[batch]",
+        "  outputs  scores  float32[batch, 2]",
+        "           same    bool[batch]",
+        "  graph    2 nodes, 1 initializer of 24 bytes",
+    ]
+    assert program.input_names == ["x", "mask"] and program.output_names == ["scores", "same"]
+
+
+def test_long_lists_are_cut() -> None:
+    module = module_of(lambda self, *tensors: sum(tensors))
+    program = export(module, X * 20)
+    assert "... and 12 more" in repr(program) and len(repr(program).splitlines()) == 12
+
+
+def test_the_report() -> None:
+    program = export(Small(), X, validate=True)
+    report = program.report
+    assert "torch.export" in report.strategy and report.seconds["export"] > 0
+    assert report.onnx_operators == {"Gemm": 1, "Relu": 1}
+    assert report.torch_operators["aten::linear"] == 1
+    assert report.rewrites == {} and report.comparisons[0].output == "output_0"
+    assert export(module_of(lambda self, x: x.t().t() + 0.0), X).report.rewrites
+    assert str(report).startswith("# Export of Small: done") and "| Gemm" in str(report)
+    assert repr(report).startswith("ExportReport(torch.export")
+
+
+def test_validating() -> None:
+    module = Small()
+    program = export(module, X, dynamic_shapes={"x": {0: "batch"}})
+    found = program.validate()
+    assert found and found.check() is found and found.largest < 1e-4
+    assert {each.inputs for each in found.comparisons} == {"example", "batch=5", "batch=1"}
+    assert program.validate(x=torch.randn(7, 3)).comparisons[0].shape == "[7, 5]"
+    with pytest.raises(InputError, match="takes 3 there"):
+        program.validate(torch.randn(7, 4))
+    with torch.no_grad():
+        module.linear.bias.add_(1)
+    found = program.validate()
+    assert not found and found.failures and "differs from eager" in repr(found)
+    assert math.isclose(found.largest, 1, rel_tol=0.1)
+    with pytest.raises(ExportError, match="output_0"):
+        found.check()
+
+
+def test_autocast_of_the_export_is_that_of_its_validation() -> None:
+    module = Small()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        program = export(module, X)
+    assert program(*X).dtype == torch.bfloat16
+    assert program.validate()
+
+
+def test_values_inside_the_graph() -> None:
+    module = Small()
+    program = export(module, X)
+    [name] = [node.output[0] for node in program.model_proto.graph.node if node.op_type == "Gemm"]
+    inner, x = program.compute_values([name, "x"], X)
+    torch.testing.assert_close(inner, module.linear(*X).detach())
+    assert torch.equal(x, X[0])
+    with pytest.raises(InputError, match="no result 'nothing'"):
+        program.compute_values(["nothing"], X)
+
+
+# -- optimizing
+
+
+def test_optimizing_changes_the_graph_and_no_result() -> None:
+    def forward(self, x):
+        y = self.norm(x).transpose(0, 1).transpose(0, 1)
+        return torch.nn.functional.gelu(y + 0) * (torch.ones(3) * 2)
+
+    module = module_of(forward, norm=torch.nn.LayerNorm(3))
+    plain = export(
+        module, X, optimize=False, dynamic_shapes={"x": {0: "batch"}},
+        export_options=ortable.ExportOptions(metadata={"owner": "me"}),
+    )  # fmt: skip
+    before, count = plain(*X), len(plain.model_proto.graph.node)
+    session = plain.session()
+    assert plain.optimize() is plain
+    proto = plain.model_proto
+    assert len(proto.graph.node) < count
+    assert plain.session() is not session
+    torch.testing.assert_close(plain(*X), before)
+    check(module, plain, torch.randn(9, 3))
+    direct = to_onnx(module, X, dynamic_shapes={"x": {0: "batch"}})
+    assert sorted(n.op_type for n in proto.graph.node) == sorted(
+        n.op_type for n in direct.graph.node
+    )
+    assert {p.key: p.value for p in proto.metadata_props}["owner"] == "me"
+    assert {p.key for p in proto.metadata_props} > {p.key for p in direct.metadata_props}
+    docs = {each.name: each.doc_string for each in proto.graph.initializer}
+    assert docs["norm.weight"] == "norm.weight"
+    assert all(node.metadata_props for node in proto.graph.node)
+    onnx.checker.check_model(proto, full_check=True)
+    assert plain.validate()
+
+
+def test_optimizing_for_onnxruntime_applies_its_rules() -> None:
+    module = module_of(lambda self, x: self.norm(x + x), norm=torch.nn.LayerNorm(3))
+    program = export(module, X)
+    before = program(*X)
+    assert "Sum" not in program.optimize().report.onnx_operators
+    program.optimize(target="onnxruntime")
+    assert program.report.onnx_operators["Sum"] == 1
+    assert program.report.rewrites["ort_sum_before_layer_norm"] == 1
+    torch.testing.assert_close(program(*X), before, rtol=1e-4, atol=1e-5)
+    with pytest.raises(OptionError, match="target is one of"):
+        program.optimize(target="tensorrt")
+    with pytest.raises(OptionError, match="no_such_rule"):
+        program.optimize(rewrites=["no_such_rule"])
+
+
+def test_local_functions_survive_optimizing() -> None:
+    module = torch.nn.Sequential(Wide(), Wide())
+    x = torch.randn(2, 64)
+    program = export(module, (x,), export_modules_as_functions={"Wide"}, optimize=False)
+    assert "local function" in repr(program)
+    before = program(x)
+    torch.testing.assert_close(program.optimize()(x), before)
+    assert len(program.model_proto.functions) >= 1
+
+
+# -- weights without data
+
+
+def test_weights_that_come_later(tmp_path: Path) -> None:
+    with torch.device("meta"):
+        module = Small()
+    program = export(module, X)
+    with pytest.raises(InputError, match=r"2 weights of the model have no data, .*apply_weights"):
+        program(*X)
+    real = Small()
+    program.apply_weights(real.state_dict())
+    torch.testing.assert_close(program(*X), real(*X).detach())
+    with pytest.raises(InputError, match="the program has its weights"):
+        export(real, X).apply_weights(real.state_dict())
+
+
+# -- copies, names, pictures
+
+
+def test_copies() -> None:
+    program = export(Small(), X)
+    session, before = program.session(), program(*X)
+    shallow, deep = copy.copy(program), copy.deepcopy(program)
+    assert shallow.model_proto is program.model_proto
+    assert deep.model_proto is not program.model_proto
+    deep.model_proto.graph.node[0].name = "changed"
+    assert program.model_proto.graph.node[0].name != "changed"
+    for each in (shallow, deep):
+        assert torch.equal(each(*X), before) and each.session() is not session
+    with pytest.raises(TypeError, match=r"not pickled: save\(path\)"):
+        pickle.dumps(program)
+
+
+def test_a_program_lets_its_module_go() -> None:
+    module = Small()
+    program = export(module, X)
+    program(*X)
+    alive = weakref.ref(module)
+    del module, program
+    gc.collect()
+    assert alive() is None
+
+
+def test_words_of_torch_are_answered() -> None:
+    program = export(Small(), X)
+    with pytest.raises(AttributeError, match="ExtendedReferenceEvaluator"):
+        program.call_reference  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'no_such_name'$"):
+        program.no_such_name  # noqa: B018
+    assert not hasattr(program, "_repr_html_")
+
+
+def test_arguments_that_export_does_not_have_are_answered() -> None:
+    module = Small()
+    for args, kwargs, text in (
+        ((module, X, "m.onnx"), {}, r"export has no f='m.onnx'.*\n.*program.save"),
+        ((module, X), {"filename": "m.onnx"}, r"has no filename=.*of to_onnx.\n.*program.save"),
+        ((module, X), {"return_builder": True}, r"\n.*program.report says"),
+        ((module, X), {"external_data": True}, r"\n.*external_data=True"),
+        ((module, X), {"opset": 3}, "did you mean 'target_opset'"),
+        ((module, X, None, 3), {}, "export takes 3 positional arguments"),
+    ):
+        with pytest.raises(ArgumentError, match=text):
+            export(*args, **kwargs)
+    assert "opset 20" in repr(export(module, X, f=None, dynamo=True, opset_version=20))
+
+
+def test_drawing(tmp_path: Path) -> None:
+    program = export(Small(), X)
+    program.draw(tmp_path / "graph.dot")
+    assert (tmp_path / "graph.dot").read_text().startswith("digraph onnx {")
+    with pytest.raises(ExportError, match="does not exist"):
+        program.draw(tmp_path / "none" / "graph.dot")
+    try:
+        program.draw(tmp_path / "graph.svg")
+    except OrtableError as error:
+        assert "graphviz" in str(error)
+    else:
+        assert b"<svg" in (tmp_path / "graph.svg").read_bytes()
+
+
+def test_the_model_is_that_of_to_onnx() -> None:
+    options = {"dynamic_shapes": {"x": {0: "batch"}}, "output_names": ["y"], "target_opset": 20}
+    program = export(Small(), X, **options)
+    direct = to_onnx(Small(), X, **options)
+    assert program.model_proto.SerializeToString() == direct.SerializeToString()
+    assert program.model is program.model_proto

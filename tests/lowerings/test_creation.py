@@ -1,0 +1,37 @@
+"""Ranges of integers whose step is a float: torch 2.14 and newer count in double and cut the step
+off, older ones cut it off first."""
+
+from __future__ import annotations
+
+import onnxruntime
+import pytest
+import torch
+
+import ortable
+
+
+class Arange(torch.nn.Module):
+    def __init__(self, start: float, end: float, step: float) -> None:
+        super().__init__()
+        self.bounds = (start, end, step)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.arange(*self.bounds, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    "bounds", [(5, 0, -0.5), (0, 5, 0.5), (0.5, 5.7, 1.5), (5, 0, -1.5), (-3, 4, 2.5)]
+)
+def test_the_step_of_an_integer_range_is_cut_off(bounds: tuple[float, float, float]) -> None:
+    model, x = Arange(*bounds), torch.tensor([10])
+    try:
+        expected = model(x)
+    except ValueError as error:  # torch 2.13: a step below 1 is 0
+        assert str(error) == "step must be nonzero"
+        return
+    proto = ortable.to_onnx(model, (x,))
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (got,) = session.run(None, {proto.graph.input[0].name: x.numpy()})
+    assert got.tolist() == expected.tolist()

@@ -1,0 +1,224 @@
+"""docs/errors.md has a section for each error class, with a text that is really said."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import ortable
+from ortable import errors
+from ortable.backend.aot import gradients_hint
+from tests.packaging.files import ROOT
+
+PAGE = ROOT / "docs" / "errors.md"
+CLASSES = {
+    name: value
+    for name, value in vars(errors).items()
+    if inspect.isclass(value) and issubclass(value, Exception)
+}
+X = torch.ones(2, 3)
+
+
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cosh(x) + 1
+
+
+class Branch(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.sum() > 0 else x - 1
+
+
+class Dropout(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.alpha_dropout(x, 0.5, True)
+
+
+class S(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x - y
+
+
+def outside_of_torch_compile() -> None:
+    ortable.onnx_custom_backend(torch.fx.symbolic_trace(Model()), [X])
+
+
+def unknown_argument() -> None:
+    ortable.to_onnx(Model(), (X,), dynamic_axis={})  # type: ignore[call-overload]
+
+
+def unknown_input() -> None:
+    builder = ortable.GraphBuilder(18)
+    builder.make_tensor_input("x", 1, (2, 3))
+    builder.make_node("Add", ["x", "y"])
+
+
+def wrong_dtype() -> None:
+    def cosh(graph: Any, res: Any, x: str) -> Any:
+        return graph.make_node("Cast", [x], res.name, to=7)
+
+    ortable.to_onnx(Model(), (X,), dispatcher={"aten::cosh": cosh})
+
+
+def branch() -> None:
+    ortable.to_onnx(Branch(), (X,))
+
+
+def gradients_on() -> None:
+    warnings.simplefilter("error", errors.GradientsOnWarning)
+    gradients_hint._said = False  # once in a process
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()).eval()
+    torch.compile(model, backend="ortable")(X)
+
+
+class Twice(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.shop.twice(x)
+
+
+def no_converter() -> None:
+    with torch.library._scoped_library("shop", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+        ortable.to_onnx(Twice(), (X,))
+
+
+def missing_input() -> None:
+    ortable.match_input_parameters(torch.nn.Linear(3, 4), ["weight", "x"], [])
+
+
+def no_kernel() -> None:
+    builder = ortable.GraphBuilder(18, target="onnxruntime")
+    builder.make_tensor_input("x", 14, (2, 3))
+    builder.make_node("Reshape", ["x", builder.make_initializer("", [3, 2])])
+
+
+def differs() -> None:
+    def wrong(proto: Any) -> None:
+        for node in proto.graph.node:
+            if node.op_type == "Add":
+                node.op_type = "Sub"
+
+    backend = partial(
+        ortable.onnx_debug_backend, compare=True, optimize=False, pre_ort_model_transforms=wrong
+    )
+    torch.compile(Model(), backend=backend)(X)
+
+
+def wrong_option() -> None:
+    ortable.ExportOptions(guards="never")  # type: ignore[arg-type]
+
+
+def no_provider() -> None:
+    options: Any = {"providers": ["NoSuchExecutionProvider"]}
+    torch.compile(Model(), backend="ortable", options=options)(X)
+
+
+RULE = """- rewrite: {name}
+  stage: fuse
+  why: to try it
+  pattern: return {before}
+  when: is_float32(x)
+  replace: return {after}
+  cases:
+    - {{x: "f32[2,3]", y: "f32[2,3]", expect: "{nodes}"}}
+    - {{x: "f64[2,3]", y: "f64[2,3]", unchanged: "is_float32(x)"}}
+"""
+
+
+def endless() -> None:
+    sub, add = "Sub(x, y)", "Add(x, Neg(y))"
+    Path("there.yaml").write_text(RULE.format(name="there", before=sub, after=add, nodes="Neg Add"))
+    Path("back.yaml").write_text(RULE.format(name="back", before=add, after=sub, nodes="Sub"))
+    ortable.to_onnx(S(), (X, X), rewrites=["there.yaml", "back.yaml"])
+
+
+def wrong_spec() -> None:
+    rows = ["- op: aten::cosh(Tensor self) -> Tensor"]
+    rows += ["  out: {shape: same(self), dtype: same(self)}", "  lower: return Kosh(self)"]
+    Path("bad.yaml").write_text("\n".join([*rows, '  cases: [{self: "f32[2]"}]', ""]))
+    ortable.load_specs("bad.yaml", override=True)
+
+
+def refused() -> None:
+    ortable.to_onnx(Dropout().train(), (X,))
+
+
+def no_dtype() -> None:
+    ortable.GraphBuilder(18).make_initializer("w", torch.zeros(2, dtype=torch.complex32))
+
+
+RAISERS: dict[str, Callable[[], None]] = {
+    "ArgumentError": unknown_argument,
+    "BuilderError": unknown_input,
+    "ConversionError": wrong_dtype,
+    "ExportError": branch,
+    "FunctionNotFoundError": no_converter,
+    "GradientsOnWarning": gradients_on,
+    "InputError": missing_input,
+    "KernelError": no_kernel,
+    "MismatchError": differs,
+    "OptionError": wrong_option,
+    "OrtableError": outside_of_torch_compile,
+    "ProviderError": no_provider,
+    "RewriteError": endless,
+    "SpecError": wrong_spec,
+    "UnsupportedCase": refused,
+    "UnsupportedDtype": no_dtype,
+}
+
+
+def sections() -> dict[str, str]:
+    """Heading -> text of its section."""
+    parts = re.split(r"^## (.+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def plain(line: str) -> str:
+    """A line without what differs from one run to the next: places, names of builders, modules,
+    versions; the page's may end in dots."""
+    line = re.sub(r"\S*\.py:\d+", "FILE", line)
+    line = re.sub(r" \([A-Z]{3}\)|\s\(module \w+\)|(?<=onnxruntime )[\w.+]+", "", line)
+    return line.removesuffix(" ...").rstrip()
+
+
+def test_each_class_has_a_section_in_order() -> None:
+    names = list(sections())
+    assert set(CLASSES) == set(errors.__all__)
+    assert names == ["OrtableError", *sorted(set(CLASSES) - {"OrtableError"})]
+    assert set(RAISERS) == set(CLASSES)
+
+
+@pytest.mark.parametrize("name", sorted(CLASSES))
+def test_a_section_says_when_what_and_what_to_do(name: str) -> None:
+    text = sections()[name]
+    assert "hat to do: " in text
+    assert name == "OrtableError" or "When: " in text
+    for base in CLASSES[name].__bases__:
+        if base not in (errors.OrtableError, Exception):
+            assert f"`{base.__name__}`" in text, "which exceptions it is, too"
+
+
+@pytest.mark.parametrize("name", sorted(CLASSES))
+def test_the_text_of_a_section_is_what_one_reads(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch._dynamo.reset()
+    with pytest.raises(Exception) as caught, warnings.catch_warnings():
+        RAISERS[name]()
+    error = getattr(caught.value, "inner_exception", caught.value)
+    assert isinstance(error, CLASSES[name])
+    (shown,) = re.findall(r"^```\n(.*?)^```$", sections()[name], re.MULTILINE | re.DOTALL)
+    said = [plain(line) for line in str(error).splitlines()]
+    for line in shown.splitlines():
+        if plain(line.strip()) not in ("...", ""):
+            assert any(each.startswith(plain(line)) for each in said), (line, said)
