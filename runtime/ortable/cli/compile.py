@@ -75,7 +75,7 @@ class _ModelCall:
 
 def _explain(args: argparse.Namespace) -> int:
     from ortable.debug.explain_call import explain
-    from ortable.debug.explain_text import as_markdown, as_text
+    from ortable.debug.explain_records import as_markdown, as_text
 
     call = _ModelCall(args.target, args.train)
     named = named_rules(args)

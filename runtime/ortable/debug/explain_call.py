@@ -69,7 +69,7 @@ def explain(
     :raises OptionError: an unknown option, or a wrong value
     :raises ProviderError: a provider is missing, or ONNX Runtime refuses a model
     """
-    chosen = OrtOptions.from_mapping(options)
+    chosen = replace(OrtOptions.from_mapping(options), hints=False)  # they are notes here
     check_providers(chosen.providers)
     function = innermost(model)
     call = copied_arguments(args, kwargs)
