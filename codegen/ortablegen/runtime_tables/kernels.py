@@ -20,6 +20,7 @@ from ortablegen.schemas.onnx import (
     OnnxSchema,
     element_type,
     operators,
+    record_installed,
     versions_between,
 )
 from ortablegen.source.templates import environment
@@ -64,7 +65,9 @@ def kernel_matches(start: int, end: int, since: int) -> bool:
 
 
 def write_kernel_table(path: Path) -> None:
-    """Write what the installed ONNX Runtime can run to ``path``."""
+    """Record the schemas of the installed onnx and ONNX Runtime, and write what this one can run to
+    ``path``. Both are read from the oldest supported versions: newer ones run what these do."""
+    record_installed()
     path.write_text(read_kernels(), encoding="utf-8")
 
 

@@ -1,3 +1,4 @@
-"""Operator schemas of the installed libraries as frozen data: torch's registry (`torch`), onnx.defs
-and ONNX Runtime's own operators (`onnx`). A name, a key or an opset comes in, a schema goes out;
-readers and checkers of every front end ask, nothing is remembered about specs."""
+"""Operator schemas as frozen data: those of torch (`torch`, `registry`; `record` holds every
+supported version, `ranges` are what specs say of versions), of ONNX and of ONNX Runtime (`onnx`,
+`onnx_record`). A name, a key or an opset comes in, a schema goes out; readers and checkers of every
+front end ask, nothing is remembered about specs."""

@@ -1,10 +1,10 @@
-"""ONNX operator schemas as plain frozen data, asked for by opset: onnx.defs for the standard
-domains, ONNX Runtime's own registry for com.microsoft and for the operators it adds to the
-standard domain."""
+"""ONNX operator schemas, asked for by opset: as `onnx_record.py` has them, whatever is installed.
+Read from the installed packages are operators that it lacks, and the record itself: onnx.defs for
+the standard domains, ONNX Runtime's own registry for com.microsoft and for the operators it adds to
+the standard domain."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -12,9 +12,14 @@ import onnx
 
 from ortable import dtypes
 
+from .onnx_model import Formal, OnnxAttribute, OnnxSchema, key_of
+from .onnx_record import recorded, write_record
+
+__all__ = ["Formal", "OnnxAttribute", "OnnxSchema", "key_of"]
+
 FLOOR = 18
-# The newest default-domain opset that the installed ONNX Runtime loads; a test loads a model of
-# this opset and one newer.
+# The newest default-domain opset that the oldest supported ONNX Runtime loads; a test loads a model
+# of this opset and, there, one newer.
 CEILING = 26
 MICROSOFT = "com.microsoft"
 # Every version of com.microsoft is 1, whatever the release.
@@ -26,87 +31,6 @@ DOMAIN_RANGE: dict[str, tuple[int, int]] = {
 # ONNX writes two types in C's words, the others as ortable does
 _ELEMENT = {n: t for t, n in dtypes.NAMES.items() if n not in ("float32", "float64", "undefined")}
 _ELEMENT |= {"float": dtypes.float32, "double": dtypes.float64}
-
-
-@dataclass(frozen=True)
-class Formal:
-    """One formal input or output. ``type`` is a type parameter (``T``) or a type
-    (``tensor(int64)``)."""
-
-    name: str
-    type: str
-    optional: bool = False
-    variadic: bool = False
-    homogeneous: bool = True
-
-
-@dataclass(frozen=True)
-class OnnxAttribute:
-    """One attribute. ``type`` is the AttributeProto name (``INTS``); ``default`` a Python value,
-    None when there is none."""
-
-    name: str
-    type: str
-    required: bool = False
-    default: Any = None
-
-
-@dataclass(frozen=True)
-class OnnxSchema:
-    """One version of an operator: in force from opset ``since`` on, until the next version.
-
-    ``type_params`` maps a type parameter to the types it allows (``tensor(float)``,
-    ``seq(tensor(float))``).
-    """
-
-    op: str
-    domain: str
-    since: int
-    inputs: tuple[Formal, ...]
-    outputs: tuple[Formal, ...]
-    attributes: tuple[OnnxAttribute, ...]
-    type_params: tuple[tuple[str, tuple[str, ...]], ...]
-    min_inputs: int
-    max_inputs: int
-    min_outputs: int
-    max_outputs: int
-    deprecated: bool = False
-    has_function: bool = False
-
-    @property
-    def key(self) -> str:
-        """``Gemm`` in the standard domain, ``com.microsoft::BiasGelu`` elsewhere."""
-        return key_of(self.op, self.domain)
-
-    def attribute(self, name: str) -> OnnxAttribute | None:
-        """The attribute of that name, or None."""
-        return next((a for a in self.attributes if a.name == name), None)
-
-    def input_index(self, name: str) -> int | None:
-        """Position of the formal input of that name, or None."""
-        return next((i for i, f in enumerate(self.inputs) if f.name == name), None)
-
-    def allowed(self, type_name: str) -> tuple[str, ...]:
-        """The types that a formal of this type may have: those of the parameter, or the type
-        itself."""
-        return dict(self.type_params).get(type_name, (type_name,))
-
-    def accepts_inputs(self, count: int) -> bool:
-        """True when a node may have ``count`` inputs (trailing optional inputs left out)."""
-        return self.min_inputs <= count <= self.max_inputs
-
-    def accepts_outputs(self, count: int) -> bool:
-        """True when a node may have ``count`` outputs."""
-        return self.min_outputs <= count <= self.max_outputs
-
-    def signature(self) -> str:
-        """``Gemm(A: T, B: T, C?: T) -> (Y: T)``: one line for people."""
-        return f"{self.op}({_formals(self.inputs)}) -> ({_formals(self.outputs)})"
-
-
-def key_of(op: str, domain: str = "") -> str:
-    """The key of an operator in tables: ``Gemm``, ``com.microsoft::BiasGelu``."""
-    return f"{domain}::{op}" if domain else op
 
 
 def known_domains() -> tuple[str, ...]:
@@ -121,7 +45,7 @@ def operators(domain: str = "") -> tuple[str, ...]:
     floor, ceiling = DOMAIN_RANGE[domain]
     return tuple(
         sorted(
-            op for (op, d) in _history() if d == domain and versions_between(op, d, floor, ceiling)
+            op for (op, d) in recorded() if d == domain and versions_between(op, d, floor, ceiling)
         )
     )
 
@@ -131,7 +55,7 @@ def schema_at(op: str, domain: str = "", opset: int | None = None) -> OnnxSchema
     """The schema in force at ``opset`` (default: the newest that ONNX Runtime runs); None: unknown
     there, or deprecated."""
     newest = DOMAIN_RANGE[domain][1] if opset is None else opset
-    versions = [s for s in _history().get((op, domain), ()) if s.since <= newest]
+    versions = [s for s in _known(op, domain) if s.since <= newest]
     return versions[-1] if versions and not versions[-1].deprecated else None
 
 
@@ -149,24 +73,37 @@ def versions_between(
     floor = low if floor is None else floor
     ceiling = high if ceiling is None else ceiling
     first = schema_at(op, domain, floor)
-    later = [
-        s
-        for s in _history().get((op, domain), ())
-        if floor < s.since <= ceiling and not s.deprecated
-    ]
+    later = [s for s in _known(op, domain) if floor < s.since <= ceiling and not s.deprecated]
     return ((first,) if first else ()) + tuple(later)
 
 
-def _formals(formals: tuple[Formal, ...]) -> str:
-    marks = {(True, False): "?", (False, True): "*"}
-    return ", ".join(
-        f"{f.name}{marks.get((f.optional, f.variadic), '')}: {f.type}" for f in formals
-    )
+def _known(op: str, domain: str) -> tuple[OnnxSchema, ...]:
+    """All versions of an operator, oldest first; those of the installed packages for one that is
+    not recorded, such as a newer ONNX Runtime's."""
+    found = recorded().get((op, domain))
+    return found if found is not None else installed_history().get((op, domain), ())
+
+
+def record_installed() -> None:
+    """Record the schemas of the installed packages: the version in force at the floor, and those up
+    to the ceiling, of every operator that some opset between them knows."""
+    import onnxruntime
+
+    kept = []
+    for (_, domain), versions in installed_history().items():
+        floor, ceiling = DOMAIN_RANGE[domain]
+        older = [schema for schema in versions if schema.since <= floor][-1:]
+        newer = [schema for schema in versions if floor < schema.since <= ceiling]
+        if any(not schema.deprecated for schema in older + newer):
+            kept += older + newer
+    write_record(kept, {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__})
+    for each in (operators, schema_at, versions_between):
+        each.cache_clear()
 
 
 @cache
-def _history() -> dict[tuple[str, str], tuple[OnnxSchema, ...]]:
-    """(op, domain) -> all versions, oldest first."""
+def installed_history() -> dict[tuple[str, str], tuple[OnnxSchema, ...]]:
+    """(op, domain) -> all versions that the installed packages know, oldest first."""
     found: dict[tuple[str, str], dict[int, OnnxSchema]] = {}
     for raw in _runtime_schemas():
         if raw.domain in DOMAIN_RANGE:
@@ -252,11 +189,11 @@ def _default(proto: onnx.AttributeProto) -> Any:
     value = onnx.helper.get_attribute_value(proto)
     if isinstance(value, bytes):
         return value.decode()
-    return (
-        list(value)
-        if proto.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS)
-        else value
-    )
+    if proto.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
+        return list(value)
+    if proto.type == onnx.AttributeProto.STRINGS:
+        return [each.decode() for each in value]
+    return value
 
 
 def element_type(text: str) -> int | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import onnx
 import onnxruntime
 import pytest
+import yaml
 from onnx import helper
 
 from ortable import dtypes
@@ -19,6 +21,8 @@ from ortablegen.runtime_tables.kernels import (
     merge_kernels,
     read_kernels,
 )
+from ortablegen.schemas.onnx import Formal, OnnxSchema, schema_at
+from ortablegen.schemas.onnx_record import recorded_versions
 
 _ROOT = Path(__file__).parents[3]
 _TABLE = _ROOT / "specs" / "runtime" / "kernels_cpu.yaml"
@@ -35,8 +39,82 @@ _SAMPLES = [
 ]  # fmt: skip
 
 
+# Rows whose types a newer ONNX Runtime lists no more, though it runs them: why, and the inputs with
+# which a session of one node loads, which `test_what_is_listed_no_more_still_runs` shows.
+_STILL_RUNS = {
+    ("Attention", "", 25): (
+        "its body was measured with all inputs at once, of which 1.32 refuses a cache of keys"
+        " beside nonpad_kv_seqlen",
+        (("Q", "T1"), ("K", "T1"), ("V", "T2"), ("attn_mask", "U")),
+    ),
+}
+
+
+def _is_recorded() -> bool:
+    """Whether the installed ONNX Runtime is the version that the table was read from."""
+    recorded = recorded_versions()["onnxruntime"]
+    return onnxruntime.__version__.split(".")[:2] == recorded.split(".")[:2]
+
+
 def test_table_is_what_the_installed_runtime_lists() -> None:
-    assert _TABLE.read_text() == read_kernels(), "run `python -m ortablegen kernels`"
+    """The oldest supported version is the one that was read. A newer one has what the table lists:
+    what it has besides is not used, a value is cast where it need not be."""
+    found = read_kernels()
+    if _is_recorded():
+        assert _TABLE.read_text() == found, "run `python -m ortablegen kernels`"
+    lost = _lost(yaml.safe_load(_TABLE.read_text()), yaml.safe_load(found))
+    assert lost.keys() <= (set() if _is_recorded() else _STILL_RUNS.keys()), lost
+
+
+def _lost(recorded: list[dict], installed: list[dict]) -> dict[tuple[str, str, int], list[dict]]:
+    """What rows of the table list and the installed runtime does not."""
+    rows: dict[tuple[str, str, int], list[dict]] = {}
+    for row in installed:
+        rows.setdefault((row["op"], row.get("domain", ""), row["since"]), []).append(row)
+    found: dict[tuple[str, str, int], list[dict]] = {}
+    for row in recorded:
+        key = (row["op"], row.get("domain", ""), row["since"])
+        opset = row.get("opset", row["since"])
+        newer = [each for each in rows.get(key, []) if each.get("opset", each["since"]) <= opset]
+        kernels = [] if not newer else newer[-1]["kernels"] + newer[-1].get("functions", [])
+        for kernel in row["kernels"] + row.get("functions", []):
+            for types in itertools.product(*kernel.values()):
+                binding = dict(zip(kernel, types, strict=True))
+                if not any(_runs(each, binding) for each in kernels):
+                    found.setdefault(key, []).append(binding)
+    return found
+
+
+def _runs(kernel: dict[str, list[str]], binding: dict[str, str]) -> bool:
+    """Whether a kernel takes these types; a parameter that it does not name may be any."""
+    return all(binding.get(name, types[0]) in types for name, types in kernel.items())
+
+
+@pytest.mark.parametrize(("op", "domain", "since"), _STILL_RUNS)
+@pytest.mark.parametrize("opset", [25, 26])
+def test_what_is_listed_no_more_still_runs(op: str, domain: str, since: int, opset: int) -> None:
+    """With every type that the table lists, with and without the optional inputs of these."""
+    _, formals = _STILL_RUNS[op, domain, since]
+    schema = schema_at(op, domain, since)
+    assert schema is not None and schema.since == since
+    required = [pair for pair in formals if not _formal(schema, pair[0]).optional]
+    numbers = {name: number for number, name in dtypes.NAMES.items()}
+    row = next(
+        row
+        for row in yaml.safe_load(_TABLE.read_text())
+        if (row["op"], row.get("domain", ""), row["since"]) == (op, domain, since)
+    )
+    for kernel in row["kernels"] + row.get("functions", []):
+        for types in itertools.product(*kernel.values()):
+            binding = dict(zip(kernel, (numbers[each] for each in types), strict=True))
+            for given in (required, formals):
+                assert _session_loads(op, [binding[kind] for _, kind in given], opset), binding
+
+
+def _formal(schema: OnnxSchema, name: str) -> Formal:
+    at = schema.input_index(name)
+    assert at is not None
+    return schema.inputs[at]
 
 
 def test_generated_look_up_is_fresh() -> None:
