@@ -14,7 +14,13 @@ import torch
 from onnx import ModelProto
 
 from ortable.compat.versions import check_versions
-from ortable.exporter.account.metadata import annotate, model_name, note_weights, weight_names
+from ortable.exporter.account.metadata import (
+    annotate,
+    description,
+    model_name,
+    note_weights,
+    weight_names,
+)
 from ortable.exporter.account.report import reporting
 from ortable.exporter.account.validate import check_comparisons, validate_model
 from ortable.exporter.capture.dtype_versions import needing_opset
@@ -368,7 +374,7 @@ def convert(
             model = serialised(builder, form, large)
             results["model"] = model
             write_dims(model, dims)
-            annotate(model, program)
+            annotate(model, program, description(request.model, options.doc_string))
         _validate(model, request, program, validate)
         _write(model, filename, record)
     return Conversion(model, builder, request, program, form, dims, regions_around())

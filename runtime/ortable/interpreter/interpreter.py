@@ -403,7 +403,9 @@ class DynamoInterpreter:
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
                 key = calls.operator_key(node)
                 converter = self.complex_converter(key, converter, res, args, kwargs)
+            first = len(self.graph.nodes)
             returned = converter(self.graph, res, *args, **kwargs)
+            returned = results.named_as_torch(self.graph, node, res, returned, first)
             if value.__class__ is torch.SymInt:
                 return self.adopt_integer(value, returned)
             if value.__class__ in (torch.SymFloat, torch.SymBool) and isinstance(returned, str):
@@ -439,7 +441,9 @@ class DynamoInterpreter:
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
                 name = overload.name()
                 converter = self.complex_converter(name, converter, res, args, kwargs)
+            first = len(self.graph.nodes)
             returned = converter(self.graph, res, *args, **kwargs)
+            returned = results.named_as_torch(self.graph, node, res, returned, first)
         except Exception as error:
             raise self.failure(error, node) from error
         self.compare(node, res, returned)

@@ -18,6 +18,7 @@ from ortable.errors import ExportError, OptionError
 from ortable.exporter.request.ambient import autocast_again
 from ortable.exporter.request.copies import copied_call, copied_module
 from ortable.exporter.request.program import Program, Request
+from ortable.exporter.signature import pytrees
 from ortable.interpreter.complex_numbers import real_tensor
 
 from .resize import ExampleCall, other_sizes
@@ -154,8 +155,16 @@ def _module_and_call(request: Request) -> tuple[Any, ExampleCall]:
     if isinstance(module, torch.export.ExportedProgram):
         if not args and not kwargs and module.example_inputs:
             args, kwargs = module.example_inputs
+        kwargs = _in_order(kwargs, module)
         module = module.module()
     return module, (args, kwargs)
+
+
+def _in_order(kwargs: Any, exported: torch.export.ExportedProgram) -> Any:
+    """Keyword arguments in the order of the program's placeholders."""
+    _, (_, structure) = pytrees.spec_children(exported.call_spec.in_spec)
+    names = [name for name, _ in pytrees.spec_children(structure)]
+    return {name: kwargs[name] for name in names} if set(names) == set(kwargs) else kwargs
 
 
 def input_names(model: Any, program: Program) -> list[str | None]:
