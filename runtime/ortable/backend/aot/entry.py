@@ -187,9 +187,12 @@ def compile_with_autograd(
     args: Sequence[Any],
     options: OrtOptions,
     runner: Runner | None = None,
+    compile_graph: Callable[[GraphModule, OrtOptions, Runner], Compiled] = compile_aot_graph,
 ) -> Compiled:
     """Compiles a graph of dynamo: AOTAutograd makes forward, backward or inference graphs of it,
     and each becomes an ONNX model.
+
+    :param compile_graph: compiles each graph that AOTAutograd makes
     """
     from ortable.compat.torch import aot_autograd, min_cut_partition
 
@@ -210,7 +213,7 @@ def compile_with_autograd(
         if options.freeze == "auto":
             mark_untracked_writes(gm, written)
         mark_argument_names(gm, names)
-        compiled = compile_aot_graph(gm, options, run)
+        compiled = compile_graph(gm, options, run)
         add_compilation(compilations, compiled)
         return compiled
 

@@ -116,6 +116,11 @@ class OrtBackend:
         return call(args) if call is not None else self._choose(args)
 
     @property
+    def held(self) -> tuple[Frozen, ...]:
+        """The sets of weights that are constants of a session now."""
+        return tuple(self._sets.values())
+
+    @property
     def source(self) -> str:
         """The source text of what a call does now, for people."""
         if self._source is None:
