@@ -19,7 +19,7 @@ from torch.export import ExportedProgram
 from ortable.builder import GraphBuilder, LargeModel
 from ortable.errors import ExportError, InputError, OptionError, OrtableError
 from ortable.exporter.account.describe import described
-from ortable.exporter.account.metadata import annotate
+from ortable.exporter.account.metadata import annotate, description
 from ortable.exporter.account.report import ExportReport
 from ortable.exporter.account.sessions import (
     CPU,
@@ -350,7 +350,8 @@ class OnnxProgram:
         with record.phase("serialise"):
             changed = serialised(builder, form, large)
             write_dims(changed, self._dims)
-            annotate(changed, self._program)
+            text = description(self._request.model, form.options.doc_string)
+            annotate(changed, self._program, text)
         self._model = changed
         self.release()
         return self
