@@ -41,6 +41,8 @@ Graphs:
     DynamoInterpreter: converts a torch.fx graph into nodes
 
 Looking and comparing:
+    explain: what torch.compile makes of a model, with the reasons
+    Explanation: what explain returns
     pretty_onnx: a model as text
     plot_dot: a model as a picture
     ExtendedReferenceEvaluator: onnx's evaluator, with the operators that it lacks
@@ -94,6 +96,8 @@ if TYPE_CHECKING:
     from .builder import Node as Node
     from .builder import ResultSpec as ResultSpec
     from .debug.backend import onnx_debug_backend as onnx_debug_backend
+    from .debug.explain_call import explain as explain
+    from .debug.explain_records import Explanation as Explanation
     from .debug.plot import plot_dot as plot_dot
     from .debug.reference import ExtendedReferenceEvaluator as ExtendedReferenceEvaluator
     from .errors import ArgumentError as ArgumentError
@@ -143,6 +147,7 @@ _PUBLIC: dict[str, str] = {
     "DynamoInterpreter": "ortable.interpreter",
     "ExportError": "ortable.errors",
     "ExportOptions": "ortable.exporter",
+    "Explanation": "ortable.debug.explain_records",
     "ExportReport": "ortable.exporter",
     "ExtendedReferenceEvaluator": "ortable.debug.reference",
     "FunctionNotFoundError": "ortable.errors",
@@ -174,6 +179,7 @@ _PUBLIC: dict[str, str] = {
     "attach_weights": "ortable.exporter",
     "bypass_export_some_errors": "ortable.exporter",
     "errors": "ortable",
+    "explain": "ortable.debug.explain_call",
     "export": "ortable.exporter.export",
     "filter_decomposition_table": "ortable.backend.aot.decompositions",
     "from_seed_style": "ortable.exporter",

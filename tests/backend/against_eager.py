@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import warnings
 
 import torch
 from torch.utils import _pytree as pytree
@@ -12,6 +14,16 @@ def compiled(fn, dynamic=False, fullgraph=True, **options):
     return torch.compile(
         fn, backend="ortable", fullgraph=fullgraph, dynamic=dynamic, options=options
     )
+
+
+@contextlib.contextmanager
+def every_warning_an_error():
+    """In the block a warning is an error, but for torch's own about the first release of Python
+    3.13, which every compilation there gives."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="Guards may run slower on Python 3.13.0")
+        yield
 
 
 def assert_close(got, expected):

@@ -26,7 +26,7 @@ def test_source_of_frozen_weights(backends):
     source = backends[0].source
     assert source.startswith("def call(args):\n    a0, a1, a2 = args\n")
     assert "a0 is w0 and a1 is w1" in source
-    assert f"feeds = {{'input2': {dlpack_source('a2', False)}}}" in source
+    assert f"feeds = {{'args.0': {dlpack_source('a2', False)}}}" in source
     assert dlpack_source("a2", False).startswith("feed(dlpack(a2)")
 
 
@@ -132,7 +132,7 @@ def test_session_and_source_before_and_after_the_first_call():
         compiled(torch.randn(2, 4))
     record = storage["instance"][0]
     assert record["providers"] == ["CPUExecutionProvider"]
-    assert record["frozen"] == ("input0", "input1")
+    assert record["frozen"] == ("weight", "bias")
 
 
 def _graph(nodes, inputs=(), outputs=(), initializers=()):

@@ -10,7 +10,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from ortable import get_decomposition_table
 from ortable.backend.aot.foreach import foreach_table
+from ortable.compat.torch_version import TORCH
 
+TRACES_FACTORS = (2, 15)
 TABLE = {op.name().removeprefix("aten::_foreach_"): op for op in foreach_table()}
 
 
@@ -96,8 +98,13 @@ def test_factors_that_are_elements_of_a_tensor_are_traced_with_the_table():
 
 
 @pytest.mark.parametrize("backend", ["eager", "ortable"])
-def test_torch_compile_cannot_trace_factors_of_a_tensor_itself(backend, fresh_dynamo):
-    """Why no compiled optimizer gets there: torch looks for the factors among the numbers."""
+def test_torch_compile_traces_factors_of_a_tensor_from_a_version_on(backend, fresh_dynamo):
+    """Before it no compiled optimizer gets there: torch looks for them among the numbers."""
     compiled = torch.compile(factors_of_a_tensor, backend=backend, fullgraph=True)
-    with pytest.raises(Exception, match="Expected scalars to be on CPU, got meta"):
-        compiled([torch.rand(2)], torch.tensor([0.5]))
+    tensors, factors = [torch.rand(2), torch.rand(2)], torch.tensor([0.5, 2.0])
+    if TORCH < TRACES_FACTORS:
+        with pytest.raises(Exception, match="Expected scalars to be on CPU, got meta"):
+            compiled(tensors, factors)
+    else:
+        expected = factors_of_a_tensor([t.clone() for t in tensors], factors)
+        torch.testing.assert_close(compiled(tensors, factors), expected)

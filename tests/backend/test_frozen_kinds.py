@@ -157,9 +157,9 @@ def test_requires_grad_is_no_change_of_values(backends):
 @pytest.mark.parametrize(
     ("freeze", "grad", "expected"),
     [
-        ("auto", False, ("input0", "input1")),
+        ("auto", False, ("weight", "bias")),
         ("auto", True, "grad mode was on when it was compiled"),
-        ("on", True, ("input0", "input1")),
+        ("on", True, ("weight", "bias")),
         ("off", False, "option freeze is 'off'"),
     ],
 )

@@ -8,6 +8,8 @@ import threading
 import pytest
 import torch
 
+from tests.backend.against_eager import every_warning_an_error
+
 
 def test_float_graph(run_both):
     run_both(lambda x, y: torch.relu(x @ y) + 1, torch.randn(3, 4), torch.randn(4, 5))
@@ -252,10 +254,7 @@ def test_recompiled_after_reset():
 
 
 def test_no_warning(recwarn):
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with every_warning_an_error():
         fn = torch.compile(torch.nn.Linear(3, 2), backend="ortable")
         fn(torch.randn(4, 3)).sum().backward()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import warnings
 
 import pytest
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from ortable import get_decomposition_table, onnx_custom_backend, onnx_debug_backend
+from tests.backend.against_eager import every_warning_an_error
 
 WIRINGS = {
     "by name": lambda: "ortable",
@@ -35,8 +35,7 @@ def mlp():
 def test_gradients_equal_eager(wiring, dynamic):
     model = mlp()
     other = copy.deepcopy(model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with every_warning_an_error():
         compiled = torch.compile(other, backend=WIRINGS[wiring](), fullgraph=True, dynamic=dynamic)
         for batch in (5, 3):
             x = torch.randn(batch, 6)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortablegen.cli import Generated, generate, main
+from ortablegen.schemas import onnx as onnx_schemas
 from ortablegen.source.writer import compare_tree, write_tree
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,23 @@ def test_generated_is_fresh(made: Generated) -> None:
     assert report.deleted == ()
     for page, text in made.pages.items():
         assert (ROOT / page).read_text() == text, "run `make codegen`"
+
+
+def test_codegen_asks_nothing_of_the_installed_versions(
+    made: Generated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Schemas come from what is recorded: torch only parses their texts."""
+
+    def asked(*_: object) -> None:
+        raise AssertionError("codegen asked an installed library for its operators")
+
+    monkeypatch.setattr("torch._C._jit_get_all_schemas", asked)
+    monkeypatch.setattr("ortablegen.schemas.registry.registered_schema", asked)
+    monkeypatch.setattr("ortablegen.schemas.registry.import_problem", asked)
+    monkeypatch.setattr("ortablegen.schemas.onnx.installed_history", asked)
+    for each in (onnx_schemas.operators, onnx_schemas.schema_at, onnx_schemas.versions_between):
+        each.cache_clear()
+    assert generate(ROOT).files == made.files
 
 
 def _copy_specs(tmp_path: Path) -> Path:

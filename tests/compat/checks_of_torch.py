@@ -547,11 +547,28 @@ def _has_parameters(function: Any, *names: str) -> bool:
     return set(names) <= set(inspect.signature(function).parameters)
 
 
-@expects("explain_graphs", "counts graphs and graph breaks with their reasons")
-def _explain() -> bool:
-    found = compat.explain_graphs(torch.nn.ReLU())(torch.ones(1))
+@expects("graph_break_reasons", "a list that grows by reason, user_stack and graph_break")
+def _graph_break_reasons() -> bool:
+    def function(x: Any) -> Any:
+        torch._dynamo.graph_break()
+        return x + 1
+
+    before = list(compat.graph_break_reasons)
+    torch.compile(function, backend="eager")(torch.ones(1))
+    (found,) = [each for each in compat.graph_break_reasons if each not in before]
     torch.compiler.reset()
-    return (found.graph_count, found.graph_break_count, list(found.break_reasons)) == (1, 0, [])
+    named = found.reason.startswith("Call to") and found.user_stack[-1].name == "function"
+    return found.graph_break is True and named
+
+
+@expects("dynamo_profile", "get_code_state() is one dict, which fills as frames are compiled")
+def _dynamo_profile() -> bool:
+    torch.compiler.reset()
+    state = compat.dynamo_profile.get_code_state()
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    filled = len(state) == 1 and compat.dynamo_profile.get_code_state() is state
+    torch.compiler.reset()
+    return filled
 
 
 expect(

@@ -183,7 +183,7 @@ def test_nothing_is_printed_by_default(capsys):
 def test_nodes_are_printed_with_their_place(capsys):
     compiled(lambda x: torch.relu(x) * 2, verbose=1)(torch.ones(3))
     out = capsys.readouterr().out
-    assert "Relu(input0) -> " in out and "# relu, test_debug_backend.py:" in out
+    assert "Relu(x) -> relu" in out and "# relu, test_debug_backend.py:" in out
     assert "inference, call 1: 2 ONNX nodes" in out
     assert " + " not in out
 
@@ -191,7 +191,7 @@ def test_nodes_are_printed_with_their_place(capsys):
 def test_results_are_printed(capsys):
     compiled(lambda x: torch.relu(x) * 2, verbose=2)(torch.ones(3))
     out = capsys.readouterr().out
-    assert "input input0: float32[3] [1., 1., 1.]" in out
+    assert "input x: float32[3] [1., 1., 1.]" in out
     assert " + output_0: float32[3] [2., 2., 2.]" in out
     torch._dynamo.reset()
     compiled(lambda x: torch.relu(x) * 2, verbose=2)(torch.arange(30.0))
@@ -362,7 +362,7 @@ def test_not_a_number_and_uninitialised_memory_are_no_differences():
 
 
 def test_a_node_that_cannot_run_is_named():
-    with pytest.raises(OrtableError, match=r"cannot run MatMul\(.*\n  input0: float32\[3\]") as e:
+    with pytest.raises(OrtableError, match=r"cannot run MatMul\(.*\n  x: float32\[3\]") as e:
         compiled(
             lambda x: torch.relu(x) + x,
             pre_ort_model_transforms=lambda model: reshape_and_multiply(model),

@@ -236,6 +236,7 @@ def test_a_program_keeps_the_name_of_its_module() -> None:
         ({"metadata": {"ortable.version": "9"}}, "is a key that to_onnx writes"),
         ({"initializer_names": "paths"}, "initializer_names is one of"),
         ({"value_info": "yes"}, "value_info is True or False"),
+        ({"doc_string": 3}, "doc_string is a text or None"),
     ],
 )
 def test_these_options_are_checked(options, words) -> None:
@@ -243,16 +244,17 @@ def test_these_options_are_checked(options, words) -> None:
         ExportOptions(**options)
 
 
-def test_shapes_of_intermediate_results_are_written_when_asked_for() -> None:
+def test_shapes_of_intermediate_results_are_written_unless_they_are_not_wanted() -> None:
     class Two(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.sin(torch.cat([x, x])) + 1
 
     args = (torch.rand(4, 3),)
     sizes = {"x": {0: "n"}}
-    assert not to_onnx(Two(), args, dynamic_shapes=sizes).graph.value_info
-    options = ExportOptions(value_info=True)
-    model = to_onnx(Two(), args, dynamic_shapes=sizes, export_options=options)
+    without = ExportOptions(value_info=False)
+    bare = to_onnx(Two(), args, dynamic_shapes=sizes, export_options=without)
+    assert not bare.graph.value_info
+    model = to_onnx(Two(), args, dynamic_shapes=sizes)
     found = {
         info.name: [d.dim_param or d.dim_value for d in info.type.tensor_type.shape.dim]
         for info in model.graph.value_info

@@ -185,6 +185,46 @@ def test_caches_are_taken_and_returned() -> None:
         program(x, transformers.DynamicCache())
 
 
+def test_a_language_model_with_its_cache() -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, vocab_size=50, max_position_embeddings=64,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(config).eval()
+
+    def call(new: int, past: int) -> dict[str, Any]:
+        cache = transformers.DynamicCache(config=config)
+        for layer in range(2):
+            cache.update(torch.randn(1, 2, past, 8), torch.randn(1, 2, past, 8), layer)
+        return {
+            "input_ids": torch.randint(0, 50, (1, new)),
+            "attention_mask": torch.ones(1, past + new, dtype=torch.int64),
+            "past_key_values": cache,
+            "use_cache": True,
+        }
+
+    shapes = {
+        "input_ids": {1: "new"}, "attention_mask": {1: "past + new"},
+        "past_key_values": {2: "past"}, "use_cache": None,
+    }  # fmt: skip
+    program = export(model, (), call(3, 5), dynamic_shapes=shapes)
+    for sizes in ((3, 5), (1, 9)):
+        given = call(*sizes)
+        with torch.no_grad():
+            expected = model(**copy.deepcopy(given))
+        got = program(**given)
+        assert type(got) is type(expected)
+        torch.testing.assert_close(got.logits, expected.logits, rtol=1e-4, atol=1e-5)
+        assert isinstance(got.past_key_values, transformers.DynamicCache)
+        torch.testing.assert_close(
+            got.past_key_values.layers[1].keys, expected.past_key_values.layers[1].keys
+        )
+    with pytest.raises(InputError, match=r"'new \+ past' is 8 in this call"):
+        program(**{**call(3, 5), "attention_mask": torch.ones(1, 9, dtype=torch.int64)})
+
+
 def test_other_sizes_of_dynamic_dimensions() -> None:
     module = Small()
     program = export(module, X, dynamic_shapes={"x": {0: "batch"}})
@@ -366,6 +406,49 @@ def test_exported_programs_and_graphs_are_called_too() -> None:
     flat = export(exported.run_decompositions().graph_module)
     assert_like(flat(*X, torch.tensor(3.0)), (X[0] * 3,))
     assert flat.exported_program is None and program.exported_program is not None
+
+
+def test_keywords_of_a_program_come_in_any_order() -> None:
+    module = module_of(lambda self, x, *, b, a: {"r": x - a * 2 + b})
+    exported = torch.export.export(module, X, {"a": X[0] + 1, "b": X[0] + 5})
+    program = export(exported, X, {"b": X[0], "a": X[0] * 2})
+    for kwargs in ({"b": X[0], "a": X[0] * 3}, {"a": X[0] * 3, "b": X[0]}):
+        check(module, program, *X, **kwargs)
+        assert program.validate(*X, **kwargs)
+    assert program.validate()
+
+
+def test_the_module_of_a_program_has_its_containers() -> None:
+    module = module_of(lambda self, x, y: {"a": torch.relu(x) + y, "b": [x]})
+    args = (X[0], X[0] + 1)
+    graph = torch.export.export(module, args).module()
+    check(module, export(graph, args), X[0] - 1, X[0] + 1)
+    traced = torch.fx.symbolic_trace(module)
+    got = export(traced, args)(y=X[0], x=X[0] - 1)  # in torch.fx's own subclass of dict
+    expected = module(X[0] - 1, X[0])
+    assert_like([got["a"], *got["b"]], [expected["a"], *expected["b"]])
+
+
+def test_sizes_that_depend_on_data_and_numbers_of_them() -> None:
+    def forward(self, x):
+        found = (x > 0).sum().item()
+        return torch.nonzero(x > 0), found, x.shape[0] / 3, x.shape[0] > 5
+
+    module = module_of(forward)
+    program = export(module, X, dynamic_shapes={"x": {0: "n"}})
+    for rows in (4, 9):
+        got = check(module, program, torch.randn(rows, 3))
+        assert [type(each) for each in got[1:]] == [int, float, bool]
+
+
+def test_branches_are_followed() -> None:
+    def forward(self, x, c):
+        return {"z": x * 2 if c["k"].sum() > 0 else x * 3}
+
+    options = ortable.ExportOptions(tracing=True)
+    program = export(module_of(forward), (*X, {"k": X[0]}), export_options=options)
+    for sign in (1, -1):
+        check(module_of(forward), program, *X, {"k": X[0] * sign})
 
 
 def test_a_saved_program_is_called_like_its_module(tmp_path: Path) -> None:

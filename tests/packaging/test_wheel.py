@@ -108,6 +108,7 @@ def test_data_files_are_in_the_wheel(built: Built) -> None:
     templates = expected("codegen", "*.jinja")
     assert templates
     assert templates <= built.wheel
+    assert "ortablegen/schemas/onnx_schemas.jsonl" in built.wheel
     assert "ortable/py.typed" in built.wheel
 
 

@@ -5,21 +5,14 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from ortable.debug.rewrites_text import fired_lines, refused_lines, summary
 from ortable.errors import OrtableError
 
 from .export import load_target
-from .rewrites import add_choice, chosen_names, named_rules
-
-if TYPE_CHECKING:
-    from ortable.backend.aot.records import CompileRecord
+from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names, named_rules
 
 __all__ = ["add_compile_commands"]
 
@@ -28,6 +21,10 @@ def add_compile_commands(commands: Any) -> None:
     """Adds the three commands to the subparsers of argparse."""
     about = "module:callable, whose callable returns (model, args) or (model, args, kwargs)"
     explain = commands.add_parser("explain", help="what torch.compile makes of a model")
+    explain.add_argument("--train", action="store_true", help="with gradients, in training mode")
+    form = explain.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--markdown", action="store_true", help="print Markdown")
     explain.set_defaults(run=_explain)
     bench = commands.add_parser("bench", help="time eager against compiled, interleaved")
     bench.add_argument("--rounds", type=int, default=15, help="measured rounds, after a warm-up")
@@ -38,18 +35,19 @@ def add_compile_commands(commands: Any) -> None:
         add_choice(command)
         command.add_argument("target", metavar="module:callable", help=about)
         command.add_argument("--dynamic", action="store_true", help="free sizes from the start")
+        command.add_argument("--verbose", action="store_true", help=ERRORS_INTO_A_FILE)
 
 
 class _ModelCall:
-    """A model in inference mode, and one call of it."""
+    """A model in inference mode, or in training mode, and one call of it."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, train: bool = False) -> None:
         import torch
 
         self.model, self.args, kwargs, _ = load_target(target)
         self.kwargs = dict(kwargs or {})
         if isinstance(self.model, torch.nn.Module):
-            self.model.eval()
+            self.model.train(train)
 
     def __call__(self, function: Any) -> Any:
         import torch
@@ -77,92 +75,24 @@ class _ModelCall:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    import torch
+    from ortable.debug.explain_call import explain
+    from ortable.debug.explain_records import as_markdown, as_text
 
-    from ortable import onnx_custom_backend
-    from ortable.compat.torch import explain_graphs
-
-    call = _ModelCall(args.target)
-    torch.compiler.reset()
-    found = call(explain_graphs(call.model))
-    print(f"{found.graph_count} graphs, {found.graph_break_count} graph breaks")
-    for number, reason in enumerate(found.break_reasons, 1):
-        place = reason.user_stack[-1] if reason.user_stack else None
-        where = f"{place.filename}:{place.lineno}" if place is not None else "unknown place"
-        print(f"  break {number} at {where}: {reason.reason.strip().splitlines()[0]}")
-    storage: dict[str, Any] = {}
+    call = _ModelCall(args.target, args.train)
     named = named_rules(args)
-
-    def backend(graph_module: Any, arguments: Any) -> Any:
-        return onnx_custom_backend(
-            graph_module, arguments, storage=storage, rewrites=chosen_names(args)
-        )
-
-    call.run(call.compiled(backend, args.dynamic))
-    for number, record in enumerate(storage.get("instance", []), 1):
-        _print_graph(number, record, named)
-    return 0
-
-
-def _print_graph(number: int, record: CompileRecord, named: Sequence[str]) -> None:
-    """Operators, nodes, what ONNX Runtime fuses, and the seconds of one graph."""
-    graph_module = record.graph_module
-    assert graph_module is not None  # nothing is loaded from a cache of torch here
-    operators = Counter(
-        node.target.name() if hasattr(node.target, "name") else str(node.target)
-        for node in graph_module.graph.nodes
-        if node.op == "call_function"
+    found = explain(
+        call.model,
+        *call.args,
+        **call.kwargs,
+        options={"rewrites": chosen_names(args)},
+        train=args.train,
+        dynamic=True if args.dynamic else None,
     )
-    model = record.onnx
-    print(f"graph {number} ({record.kind}): {operators.total()} operators of torch")
-    print(f"  {_counted(operators)}")
-    if model is None:
-        print("  all of it runs in torch")
-        return
-    nodes = Counter(node.op_type for node in model.graph.node)
-    print(f"  {nodes.total()} ONNX nodes: {_counted(nodes)}")
-    _print_rewrites(record, named)
-    after = _after_fusion(model)
-    fused = {name: count for name, count in after.items() if name not in nodes}
-    print(f"  {after.total()} nodes in the session: {_counted(Counter(fused)) or 'none fused'}")
-    phases = (f"{phase} {seconds:.3f}" for phase, seconds in record.timings.items())
-    print(f"  seconds: {', '.join(phases)}")
-
-
-def _print_rewrites(record: CompileRecord, named: Sequence[str]) -> None:
-    """Rules that fired, with lines of the model, and why others did not."""
-    counts, refused = record.rewrites, record.refused
-    print(f"  {summary(counts)}")
-    for line in fired_lines(counts, record.onnx):
-        print(f"    {line}")
-    absent = [rule for rule in named if rule not in counts]
-    if absent:
-        print(f"  named, and fired nowhere: {', '.join(absent)}")
-    if refused:
-        print("  rules that were refused somewhere, most often first:")
-    for line in refused_lines(refused, named):
-        print(f"    {line}")
-
-
-def _counted(counts: Counter[str]) -> str:
-    pairs = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return ", ".join(f"{name} {count}" for name, count in pairs)
-
-
-def _after_fusion(model: Any) -> Counter[str]:
-    """Operators of the graph that ONNX Runtime makes of a model."""
-    import onnx
-    import onnxruntime
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "optimized.onnx")
-        options = onnxruntime.SessionOptions()
-        options.optimized_model_filepath = path
-        options.log_severity_level = 3
-        onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        return Counter(node.op_type for node in onnx.load(path).graph.node)
+    if args.json:
+        print(found.to_json())
+    else:
+        print((as_markdown if args.markdown else as_text)(found, named))
+    return 0
 
 
 def _bench(args: argparse.Namespace) -> int:

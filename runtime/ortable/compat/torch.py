@@ -199,8 +199,11 @@ NAMES: dict[str, Private] = {
     "aot_autograd": Private(
         "torch._dynamo.backends.common:aot_autograd", "function", "compile graphs of dynamo"
     ),
-    "explain_graphs": Private(
-        "torch._dynamo:explain", "function", "show the graph breaks of a model"
+    "graph_break_reasons": Private(
+        "torch._dynamo.utils:graph_break_reasons", "value", "show the graph breaks of a model"
+    ),
+    "dynamo_profile": Private(
+        "torch._dynamo.pgo", "module", "explain a model apart from what was compiled of it"
     ),
     "dynamo": Private("torch._dynamo", "module", "let strict export mark static addresses"),
     "min_cut_partition": Private(

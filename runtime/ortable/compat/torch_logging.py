@@ -42,10 +42,16 @@ def timed(name: str) -> AbstractContextManager[Any]:
 
 def compiled_code() -> CodeType | None:
     """The code of the frame that torch compiles now; None where it compiles none, and for a
-    function without Python code (`torch.relu`): dynamo puts its own wrapper around functions of
-    torch, which is not meant."""
-    codes = TracingContext.get_traced_code() or ()
-    return next((code for code in codes if code.co_filename != _WRAPPERS), None)
+    function without Python code (`torch.relu`).
+
+    The frame comes first among the codes that dynamo traced, then those it inlined, callers after
+    those they call.  Around modules and functions of torch it is a wrapper of dynamo's, and what
+    that calls is meant.
+    """
+    codes = TracingContext.get_traced_code() or []
+    if not codes or codes[0].co_filename != _WRAPPERS:
+        return codes[0] if codes else None
+    return codes[-1] if len(codes) > 1 else None
 
 
 def frame_compilation() -> int:

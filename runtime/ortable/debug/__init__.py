@@ -7,8 +7,10 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "Explanation": "ortable.debug.explain_records",
     "ExtendedReferenceEvaluator": "ortable.debug.reference",
     "draw_onnx": "ortable.debug.plot",
+    "explain": "ortable.debug.explain_call",
     "onnx_debug_backend": "ortable.debug.backend",
     "plot_dot": "ortable.debug.plot",
     "pretty_onnx": "ortable.ir.proto.text",

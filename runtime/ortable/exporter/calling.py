@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -73,8 +73,9 @@ class Convention:
 
     ``structure``: of (args, kwargs) in the example call, and ``slots``, its leaves. ``parameters``:
     of forward, by name. ``returned``: the leaves of the results, whose structure is
-    ``out_structure``, a TreeSpec, or what the FX graph returns. ``written``: ONNX output -> leaf of
-    the call that forward writes to. ``sizes``: what the dimensions of a call may be.
+    ``out_structure``, a TreeSpec, or what the FX graph returns, and ``finished`` makes of that what
+    its module returns. ``written``: ONNX output -> leaf of the call that forward writes to.
+    ``sizes``: what the dimensions of a call may be.
     """
 
     structure: Any
@@ -84,6 +85,7 @@ class Convention:
     out_structure: Any
     written: Mapping[str, int]
     sizes: Sizes
+    finished: Callable[[Any], Any]
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The leaves of a call in the order of the slots, checked.
@@ -143,7 +145,7 @@ class Convention:
                 found.append(value.to(device))
         if isinstance(self.out_structure, pytree.TreeSpec):
             return pytree.tree_unflatten(found, self.out_structure)
-        return _like(self.out_structure, iter(found))
+        return self.finished(_like(self.out_structure, iter(found)))
 
     def _by_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of a call that is written in another way than the example: by name, with a
@@ -223,6 +225,7 @@ def convention_of(model: Any, request: Request, program: Program) -> Convention:
         structure,
         written,
         Sizes.of(program, request.options.guards != "ignore"),
+        program.graph_module.graph.process_outputs,
     )
 
 

@@ -9,7 +9,6 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -20,7 +19,7 @@ from torch.export import ExportedProgram
 from ortable.builder import GraphBuilder, LargeModel
 from ortable.errors import ExportError, InputError, OptionError, OrtableError
 from ortable.exporter.account.describe import described
-from ortable.exporter.account.metadata import annotate
+from ortable.exporter.account.metadata import annotate, description
 from ortable.exporter.account.report import ExportReport
 from ortable.exporter.account.sessions import (
     CPU,
@@ -80,6 +79,7 @@ class OnnxProgram:
         self._model: ModelProto | LargeModel = made.model
         self._lock = threading.Lock()
         self._session: Any = None
+        self._convention: Convention | None = None
 
     # -- what it holds
 
@@ -265,9 +265,10 @@ class OnnxProgram:
 
     # -- calls
 
-    @cached_property
-    def _convention(self) -> Convention:
-        return convention_of(self._model, self._request, self._program)
+    def _called(self) -> Convention:
+        if self._convention is None:
+            self._convention = convention_of(self._model, self._request, self._program)
+        return self._convention
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the module returns, computed by ONNX Runtime.
@@ -275,7 +276,7 @@ class OnnxProgram:
         Raises InputError for arguments that the model was not exported for: another structure,
         dtype or rank, a size that is not dynamic, another constant; the message says which.
         """
-        convention = self._convention
+        convention = self._called()
         leaves = convention.leaves(args, kwargs)
         names = convention.fetches()
         values = self._run(self._own_session(), leaves, names) if names else []
@@ -292,7 +293,7 @@ class OnnxProgram:
             value_names: names of results of the graph.
             args, kwargs: the call, as the model takes it.
         """
-        leaves = self._convention.leaves(args, kwargs or {})
+        leaves = self._called().leaves(args, kwargs or {})
         self._need_weights()
         graph = proto_of(self._model).graph
         known = {name for node in graph.node for name in node.output}
@@ -304,7 +305,7 @@ class OnnxProgram:
         return tuple(self._run(session, leaves, list(value_names)))
 
     def _run(self, session: Any, leaves: Sequence[Any], names: Sequence[str]) -> list[torch.Tensor]:
-        feeds = {n: array_of(leaf) for n, leaf in self._convention.feeds(leaves).items()}
+        feeds = {n: array_of(leaf) for n, leaf in self._called().feeds(leaves).items()}
         try:
             return run_session(session, feeds, names)
         except Exception as error:  # onnxruntime's classes derive from Exception only
@@ -331,7 +332,7 @@ class OnnxProgram:
         self._need_weights()
         request = self._request
         if args or kwargs:
-            convention = self._convention
+            convention = self._called()
             call = convention.example_form(convention.leaves(args, kwargs))
             request = replace(request, args=call[0], kwargs=call[1])
         with called_within(self._around):
@@ -367,7 +368,8 @@ class OnnxProgram:
         with record.phase("serialise"):
             changed = serialised(builder, form, large)
             write_dims(changed, self._dims)
-            annotate(changed, self._program)
+            text = description(self._request.model, form.options.doc_string)
+            annotate(changed, self._program, text)
         self._model = changed
         self.release()
         return self

@@ -40,12 +40,19 @@ class Sizes:
     def of(cls, program: Program, guarded: bool) -> Sizes:
         """The sizes that a program takes; ``guarded`` says whether its conditions count."""
         found = tuple(sizes_of(results.node_value(node)) for node in program.user_inputs)
+        symbols = {
+            symbol
+            for sizes in found
+            for size in (sizes if isinstance(sizes, list) else (sizes,))
+            for symbol in getattr(size, "free_symbols", ())
+        }
         ranges = {
             symbol: (
                 0 if _is_default(symbol, each.lower, program) else int(each.lower),
                 bounds_of(symbol, {symbol: each})[1],
             )
             for symbol, each in ranges_of(program).items()
+            if symbol in symbols and each.lower.is_Integer  # not the unbounded int of an input
         }
         guards = tuple(program.guards) if guarded else ()
         return cls(found, dict(program.symbol_names), ranges, guards)

@@ -14,9 +14,16 @@ import torch
 from onnx import ModelProto
 
 from ortable.compat.versions import check_versions
-from ortable.exporter.account.metadata import annotate, model_name, note_weights, weight_names
+from ortable.exporter.account.first_difference import explained
+from ortable.exporter.account.metadata import (
+    annotate,
+    description,
+    model_name,
+    note_weights,
+    weight_names,
+)
 from ortable.exporter.account.report import reporting
-from ortable.exporter.account.validate import check_comparisons, validate_model
+from ortable.exporter.account.validate import check_comparisons, module_and_call, validate_model
 from ortable.exporter.capture.dtype_versions import needing_opset
 from ortable.exporter.capture.guards import tell_guards
 from ortable.exporter.capture.pt2 import opened
@@ -368,7 +375,7 @@ def convert(
             model = serialised(builder, form, large)
             results["model"] = model
             write_dims(model, dims)
-            annotate(model, program)
+            annotate(model, program, description(request.model, options.doc_string))
         _validate(model, request, program, validate)
         _write(model, filename, record)
     return Conversion(model, builder, request, program, form, dims, regions_around())
@@ -429,7 +436,13 @@ def _validate(model: Any, request: Request, program: Program, validate: bool | f
     accepted = validate if isinstance(validate, float) else None
     with record.phase("validate"):
         record.comparisons = validate_model(model, request, program, accepted)
-    check_comparisons(record.comparisons)
+    call = module_and_call(request)[1]
+    check_comparisons(
+        record.comparisons,
+        explain=lambda: explained(
+            record.comparisons, model, program, call, request.tables, accepted
+        ),
+    )
     record.say("validate", "equal to eager")
 
 
@@ -463,3 +476,7 @@ def _convert(
     )
     interpreter.run(program.graph_module)
     note_weights(program, interpreter.inputs)
+    if choices is None:
+        program.results.update(
+            (name, node.name) for node, name in interpreter.values.items() if isinstance(name, str)
+        )

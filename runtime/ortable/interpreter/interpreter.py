@@ -427,7 +427,9 @@ class DynamoInterpreter:
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
                 key = calls.operator_key(node)
                 converter = self.complex_converter(key, converter, res, args, kwargs)
+            first = len(self.graph.nodes)
             returned = converter(self.graph, res, *args, **kwargs)
+            returned = results.named_as_torch(self.graph, node, res, returned, first)
             if value.__class__ is torch.SymInt:
                 return self.adopt_integer(value, returned)
             if value.__class__ in (torch.SymFloat, torch.SymBool) and isinstance(returned, str):
@@ -463,7 +465,9 @@ class DynamoInterpreter:
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
                 name = overload.name()
                 converter = self.complex_converter(name, converter, res, args, kwargs)
+            first = len(self.graph.nodes)
             returned = converter(self.graph, res, *args, **kwargs)
+            returned = results.named_as_torch(self.graph, node, res, returned, first)
         except Exception as error:
             raise self.failure(error, node) from error
         self.compare(node, res, returned)
@@ -660,7 +664,8 @@ class DynamoInterpreter:
         """``error`` with node, operator, arguments, module and source line."""
         found = failures.wrapped(error, node, self.tables.spec_files, self.graph)
         found.fx_node = node.name  # of a graph inside the graph: the node that calls it, at last
-        found.operator = getattr(error, "operator", "") or calls.operator_key(node)
+        if node.op.startswith("call_"):
+            found.operator = getattr(error, "operator", "") or calls.operator_key(node)
         return found
 
     def not_found(self, node: Node) -> OrtableError:

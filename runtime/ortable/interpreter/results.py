@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from ortable.ir import Graph
+from ortable.ir import Graph, editing
 from ortable.ir.result import ResultSpec
 
 from .. import dims, dtypes
@@ -98,6 +98,33 @@ def record_from_rule(
             graph.unique_name(f"{node.name}_{i}") if flag else "" for i, flag in enumerate(used)
         ]
     return ResultSpec(names, [entry[0] for entry in entries], [entry[1] for entry in entries])
+
+
+def named_as_torch(graph: Graph, node: Node, res: ResultSpec, returned: Any, first: int) -> Any:
+    """What a converter returned; results that it made (in the nodes from place ``first`` on) have
+    the names that torch has for them: lowerings name only what they return directly."""
+    if returned.__class__ is str:
+        wanted = res.outputs[0]
+        return returned if returned == wanted else _named(graph, node, wanted, returned, first)
+    if returned.__class__ in (tuple, list) and len(returned) == len(res.outputs):
+        named = [
+            _named(graph, node, wanted, name, first) if name.__class__ is str else name
+            for wanted, name in zip(res.outputs, returned, strict=True)
+        ]
+        return tuple(named) if returned.__class__ is tuple else named
+    return returned
+
+
+def _named(graph: Graph, node: Node, wanted: str, name: str, first: int) -> str:
+    if name == wanted or not wanted or not name.startswith(f"{node.name}."):
+        return name  # it has a name of its own, that of an earlier node for instance
+    if not graph.is_own(name) or wanted in graph.values:
+        return name
+    producer = graph.values[name].producer
+    if producer is None or producer not in graph.nodes[first:]:
+        return name
+    editing.rename_new(graph, name, wanted, first)
+    return wanted
 
 
 def used_results(node: Node, count: int) -> list[bool]:

@@ -143,6 +143,18 @@ class DimResults:
             for key, source in self.sources.items()
         }
 
+    def rename_new(self, old: str, new: str, shape: Shape | None, holds_sizes: bool) -> None:
+        """Follows one result that was just made: sizes are read from its shape, or
+        (``holds_sizes``) from what it holds."""
+        if holds_sizes:
+            self.rename({old: new})
+            return
+        for dim in shape or ():
+            if type(dim) is not int:
+                source = self.sources.get(str(dim))
+                if source is not None and source.result == old:
+                    self.sources[str(dim)] = source._replace(result=new)
+
     # -- vectors
 
     def vector(self, dim: Dim) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ortable import dtypes
 from ortable.errors import BuilderError
 
 from .captures import captured_by_protos
@@ -161,6 +162,31 @@ def rename(graph: GraphInterface, names: Mapping[str, str]) -> None:
         if isinstance(info.constant, LazyConstant):
             info.constant = LazyConstant(graph, names[old])
     rebuild_history(graph)
+
+
+def rename_new(graph: GraphInterface, old: str, new: str, first: int) -> None:
+    """Gives a free name to a result of the nodes from place ``first`` on: only these read it."""
+    info = graph.values.pop(old)
+    info.name = new
+    graph.values[new] = info
+    graph.result_names.reserve(new)
+    graph.result_names.release(old)
+    for node in graph.nodes[first:]:
+        replace_inputs(node, {old: new})
+        if old in node.outputs:
+            node.outputs = [new if name == old else name for name in node.outputs]
+    graph.use_index = None
+    if old in graph.constant_names:
+        graph.constant_names.discard(old)
+        graph.constant_names.add(new)
+        if old in graph.computed_constants:
+            graph.computed_constants[new] = graph.computed_constants.pop(old)
+        if isinstance(info.constant, LazyConstant):
+            info.constant = LazyConstant(graph, new)
+    if old in graph.numbers:
+        graph.numbers[new] = graph.numbers.pop(old)
+    holds_sizes = info.dtype == dtypes.int64 and (info.rank or 0) < 2
+    graph.dim_results.rename_new(old, new, info.shape, holds_sizes)
 
 
 def _renamed_keys(table: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -47,7 +47,8 @@ class FunctionTable:
             number += 1
             chosen = f"{name}_{number}"
         known[key] = chosen
-        proto = function_protos.to_function(body, chosen, domain, _REFERENCED)
+        within = (metadata or {}).get("module_path", "")
+        proto = function_protos.to_function(body, chosen, domain, _REFERENCED, within)
         domains = {"", *(called for called, _ in called_by_nodes(body.nodes))}
         imports = [each for each in proto.opset_import if each.domain in domains]
         del proto.opset_import[:]

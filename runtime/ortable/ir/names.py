@@ -17,6 +17,10 @@ class Names:
         """Takes a name that somebody else chose."""
         self.taken.add(name)
 
+    def release(self, name: str) -> None:
+        """Gives a name back that nobody has any more."""
+        self.taken.discard(name)
+
     def unique(self, prefix: str) -> str:
         """Takes and returns the prefix, or the prefix with the first free number behind it."""
         taken = self.taken

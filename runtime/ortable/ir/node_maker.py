@@ -14,7 +14,7 @@ from ortable.errors import BuilderError, KernelError
 from ortable.inference.value_info import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 
-from . import casts, checks, constants, versions
+from . import casts, checks, constants, origins, versions
 from .context import LoweringContext
 from .debug_message import debug_message, typed_names
 from .interface import GraphInterface
@@ -94,7 +94,8 @@ class NodeMaker(GraphInterface):
         Args:
             op_type: the operator, ``"MatMul"``.
             inputs: result names, ``""`` or None for an omitted one.
-            outputs: None for one result with an automatic name, a number of them, or names
+            outputs: None for one result with an automatic name (``<FX node>.<operator>`` while
+                an FX node is converted, else ``_onx_<operator>0``), a number of them, or names
                 (``""``: not wanted).
             domain: of the operator; ``""`` is ONNX's own.
             name: the name of the node, made unique; the operator's unless given.
@@ -138,8 +139,9 @@ class NodeMaker(GraphInterface):
         if outputs is None:
             outputs = 1
         if isinstance(outputs, int):
-            lower = op_type.lower()
-            return [self.result_names.unique(f"_onx_{lower}{i}") for i in range(outputs)]
+            if outputs == 1:
+                return [self._automatic_name(op_type, None)]
+            return [self._automatic_name(op_type, index) for index in range(outputs)]
         names = [outputs] if isinstance(outputs, str) else [n or "" for n in outputs]
         for index, n in enumerate(names):
             if n and (n in self.values or n in names[:index]):
@@ -149,14 +151,21 @@ class NodeMaker(GraphInterface):
                 )
         return names
 
+    def _automatic_name(self, op_type: str, index: int | None) -> str:
+        """A name for a result that torch has none for: after the FX node that is converted."""
+        stem = None if self.origin is None else origins.stem(self.origin)
+        if stem is None:
+            return self.result_names.unique(f"_onx_{op_type.lower()}{index or 0}")
+        if index is None:
+            return self.result_names.unique(f"{stem}.{op_type.lower()}")
+        return self.result_names.unique(f"{stem}.{op_type.lower()}_{index}")
+
     def _name_required(self, node: Node, schema: Schema) -> None:
         """Only an optional output may be left out: the others get a name, wanted or not (ONNX
         Runtime crashes on a Split with an unnamed output)."""
         for index, name in enumerate(node.outputs):
             if not name and not schema.output(index).optional:
-                node.outputs[index] = self.result_names.unique(
-                    f"_onx_{node.op_type.lower()}{index}"
-                )
+                node.outputs[index] = self._automatic_name(node.op_type, index)
 
     def _missing_input(
         self, missing: str, op_type: str, inputs: list[str], outputs: list[str], name: str | None

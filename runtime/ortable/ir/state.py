@@ -64,6 +64,8 @@ class GraphState:
         self.node_names: Names = Names() if parent is None else parent.node_names
         self.constant_names: set[str] = set()
         self.computed_constants: dict[str, Any] = {}
+        # results that passes took away -> those that hold the same: `passes.result_names`
+        self.successors: dict[str, str] = {}
         self.declared_shapes: dict[str, Any] = {}  # inputs and outputs: shape as the user wrote it
         self.history: list[
             tuple[str, Any]

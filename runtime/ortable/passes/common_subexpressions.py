@@ -43,6 +43,7 @@ def merge_equal_nodes(graph: Graph) -> int:
                 editing.merge_knowledge(graph, source, copy)
         merged += 1
     if readers:
+        graph.successors.update(readers)
         graph.nodes[:] = kept
         graph.outdate_uses()
         editing.forget(graph)

@@ -31,6 +31,7 @@ def remove_identity_nodes(graph: Graph) -> int:
             kept.append(node)
             continue
         editing.replace_uses(graph, copy, source)
+        graph.successors[copy] = source
         editing.merge_knowledge(graph, source, copy)
         gone.append(node)
     own = {name for node in graph.nodes for name in node.outputs} if kept else set()

@@ -11,7 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import common_subexpressions, folding, identities, qdq, unused, weight_transposes
+from . import (
+    common_subexpressions,
+    folding,
+    identities,
+    qdq,
+    result_names,
+    unused,
+    weight_transposes,
+)
 from .rewrite import choose
 from .rewrite.engine import rewrite
 from .rewrite.record import RewriteRecord
@@ -182,4 +190,5 @@ def run_passes(graph: Any, options: PassOptions, record: RewriteRecord | None = 
         count = step.run(run)
         if count or not step.quiet:
             counts[step.name] = counts.get(step.name, 0) + count
+    result_names.inherit(graph)
     return result

@@ -87,6 +87,7 @@ def _failing(error: OrtableError) -> Compiled:
         raise raised.with_traceback(None) from None
 
     fail._boxed_call = True  # type: ignore[attr-defined]
+    fail.error = error  # type: ignore[attr-defined]
     return fail
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torch.fx import GraphModule
 
 from ortable.backend.execute.runner import run_with_onnxruntime
+from ortable.backend.lower.argument_names import argument_names, mark_argument_names
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
 from ortable.backend.partition.draws import refuse_lost_dropout
@@ -197,9 +198,12 @@ def compile_with_autograd(
     args: Sequence[Any],
     options: OrtOptions,
     runner: Runner | None = None,
+    compile_graph: Callable[[GraphModule, OrtOptions, Runner], Compiled] = compile_aot_graph,
 ) -> Compiled:
     """Compiles a graph of dynamo: AOTAutograd makes forward, backward or inference graphs of it,
     and each becomes an ONNX model.
+
+    :param compile_graph: compiles each graph that AOTAutograd makes
     """
     from ortable.compat.torch import aot_autograd, min_cut_partition
 
@@ -212,13 +216,15 @@ def compile_with_autograd(
     tell_recompiled()
     compilations: Compilations = []
     written = find_untracked_writes(graph_module)
+    names = argument_names(graph_module)
     if written and options.freeze == "on":
         warnings.warn(_STALE, RuntimeWarning, stacklevel=2)
 
     def compile_it(gm: GraphModule) -> Compiled:
         if options.freeze == "auto":
             mark_untracked_writes(gm, written)
-        compiled = compile_aot_graph(gm, options, run)
+        mark_argument_names(gm, names)
+        compiled = compile_graph(gm, options, run)
         add_compilation(compilations, compiled)
         return compiled
 

@@ -78,7 +78,9 @@ def session_key(compiled: CompiledGraph, options: OrtOptions, *extra: Any) -> st
     if settings is not None and not isinstance(settings, Mapping):
         return None
     try:
-        text = _text([options.providers, settings, torch.get_num_threads(), extra])
+        # equal conversions made twice, from graphs of other names, have sessions of their own
+        names = [role.name for role in compiled.inputs]
+        text = _text([options.providers, settings, torch.get_num_threads(), names, extra])
     except TypeError:  # an object among the options of a provider
         return None
     return _digest([compiled.key, text])

@@ -63,5 +63,5 @@ def as_promised(tensor: torch.Tensor, fetch: Fetch, values: Callable[[Any], Any]
         strided = torch.empty_strided(
             tensor.shape, values(fetch.strides), dtype=tensor.dtype, device=tensor.device
         )
-        return strided.copy_(tensor)
+        return strided.copy_(tensor) if tensor.numel() else strided  # nothing was written
     return tensor

@@ -103,6 +103,8 @@ def _convert(
     outputs in order, and `_fx_names`."""
     body, copies = _body(graph.module, outputs)
     interpreter = DynamoInterpreter(builder, module=graph.module)
+    for name in outputs.names:
+        builder.unique_name(name)  # taken, so that no argument gets it
     roles = declare_inputs(builder, graph.inputs, interpreter, copies)
     interpreter.run(body, outputs=False)  # they are declared below
     values = interpreter.values
@@ -181,6 +183,7 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
     """Makes the ONNX output `name` for `node`, in the memory order that torch promises when
     `kept`."""
     value = node.meta["val"]
+    builder.origin = node
     if isinstance(value, torch.SymFloat | torch.SymBool):
         number = scalars.adopt(builder, scalars.as_number(builder, result), value)
         _name_output(builder, number, name)

@@ -18,7 +18,9 @@ from ortable.interpreter.arguments import ELEMENT_TYPES
 from ortable.interpreter.complex_numbers import declare_input, transposed
 from ortable.interpreter.control_flow import is_token
 from ortable.interpreter.numbers.scalars import adopt
+from ortable.ir import editing
 
+from .argument_names import argument_name
 from .strides import dense_order, inverse
 
 __all__ = ["InputPlan", "check_inputs", "check_type", "declare_inputs", "shape_of", "strides_of"]
@@ -116,6 +118,7 @@ def declare_inputs(
     """
     roles = []
     for index, node in enumerate(plan.nodes):
+        builder.origin = node
         role, bound = _declare(builder, index, node, node in copies)
         roles.append(role)
         if node in copies:
@@ -145,7 +148,7 @@ def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRol
     elem_type, shape, device = dtypes.from_torch(value.dtype), shape_of(value), device_of(value)
     if not live:
         return InputRole(index, InputRoleKind.UNUSED, "", elem_type, shape, device=device), None
-    name = f"input{index}"
+    name = builder.unique_name(argument_name(node) or f"input{index}")
     order = dense_order(shape, strides_of(value))
     if order is None or order == tuple(range(len(shape))):
         bound = declare_input(builder, name, elem_type, shape)
@@ -156,6 +159,10 @@ def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRol
         return role, bound
     declared = declare_input(builder, name, elem_type, tuple(shape[axis] for axis in order))
     bound = transposed(builder, declared, inverse(order))
+    if isinstance(bound, str):
+        readable = builder.unique_name(f"{name}.transpose")
+        editing.rename_new(builder, bound, readable, len(builder.nodes) - 1)
+        bound = readable
     role = InputRole(
         index, InputRoleKind.TENSOR, name, elem_type, shape, permutation=order, device=device
     )

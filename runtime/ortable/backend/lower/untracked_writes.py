@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-__all__ = ["find_untracked_writes", "has_untracked_writes", "mark_untracked_writes"]
+__all__ = ["find_untracked_writes", "has_untracked_writes", "mark_untracked_writes", "source_of"]
 
 _MARK = "ortable_untracked_writes"
 _WRAPPED = "._modules['base_layer']"  # what every layer of PEFT calls the layer inside
@@ -22,7 +22,7 @@ def find_untracked_writes(graph_module: GraphModule) -> frozenset[int]:
     if "peft" not in sys.modules:
         return frozenset()
     nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
-    names = [_source(node) for node in nodes]
+    names = [source_of(node) for node in nodes]
     owners = tuple({name.partition(_WRAPPED)[0] for name in names if _WRAPPED in name})
     return frozenset(i for i, name in enumerate(names) if owners and name.startswith(owners))
 
@@ -39,7 +39,7 @@ def has_untracked_writes(node: Node) -> bool:
     return _MARK in node.meta
 
 
-def _source(node: Node) -> str:
+def source_of(node: Node) -> str:
     """Where dynamo found an argument, as Python text: `L['self']._modules['q']...`."""
     argument: Any = node.meta.get("grapharg")
     name = getattr(getattr(argument, "source", None), "name", "")

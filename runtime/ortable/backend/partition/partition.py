@@ -14,6 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from ortable import dims
 from ortable.backend.lower.aot_graph import AotGraph
+from ortable.backend.lower.argument_names import mark_inner_name
 from ortable.backend.lower.views import is_view
 from ortable.dims import Dim, SymDim
 from ortable.interpreter.assertions import run_time_checks
@@ -165,6 +166,7 @@ class _Partitioner:
         for node in inputs:
             copies[node] = graph.placeholder(node.name)
             copies[node].meta = dict(node.meta)
+            mark_inner_name(copies[node], self.graph.inputs.nodes)
         passed = [self._value(node) for node in inputs]
         for symbol, value in self._missing_symbols(inputs, nodes):
             passed.append(value)

@@ -4,6 +4,7 @@ model, out go names and `metadata_props`. Called by to_onnx.py."""
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,9 +15,9 @@ from torch.fx import GraphModule
 from ortable.exporter.request.program import Program
 from ortable.interpreter.records import InputRecord
 from ortable.ir.initializers import storage_key
-from ortable.passes.weight_transposes import TRANSPOSED
 
 DEFAULT_NAME = "ortable"
+_COMPUTED = frozenset({"transposed", "scaled", "moved"})  # what passes put behind names of weights
 
 
 def own_version() -> str:
@@ -25,9 +26,10 @@ def own_version() -> str:
     return str(sys.modules["ortable"].__version__)
 
 
-def annotate(model: Any, program: Program) -> None:
-    """Write ``metadata_props`` and producer of a ModelProto or LargeModel, and the doc_string of
-    its initializers, which is the weight's name in the state_dict.
+def annotate(model: Any, program: Program, text: str = "") -> None:
+    """Write ``metadata_props`` and producer of a ModelProto or LargeModel, the user's ``text`` as
+    its doc_string, and the doc_string of its initializers, which is the weight's name in the
+    state_dict.
 
     Keys: ``ortable.version``, ``torch.version``, ``ortable.steps`` (what torch did to the graph),
     ``ortable.guards`` (conditions on sizes under which the model is right),
@@ -37,6 +39,7 @@ def annotate(model: Any, program: Program) -> None:
     proto = model.proto if hasattr(model, "proto") else model
     for value in proto.graph.input if program.fakes else ():
         value.doc_string = ", ".join(program.fakes.get(value.name, ()))
+    proto.doc_string = text
     proto.producer_name = "ortable"
     proto.producer_version = own_version()
     properties = {"ortable.version": own_version(), "torch.version": torch.__version__}
@@ -55,10 +58,31 @@ def annotate(model: Any, program: Program) -> None:
         names = program.initializers.get(initializer.name)
         if names is not None:
             initializer.doc_string = names[0]
-        elif initializer.name.endswith(TRANSPOSED):
-            names = program.initializers.get(initializer.name.removesuffix(TRANSPOSED))
-            if names is not None:
-                initializer.doc_string = f"{names[0]}, transposed"
+        else:
+            initializer.doc_string = _computed_of(initializer.name, program.initializers)
+
+
+def _computed_of(name: str, weights: Mapping[str, Sequence[str]]) -> str:
+    """Of which weight passes computed an initializer, and how; empty when they did not."""
+    done: list[str] = []
+    while True:
+        name, _, what = name.rpartition("_")
+        if what not in _COMPUTED:
+            return ""
+        done.insert(0, what)
+        if name in weights:
+            return ", ".join([weights[name][0], *done])
+
+
+def description(model: Any, chosen: str | None) -> str:
+    """The doc_string of the model: the user's choice, or what the class of the module says of
+    itself; what torch says of its own classes is left out."""
+    if chosen is not None:
+        return chosen
+    kind = type(model)
+    if not isinstance(model, torch.nn.Module) or kind.__module__.partition(".")[0] == "torch":
+        return ""
+    return inspect.cleandoc(kind.__dict__.get("__doc__") or "")
 
 
 def note_weights(program: Program, records: Sequence[InputRecord]) -> None:

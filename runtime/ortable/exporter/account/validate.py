@@ -6,7 +6,7 @@ by to_onnx.py; report.py prints them."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -18,13 +18,16 @@ from ortable.errors import ExportError, OptionError
 from ortable.exporter.request.ambient import autocast_again
 from ortable.exporter.request.copies import copied_call, copied_module
 from ortable.exporter.request.program import Program, Request
+from ortable.exporter.signature import pytrees
 from ortable.interpreter.complex_numbers import real_tensor
+from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 
 from .resize import ExampleCall, other_sizes
 from .sessions import array_of, make_session, proto_of, run_session
 from .tables import text_table
 from .tolerances import Tolerance, tolerance_of
 
+_MOST_ROWS = 3  # of a table in a message
 HEADS = ("inputs", "output", "dtype", "shape", "largest difference")
 
 
@@ -68,7 +71,7 @@ def validate_model(
     if program.fakes:
         weights = list(program.fakes)
         raise OptionError(f"validate=True needs weights with data; these are fake: {weights}")
-    module, call = _module_and_call(request)
+    module, call = module_and_call(request)
     inputs = input_names(model, program)
     leaves = pytree.tree_leaves(call)
     if len(leaves) != len(inputs):
@@ -88,7 +91,7 @@ def validate_model(
             comparison
             for words, each in calls
             for comparison in (
-                _compared(words, session, module, each, inputs, names, program, accepted)
+                _compared(words, model, session, module, each, inputs, names, program, accepted)
                 if each is not None
                 else [Comparison(words, problem=_outside(program))]
             )
@@ -143,23 +146,54 @@ class Validation:
         return f"Validation: {'equal to eager' if self.ok else 'differs from eager'}\n{self}"
 
 
-def check_comparisons(found: Sequence[Comparison], verbose: bool = True) -> None:
-    """Print the table, and raise ExportError when an output differs."""
+@dataclass(frozen=True)
+class Explanation:
+    """Why outputs differ: a headline, whether numbers tell anything, lines, and what to do."""
+
+    headline: str = "validation failed, the ONNX model and eager differ"
+    table: bool = True
+    lines: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
+def check_comparisons(
+    found: Sequence[Comparison],
+    verbose: bool = True,
+    explain: Callable[[], Explanation] | None = None,
+) -> None:
+    """Print the table, and raise ExportError when an output differs, for which ``explain`` has the
+    reason."""
     table = text_table(HEADS, [comparison.row() for comparison in found])
-    if any(comparison.failed for comparison in found):
-        raise ExportError(f"validation failed, the ONNX model and eager differ:\n{table}")
+    failed = [comparison for comparison in found if comparison.failed]
+    if failed:
+        told = found if len(found) <= _MOST_ROWS else failed[:_MOST_ROWS]
+        shown = text_table(HEADS, [comparison.row() for comparison in told])
+        left = len(failed) - _MOST_ROWS
+        more = f"\n... and {left} more, in error.details" if left > 0 else ""
+        why = explain() if explain is not None else Explanation()
+        table_lines = [f"{shown}{more}"] if why.table else []
+        text = "\n".join([f"{why.headline}:", *table_lines, *why.lines])
+        raise ExportError(text, details=table).advised(*why.advice)
     if verbose:
         print(table)
 
 
-def _module_and_call(request: Request) -> tuple[Any, ExampleCall]:
+def module_and_call(request: Request) -> tuple[Any, ExampleCall]:
     """What to run in eager mode, and the example call."""
     module, args, kwargs = request.model, request.args, request.kwargs
     if isinstance(module, torch.export.ExportedProgram):
         if not args and not kwargs and module.example_inputs:
             args, kwargs = module.example_inputs
+        kwargs = _in_order(kwargs, module)
         module = module.module()
     return module, (args, kwargs)
+
+
+def _in_order(kwargs: Any, exported: torch.export.ExportedProgram) -> Any:
+    """Keyword arguments in the order of the program's placeholders."""
+    _, (_, structure) = pytrees.spec_children(exported.call_spec.in_spec)
+    names = [name for name, _ in pytrees.spec_children(structure)]
+    return {name: kwargs[name] for name in names} if set(names) == set(kwargs) else kwargs
 
 
 def input_names(model: Any, program: Program) -> list[str | None]:
@@ -175,6 +209,7 @@ def _user_outputs(program: Program) -> list[Any]:
 
 def _compared(
     words: str,
+    model: Any,
     session: Any,
     module: Any,
     call: ExampleCall,
@@ -198,7 +233,9 @@ def _compared(
     try:
         computed = run_session(session, feeds)[: len(names)]
     except Exception as error:  # onnxruntime's classes derive from Exception only
-        return [Comparison(words, problem=f"ONNX Runtime cannot run it: {error}", failed=True)]
+        said, lines = located(error, proto_of(model))
+        problem = f"ONNX Runtime cannot run it{place_of(lines)}: {said}"
+        return [Comparison(words, problem=problem, failed=True)]
     if len(computed) != len(expected):
         raise ExportError(
             f"validation failed: the model has {len(computed)} outputs, eager returns "

@@ -48,6 +48,8 @@ class ExportOptions:
             ``"placeholders"`` as torch.export's inputs (``p_linear_weight``).
         metadata: the user's own ``metadata_props`` of the model, texts by key.
         value_info: also write type and shape of every intermediate result.
+        doc_string: the text that describes the model; the docstring of the module's class by
+            default, unless it is a class of torch.
         function_weights: how local functions have the weights of their modules: ``"inputs"``
             (equal modules are then one function), ``"constants"``, or ``"auto"``: inputs for
             modules of torch, constants for the user's. What ``large_model`` keeps outside is
@@ -76,7 +78,8 @@ class ExportOptions:
     progress: Callable[[str, float], None] | None = None
     initializer_names: Literal["state_dict", "placeholders"] = "state_dict"
     metadata: Mapping[str, str] | None = None
-    value_info: bool = False
+    value_info: bool = True
+    doc_string: str | None = None
     function_weights: Literal["auto", "inputs", "constants"] = "auto"
     functions: Collection[Literal["autocast", "subgraphs", "custom_ops"]] = ()
     guards: Literal["warn", "error", "ignore"] = "warn"
@@ -106,6 +109,10 @@ class ExportOptions:
             raise OptionError(
                 "ExportOptions.progress is called with a phase and its seconds, or None, not "
                 f"{self.progress!r}"
+            )
+        if self.doc_string is not None and not isinstance(self.doc_string, str):
+            raise OptionError(
+                f"ExportOptions.doc_string is a text or None, not {self.doc_string!r}"
             )
         if self.guards not in GUARDS:
             raise OptionError(f"ExportOptions.guards is one of {GUARDS}, not {self.guards!r}")

@@ -3,6 +3,7 @@ program and the caller's names, out go names and an order. Called by to_onnx.py 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -299,11 +300,19 @@ def _axes(name: str, value: torch.Tensor, spec: Any) -> dict[int, str]:
 
 
 def write_dims(model: Any, written: Mapping[tuple[str, int], str]) -> None:
-    """Write names of dimensions on the outputs of a ModelProto or LargeModel."""
+    """Write names of dimensions on the outputs of a ModelProto or LargeModel, and wherever its
+    other results have these dimensions."""
     if not written:
         return
     proto = model.proto if hasattr(model, "proto") else model
+    names: dict[str, str] = {}
     for output in proto.graph.output:
         for axis, dim in enumerate(output.type.tensor_type.shape.dim):
             if (output.name, axis) in written:
+                names[dim.dim_param] = written[output.name, axis]
                 dim.dim_param = written[output.name, axis]
+    known = [(name, re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")) for name in names if name]
+    for info in proto.graph.value_info:
+        for dim in info.type.tensor_type.shape.dim:
+            for name, words in known if dim.dim_param else ():
+                dim.dim_param = words.sub(names[name], dim.dim_param)

@@ -50,14 +50,17 @@ def source_line(node: Node) -> SourceLine | None:
 def module_path(node: Node) -> tuple[str, str]:
     """Dotted path and class name of the innermost submodule that ``node`` was traced in, ``("",
     "")`` when unknown."""
-    stack = node.meta.get("nn_module_stack")
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
     if not stack:
         return "", ""
     path, kind = next(reversed(stack.values()))
     if path.startswith("_empty_nn_module_stack"):
         return "", ""
     kind = kind if isinstance(kind, str) else kind.__qualname__
-    return path.removeprefix("L['self'].").removeprefix("L['self']"), kind.rpartition(".")[2]
+    if path.startswith("L['"):  # as dynamo writes it: the local variable that holds the module
+        root, _, inner = path[3:].partition("']")
+        path = inner.removeprefix(".") if root in ("self", "fn") else root + inner
+    return path, kind.rpartition(".")[2]
 
 
 def target_name(target: Any) -> str:

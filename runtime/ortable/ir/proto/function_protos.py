@@ -8,6 +8,7 @@ from onnx import AttributeProto, FunctionProto, TensorProto
 from ortable.ir import initializers
 from ortable.ir.graph import Graph
 
+from .node_names import name_nodes
 from .tensor_proto import (
     ExternalTensors,
     fill_nested,
@@ -18,11 +19,15 @@ from .tensor_proto import (
 
 
 def to_function(
-    graph: Graph, name: str, domain: str, external_threshold: int | None = None
+    graph: Graph,
+    name: str,
+    domain: str,
+    external_threshold: int | None = None,
+    within: str = "",
 ) -> FunctionProto:
     """The graph as a local function of the same inputs and outputs; initializers become Constant
     nodes, which leave values of ``external_threshold`` bytes or more in
-    ``graph.function_tensors``, by reference."""
+    ``graph.function_tensors``, by reference. ``within``: path of the module whose body it is."""
     from .node_proto import NodeWriter
 
     proto = FunctionProto()
@@ -42,6 +47,7 @@ def to_function(
             fill_tensor(attribute.t, value, "")
         else:
             fill_nested(attribute.t, "", value, graph.function_tensors)
+    name_nodes(graph, within)
     writer = NodeWriter(graph)
     for item in graph.nodes:
         writer.write(item, proto.node.add())

@@ -16,6 +16,7 @@ from ortable_generated.onnx.traits import HAS_SUBGRAPH
 
 from .function_protos import settle_function
 from .large_model import LargeModel
+from .node_names import name_nodes
 from .node_proto import fill_graph
 from .tensor_proto import ExternalTensors
 
@@ -45,6 +46,7 @@ def to_onnx(
         f"large_model={large_model}, inline={inline}, external_threshold={external_threshold}"
     )
     external = ExternalTensors(external_threshold) if large_model else None
+    name_nodes(graph)
     fill_graph(graph, model.graph, external, value_info)
     for domain, version in graph.opsets.items():
         imported = model.opset_import.add()

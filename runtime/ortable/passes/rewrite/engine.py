@@ -190,4 +190,5 @@ class _Run:
         self.graph.analysed = None
         self.graph.outdate_uses()
         if self.fired:
+            self.graph.successors.update(self.index.aliases)
             editing.forget(self.graph)

@@ -1,0 +1,61 @@
+"""What of dynamo one needs to look at a compilation and leave no trace in those of the user; the
+same in 2.13, 2.14 and 2.15. All is private, but for `torch.compile(isolate_recompiles=True)`, which
+stubs of 2.13 do not declare. Called by `ortable.explain` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from traceback import FrameSummary
+from typing import Any
+
+import torch
+
+from .torch import dynamo_profile, graph_break_reasons
+
+__all__ = ["breaks_collected", "compiled_apart", "innermost", "own_profile"]
+
+
+def innermost(model: Any) -> Any:
+    """The module or function that `torch.compile` was given, where it returned `model`."""
+    model = getattr(model, "_orig_mod", model)
+    return getattr(model, "_torchdynamo_orig_callable", model)
+
+
+def compiled_apart(
+    function: Any, backend: Callable[..., Any], dynamic: bool | None
+) -> Callable[..., Any]:
+    """`torch.compile` with compiled code of its own: what is compiled of the function elsewhere is
+    neither found nor counted."""
+    compile_it: Any = torch.compile
+    made = compile_it(function, backend=backend, dynamic=dynamic, isolate_recompiles=True)
+    assert callable(made)
+    return made
+
+
+@contextmanager
+def own_profile() -> Iterator[None]:
+    """In the block dynamo has seen no sizes before, and afterwards it has seen none of those in
+    the block: sizes that differ between two calls become dynamic."""
+    state = dynamo_profile.get_code_state()
+    before = dict(state)
+    state.clear()
+    try:
+        yield
+    finally:
+        state.clear()
+        state.update(before)
+
+
+@contextmanager
+def breaks_collected() -> Iterator[list[tuple[str, Sequence[FrameSummary]]]]:
+    """A list that has, when the block ends, why dynamo broke graphs in it: its text, and the frames
+    of the user's code from the outermost to the innermost."""
+    known = {id(each) for each in graph_break_reasons}
+    found: list[tuple[str, Sequence[FrameSummary]]] = []
+    try:
+        yield found
+    finally:
+        for each in graph_break_reasons:
+            if id(each) not in known and each.graph_break:
+                found.append((str(each.reason), list(each.user_stack)))

@@ -1,0 +1,275 @@
+"""What `explain` returns: an Explanation of graphs and breaks, as text, as Markdown, as JSON.
+Filled by `explain_call`; read by users and by the shell. Text and Markdown are the same sections of
+the same lines."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnx import ModelProto
+
+from .explain_fusion import Fusion
+from .rewrites_text import counted, fired_lines, refused_lines, summary
+
+__all__ = [
+    "Explanation",
+    "GraphBreak",
+    "GraphExplanation",
+    "TorchOperator",
+    "as_markdown",
+    "as_text",
+]
+
+_MOST = 20  # fusions in a text
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """A place where dynamo ended a graph: what it met there, why that ends a graph, what to do
+    about it, in words; and the user's line, `times` times the same."""
+
+    what: str
+    why: str
+    hints: tuple[str, ...]
+    function: str
+    file: str
+    line: int
+    code: str
+    times: int = 1
+
+    @property
+    def where(self) -> str:
+        """`model.py:12`"""
+        return f"{os.path.basename(self.file)}:{self.line}" if self.file else "an unknown place"
+
+
+@dataclass(frozen=True)
+class TorchOperator:
+    """An operator that torch runs, between sessions of ONNX Runtime: at which lines, and why.
+    `unsupported` where ortable cannot convert it: an error without `fallback="eager"`."""
+
+    operator: str
+    calls: int
+    why: str
+    lines: tuple[str, ...]
+    unsupported: bool
+
+
+@dataclass(frozen=True)
+class GraphExplanation:
+    """One compiled graph, the `number`-th of dynamo's.
+
+    `operators` are torch's, `nodes` ONNX nodes by operator, `session_nodes` those that ONNX Runtime
+    runs (None where it was not asked), by `fusions` and without the nodes that are `removed`.
+    `frozen` is the number of weights that are constants of a session, `frozen_bytes` their size,
+    `not_frozen` why there is none.  `cache` says for each session where its conversion was found:
+    "miss", "memory", "disk".  `seconds` are those of the phases.  `onnx` are the models, one a
+    session.
+    """
+
+    number: int
+    kind: str
+    function: str
+    file: str
+    line: int
+    operators: Mapping[str, int]
+    nodes: Mapping[str, int]
+    session_nodes: Mapping[str, int] | None
+    fusions: tuple[Fusion, ...]
+    removed: Mapping[str, int]
+    torch: tuple[TorchOperator, ...]
+    providers: tuple[str, ...]
+    frozen: int
+    frozen_bytes: int
+    not_frozen: str
+    cache: tuple[str, ...]
+    seconds: Mapping[str, float]
+    rewrites: Mapping[str, int]
+    refused: Mapping[str, Mapping[str, int]]
+    onnx: tuple[ModelProto, ...] = field(repr=False, compare=False)
+
+    @property
+    def where(self) -> str:
+        """`Model.forward (model.py:12)`"""
+        if not self.function:
+            return "a function of torch"
+        return f"{self.function} ({os.path.basename(self.file)}:{self.line})"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `torch.compile(model, backend="ortable")` makes of one call; `str` and `print` give the
+    text.
+
+    `graph_count` is the number of dynamo's graphs; each one is one of `graphs`, or, with gradients,
+    two: forward and backward.  `notes` say what else one should know.
+    """
+
+    graph_count: int
+    graphs: tuple[GraphExplanation, ...]
+    breaks: tuple[GraphBreak, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unsupported(self) -> tuple[TorchOperator, ...]:
+        """The operators that ortable cannot convert, of all graphs."""
+        found = (each for graph in self.graphs for each in graph.torch if each.unsupported)
+        return tuple(found)
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+    def to_markdown(self) -> str:
+        """The same as a page of Markdown."""
+        return as_markdown(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain values; without the models."""
+        graphs = tuple(dataclasses.replace(graph, onnx=()) for graph in self.graphs)
+        found = _plain(dataclasses.replace(self, graphs=graphs))
+        for graph in found["graphs"]:
+            del graph["onnx"]
+        assert isinstance(found, dict)
+        return found
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """`as_dict` as JSON."""
+        return json.dumps(self.as_dict(), indent=indent)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+def as_text(explained: Explanation, named: Sequence[str] = ()) -> str:
+    """The text, lines below a head indented.
+
+    :param named: rules of rewriting of which to say also that they fired nowhere, or why
+    """
+    lines = [_head(explained)]
+    for number, each in enumerate(explained.breaks, 1):
+        head, *more = _break_lines(each)
+        lines += [f"  break {number} at {head}", *(f"    {line}" for line in more)]
+    lines += [f"  {note}" for note in explained.notes]
+    for graph in explained.graphs:
+        lines.append(_graph_head(graph))
+        for head, below in _sections(graph, named):
+            lines += [f"  {head}", *(f"    {line}" for line in below)]
+    return "\n".join(lines)
+
+
+def as_markdown(explained: Explanation, named: Sequence[str] = ()) -> str:
+    """The same with headings, and lists in place of indented lines."""
+    lines = [f"# {_head(explained)}", ""]
+    for number, each in enumerate(explained.breaks, 1):
+        head, *more = _break_lines(each)
+        lines += [f"- break {number} at `{head}`", *(f"  - {line}" for line in more)]
+    lines += [*(f"- {note}" for note in explained.notes), ""]
+    for graph in explained.graphs:
+        lines += [f"## {_graph_head(graph)}", ""]
+        for head, below in _sections(graph, named):
+            lines += [f"- {head}", *(f"  - {line}" for line in below)]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _head(explained: Explanation) -> str:
+    breaks = sum(each.times for each in explained.breaks)
+    text = f"{counted(explained.graph_count, 'graph')}, {counted(breaks, 'graph break')}"
+    wanting = {each.operator for each in explained.unsupported}
+    return f"{text}, {counted(len(wanting), 'unsupported operator')}" if wanting else text
+
+
+def _break_lines(each: GraphBreak) -> list[str]:
+    times = f" ({each.times} times)" if each.times > 1 else ""
+    head = f"{each.where}: {each.code}{times}" if each.code else f"{each.where}{times}"
+    why = [each.why] if each.why else []
+    return [head, each.what, *why, *(f"hint: {hint}" for hint in each.hints)]
+
+
+def _graph_head(graph: GraphExplanation) -> str:
+    operators = counted(sum(graph.operators.values()), "operator")
+    return f"graph {graph.number} ({graph.kind}) of {graph.where}: {operators} of torch"
+
+
+def _sections(graph: GraphExplanation, named: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Heads, each with the lines below it."""
+    if graph.operators:
+        yield _counts(graph.operators), []
+    unsupported = [each for each in graph.torch if each.unsupported]
+    for title, rows in (
+        ("not supported: an error, unless options={'fallback': 'eager'}", unsupported),
+        ("placed in torch", [each for each in graph.torch if not each.unsupported]),
+    ):
+        if rows:
+            yield title, [_torch_line(each) for each in rows]
+    if not graph.onnx:
+        yield "all of it runs in torch", []
+        return
+    sessions = counted(len(graph.onnx), "session")
+    cached = [where for where in graph.cache if where != "miss"]
+    found = f" ({', '.join(cached)} cache)" if cached else ""
+    nodes = counted(sum(graph.nodes.values()), "ONNX node")
+    yield f"{nodes} in {sessions}{found}: {_counts(graph.nodes)}", []
+    yield from _rewrites(graph, named)
+    yield from _optimized(graph)
+    if graph.frozen:
+        size = f"{graph.frozen_bytes / 1e6:.1f} MB" if graph.frozen_bytes >= 1e5 else ""
+        size = size or f"{graph.frozen_bytes} bytes"
+        yield f"{counted(graph.frozen, 'weight')} frozen: constants of the session, {size}", []
+    elif graph.not_frozen:
+        yield f"no weight frozen: {graph.not_frozen}", []
+    phases = ", ".join(f"{phase} {seconds:.3f}" for phase, seconds in graph.seconds.items())
+    yield f"seconds: {phases}", []
+
+
+def _torch_line(each: TorchOperator) -> str:
+    lines = each.lines
+    where = f" at {lines[0]}" if lines else ""
+    more = f" and {len(lines) - 1} more lines" if len(lines) > 1 else ""
+    calls = counted(each.calls, "call")
+    return f"{each.operator}, {calls}{where}{more}: {each.why}"
+
+
+def _rewrites(graph: GraphExplanation, named: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Rules that fired, with lines of the model, and why others did not."""
+    fired = [line for model in graph.onnx for line in fired_lines(graph.rewrites, model)]
+    yield summary(graph.rewrites), list(dict.fromkeys(fired))
+    absent = [rule for rule in named if rule not in graph.rewrites]
+    if absent:
+        yield f"named, and fired nowhere: {', '.join(absent)}", []
+    if graph.refused:
+        head = "rules that were refused somewhere, most often first:"
+        yield head, list(refused_lines(graph.refused, named))
+
+
+def _optimized(graph: GraphExplanation) -> Iterator[tuple[str, list[str]]]:
+    """What ONNX Runtime made of the nodes."""
+    if graph.session_nodes is None:
+        return
+    total, before = sum(graph.session_nodes.values()), sum(graph.nodes.values())
+    lines = [str(fusion) for fusion in graph.fusions[:_MOST]]
+    if len(graph.fusions) > _MOST:
+        lines.append(f"and {len(graph.fusions) - _MOST} more kinds")
+    if graph.removed:
+        lines.append(f"gone, constant or without effect: {_counts(graph.removed)}")
+    if lines:
+        yield f"ONNX Runtime makes {counted(total, 'node')} of them", lines
+    else:
+        yield f"ONNX Runtime runs {'it as it is' if before == 1 else 'them as they are'}", []
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    pairs = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{name} {count}" for name, count in pairs)

@@ -1,0 +1,112 @@
+"""The caller's model and arguments while `explain` runs them: copies of what a call may write, and
+everything as it was when the block ends. In come a model or a function and the arguments of a call;
+called by `explain`."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ortable.compat.torch import pytree
+from ortable.exporter.request.caller_state import held_tensors, state_restored, tensors_replaced
+
+__all__ = ["copied_arguments", "model_untouched", "modules_of"]
+
+_KEPT = (
+    bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.nn.Module
+)  # fmt: skip
+
+
+def modules_of(function: Any) -> list[torch.nn.Module]:
+    """The modules that a call of a function may run: itself, what it is bound to, what it closes
+    over, and the globals that it reads."""
+    found: dict[int, torch.nn.Module] = {}
+    stack = [function]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, torch.nn.Module):
+            found[id(each)] = each
+        elif isinstance(each, functools.partial):
+            stack += [each.func, *each.args, *each.keywords.values()]
+        else:
+            stack += _seen_by(each)
+    return list(found.values())
+
+
+def _seen_by(function: Any) -> list[Any]:
+    seen = [getattr(function, "__self__", None)]
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # an empty cell
+            seen.append(cell.cell_contents)
+    code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    seen += [scope[name] for name in getattr(code, "co_names", ()) if name in scope]
+    return [each for each in seen if isinstance(each, torch.nn.Module | functools.partial)]
+
+
+@contextlib.contextmanager
+def model_untouched(function: Any, call: Any, train: bool) -> Iterator[None]:
+    """In the block buffers and other tensors of the modules are copies, and with `train` so are
+    parameters, which share the values: gradients go to the copies. Afterwards modules have the
+    attributes, tensors and gradients of before, and random numbers go on where they were."""
+    copies: dict[int, torch.Tensor] = {}
+
+    def stand_in(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in copies:
+            copies[id(tensor)] = _stand_in(tensor, train)
+        return copies[id(tensor)]
+
+    with contextlib.ExitStack() as stack:
+        devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+        stack.enter_context(torch.random.fork_rng(devices=devices))
+        for module in modules_of(function):
+            stack.enter_context(state_restored(module, call))
+            stack.enter_context(tensors_replaced(held_tensors(module), stand_in))
+            for each in module.modules():  # what module.compile() left: torch would run that
+                if vars(each).get("_compiled_call_impl") is not None:
+                    vars(each)["_compiled_call_impl"] = None
+        yield
+
+
+def _stand_in(tensor: torch.Tensor, train: bool) -> torch.Tensor:
+    if type(tensor) is torch.nn.Parameter:
+        if not train:
+            return tensor
+        return torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
+    if type(tensor) not in (torch.Tensor, torch.nn.Buffer) or not tensor.is_leaf:
+        return tensor
+    with torch.no_grad():
+        made = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    made.__dict__.update(vars(tensor))
+    return made
+
+
+def copied_arguments(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments of a call, with copies of tensors and of what else can be copied: caches."""
+    copies: dict[int, Any] = {}
+
+    def copied(leaf: Any) -> Any:
+        if id(leaf) not in copies:
+            copies[id(leaf)] = _copied(leaf)
+        return copies[id(leaf)]
+
+    made: tuple[Any, Any] = pytree.tree_map(copied, (args, kwargs))
+    return made
+
+
+def _copied(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        made = leaf.detach().clone()
+        made = made.requires_grad_() if leaf.requires_grad else made
+        made.__dict__.update(vars(leaf))  # marks of dynamic dimensions
+        return made
+    if isinstance(leaf, _KEPT) or callable(leaf):
+        return leaf
+    try:
+        return copy.deepcopy(leaf)
+    except Exception:  # whatever an object of the user's raises: the model gets it itself
+        return leaf

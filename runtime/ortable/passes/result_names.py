@@ -1,0 +1,50 @@
+"""Names after the passes: a result that took the place of one that torch has a name for takes the
+name too, unless it has one of torch's itself. In comes a graph whose passes noted in
+`Graph.successors` what replaced what; called by `pipeline`."""
+
+from __future__ import annotations
+
+from ortable.ir import Graph, editing
+from ortable.ir.captures import captured_by_protos, inner_graphs
+from ortable.ir.origins import stem
+
+
+def inherit(graph: Graph) -> None:
+    """Gives automatic names up for those of the results that they replaced, here and in the graphs
+    inside the nodes."""
+    for node in graph.nodes:
+        for inner in inner_graphs(node) if node.attrs else ():
+            inherit(inner)
+    if not graph.successors:
+        return
+    fixed = {info.name for info in graph.outputs} | captured_by_protos(graph.nodes)
+    names: dict[str, str] = {}
+    for old in graph.successors:
+        if "." in old or old.startswith("_onx_") or old in graph.values:
+            continue  # torch has no name for it, or it is still there
+        found = _last(graph.successors, old)
+        if found not in fixed and found not in names and _is_automatic(graph, found):
+            names[found] = old
+    graph.successors.clear()
+    if names:
+        editing.rename(graph, names)
+
+
+def _last(successors: dict[str, str], name: str) -> str:
+    """What holds the value in the end."""
+    seen = {name}
+    while name in successors:
+        name = successors[name]
+        if name in seen:
+            break
+        seen.add(name)
+    return name
+
+
+def _is_automatic(graph: Graph, name: str) -> bool:
+    """Whether a node of this graph made the result under a name made of its FX node."""
+    if not graph.is_own(name) or "." not in name:
+        return False
+    producer = graph.values[name].producer
+    origin = None if producer is None else stem(producer.origin)
+    return origin is not None and name.startswith(f"{origin}.")
