@@ -245,8 +245,8 @@ def from_torch(dtype: Any) -> int:
     found = _from_torch_cache.get(dtype)
     if found is None:
         raise UnsupportedDtype(
-            f"{dtype} has no ONNX element type; known: "
-            + ", ".join(sorted(str(d) for d in _from_torch_cache))
+            f"{dtype} has no ONNX element type; convert the tensor before",
+            details="known: " + ", ".join(sorted(str(d) for d in _from_torch_cache)),
         )
     return found
 

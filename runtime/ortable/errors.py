@@ -4,7 +4,7 @@ so that callers may catch either.  Messages say what failed, where, and what to 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 __all__ = [
     "ArgumentError",
@@ -39,7 +39,8 @@ class OrtableError(Exception):
     """Base class of every error that ortable raises on purpose.
 
     ``str(error)`` has at most 15 lines: what failed and where, then what to do. The attributes have
-    the rest: ``message`` is what failed, whole, ``advice`` the lines of what to do; ``details`` is
+    the rest: ``message`` is what failed, whole, ``advice`` the lines of what to do
+    (``remedies`` are those that hold for every caller); ``details`` is
     everything that is known (all operators without a converter, with the YAML to start from; all
     rows of a comparison), and ``graph_text`` the graph so far, empty where there is none;
     ``details_file`` has all that, when ``verbose`` asked for a file.
@@ -53,6 +54,7 @@ class OrtableError(Exception):
     sizes: tuple[Any, ...] = ()
     graph_text: str = ""
     advice: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
     details_file: Path | None = None
     most_lines: int | None = MOST_LINES
     _details: str = ""
@@ -63,6 +65,11 @@ class OrtableError(Exception):
             self.graph_text = graph_text.lstrip("\n")
         if details:
             self._details = details
+
+    def advised(self, *lines: str) -> Self:
+        """The same error, with lines of what to do that hold wherever it is raised from."""
+        self.remedies = self.advice = lines
+        return self
 
     @property
     def message(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from ortable.errors import OrtableError
 
 from .export import load_target
-from .rewrites import add_choice, chosen_names, named_rules
+from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names, named_rules
 
 __all__ = ["add_compile_commands"]
 
@@ -35,6 +35,7 @@ def add_compile_commands(commands: Any) -> None:
         add_choice(command)
         command.add_argument("target", metavar="module:callable", help=about)
         command.add_argument("--dynamic", action="store_true", help="free sizes from the start")
+        command.add_argument("--verbose", action="store_true", help=ERRORS_INTO_A_FILE)
 
 
 class _ModelCall:

@@ -8,13 +8,15 @@ import importlib
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from ortable.debug.rewrites_text import fired_lines, summary
 from ortable.errors import ExportError
 from ortable.exporter.capture.pt2 import opened
+from ortable.exporter.request.arguments import check_file
 
-from .rewrites import add_choice, chosen_names
+from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names
 
 __all__ = ["add_export"]
 
@@ -40,35 +42,55 @@ def add_export(commands: Any) -> None:
     export.add_argument("--no-validate", action="store_true", help="do not run the model")
     export.add_argument("--atol", type=float, default=None, help="largest difference accepted")
     export.add_argument("--report", metavar="FILE.md", default=None, help="write a report there")
+    export.add_argument(
+        "--strict",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="let dynamo read the Python code, or run it; default: run it, read it if that fails",
+    )
+    export.add_argument("--fallback", action="store_true", help="try the documented strategies")
+    export.add_argument("--tracing", action="store_true", help="follow branches on tensors")
+    export.add_argument("--bypass", action="store_true", help="work around known failures")
+    export.add_argument("--verbose", action="store_true", help=ERRORS_INTO_A_FILE)
     export.set_defaults(run=_export)
 
 
 def _export(args: argparse.Namespace) -> int:
     import ortable
 
+    check_file("filename", args.output)  # before the model is made
+    check_file("report", args.report)
     model, inputs, kwargs, dynamic_shapes = load_target(args.target)
     steps = ["export", "decompose", "convert"] + ([] if args.no_optimize else ["rewrite"])
     if not hasattr(model, "forward"):
         steps.remove("export")
     steps += ["serialise"] + ([] if args.no_validate else ["validate"]) + ["write"]
     progress = Progress(steps)
-    made, builder = ortable.to_onnx(
-        model,
-        inputs,
-        kwargs,
-        dynamic_shapes=dynamic_shapes,
-        target_opset=args.opset,
-        target=args.runtime,
-        optimize=not args.no_optimize,
-        rewrites=chosen_names(args),
-        large_model=args.large,
-        export_modules_as_functions=args.functions,
-        validate=False if args.no_validate else (True if args.atol is None else args.atol),
-        filename=args.output,
-        report=args.report,
-        return_builder=True,
-        export_options=ortable.ExportOptions(progress=progress.done),
+    options = ortable.ExportOptions(
+        strict=args.strict,
+        fallback=args.fallback,
+        tracing=args.tracing,
+        progress=progress.done,
     )
+    around = ortable.bypass_export_some_errors() if args.bypass else nullcontext()
+    with around:
+        made, builder = ortable.to_onnx(
+            model,
+            inputs,
+            kwargs,
+            dynamic_shapes=dynamic_shapes,
+            target_opset=args.opset,
+            target=args.runtime,
+            optimize=not args.no_optimize,
+            rewrites=chosen_names(args),
+            large_model=args.large,
+            export_modules_as_functions=args.functions,
+            validate=False if args.no_validate else (True if args.atol is None else args.atol),
+            filename=args.output,
+            report=args.report,
+            return_builder=True,
+            export_options=options,
+        )
     rewrites = builder.record.rewrites.counts()
     about = f"{len(builder.nodes)} nodes, opset {builder.opset}, {summary(rewrites)}"
     print(f"wrote {args.output}: {about}")

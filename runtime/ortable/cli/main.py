@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ortable.errors import OrtableError
+from ortable.interpreter.diagnostics.advice import advise, in_words_of_the_shell
 
 from .compile import add_compile_commands
 from .export import add_export
@@ -24,8 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         return int(args.run(args) or 0)
-    except (OrtableError, FileNotFoundError) as exc:
-        print(f"error: {exc}", file=sys.stderr)
+    except OrtableError as error:
+        advise(error, "shell", int(getattr(args, "verbose", 0) or 0))
+        print(f"error: {in_words_of_the_shell(str(error))}", file=sys.stderr)
+        return 1
+    except FileNotFoundError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 1
 
 

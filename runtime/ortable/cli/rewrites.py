@@ -18,7 +18,10 @@ from ortable.debug.rewrites_text import counted
 from ortable.errors import OptionError, SpecError
 from ortable.passes.rewrite.rule import STAGES, Rule
 
-__all__ = ["add_choice", "add_rewrites", "chosen_names", "named_rules"]
+__all__ = ["ERRORS_INTO_A_FILE", "add_choice", "add_rewrites", "chosen_names", "named_rules"]
+
+
+ERRORS_INTO_A_FILE = "write what is known about an error into a file"
 
 
 def add_choice(command: Any) -> None:

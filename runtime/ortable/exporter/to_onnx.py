@@ -14,6 +14,7 @@ import torch
 from onnx import ModelProto
 
 from ortable.compat.versions import check_versions
+from ortable.exporter.account.first_difference import explained
 from ortable.exporter.account.metadata import (
     annotate,
     description,
@@ -22,7 +23,7 @@ from ortable.exporter.account.metadata import (
     weight_names,
 )
 from ortable.exporter.account.report import reporting
-from ortable.exporter.account.validate import check_comparisons, validate_model
+from ortable.exporter.account.validate import check_comparisons, module_and_call, validate_model
 from ortable.exporter.capture.dtype_versions import needing_opset
 from ortable.exporter.capture.guards import tell_guards
 from ortable.exporter.capture.pt2 import opened
@@ -435,7 +436,13 @@ def _validate(model: Any, request: Request, program: Program, validate: bool | f
     accepted = validate if isinstance(validate, float) else None
     with record.phase("validate"):
         record.comparisons = validate_model(model, request, program, accepted)
-    check_comparisons(record.comparisons)
+    call = module_and_call(request)[1]
+    check_comparisons(
+        record.comparisons,
+        explain=lambda: explained(
+            record.comparisons, model, program, call, request.tables, accepted
+        ),
+    )
     record.say("validate", "equal to eager")
 
 
@@ -469,3 +476,7 @@ def _convert(
     )
     interpreter.run(program.graph_module)
     note_weights(program, interpreter.inputs)
+    if choices is None:
+        program.results.update(
+            (name, node.name) for node, name in interpreter.values.items() if isinstance(name, str)
+        )

@@ -640,7 +640,8 @@ class DynamoInterpreter:
         """``error`` with node, operator, arguments, module and source line."""
         found = failures.wrapped(error, node, self.tables.spec_files, self.graph)
         found.fx_node = node.name  # of a graph inside the graph: the node that calls it, at last
-        found.operator = getattr(error, "operator", "") or calls.operator_key(node)
+        if node.op.startswith("call_"):
+            found.operator = getattr(error, "operator", "") or calls.operator_key(node)
         return found
 
     def not_found(self, node: Node) -> OrtableError:

@@ -61,7 +61,7 @@ def load_specs(
         specs, display, existing = _checked(path, frozenset(given))
     except SpecError as error:
         error.most_lines = MOST_LINES
-        error.advice = (f"What to do: `ortable specs check {path}` shows every error of the file.",)
+        error.advised(f"What to do: `ortable specs check {path}` shows every error of the file.")
         raise
     entries = specs.operators()
     taken = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)

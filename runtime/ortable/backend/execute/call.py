@@ -308,11 +308,9 @@ def _run_error(compiled: CompiledGraph, error: Exception) -> ProviderError:
     """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
     words, lines = located(error, compiled.model)
     headline = f"ONNX Runtime cannot run the graph with these arguments{place_of(lines)}: {words}"
-    made = ProviderError("\n".join([headline, *lines]), details=str(error))
-    made.advice = (
-        "What to do: call the model without torch.compile: eager says what is wrong with them.",
+    return ProviderError("\n".join([headline, *lines]), details=str(error)).advised(
+        "What to do: call the model without torch.compile: eager says what is wrong with them."
     )
-    return made
 
 
 def _assertion_error(

@@ -186,11 +186,9 @@ def _refusal(model: ModelProto, providers: Sequence[Any], error: Exception) -> P
         f"ONNX Runtime {onnxruntime.__version__} refuses the model converted for opset "
         f"{model.opset_import[0].version} with providers {list(providers)}: {words}"
     )
-    made = ProviderError("\n".join([headline, *lines]), details=str(error))
-    made.advice = (
-        "What to do: option dump_prefix keeps the model, target_opset tries another opset.",
+    return ProviderError("\n".join([headline, *lines]), details=str(error)).advised(
+        "What to do: option dump_prefix keeps the model, target_opset tries another opset."
     )
-    return made
 
 
 def _session_options(given: Any, training: bool) -> Any:

@@ -6,7 +6,7 @@ by to_onnx.py; report.py prints them."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +20,14 @@ from ortable.exporter.request.copies import copied_call, copied_module
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.signature import pytrees
 from ortable.interpreter.complex_numbers import real_tensor
+from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 
 from .resize import ExampleCall, other_sizes
 from .sessions import array_of, make_session, proto_of, run_session
 from .tables import text_table
 from .tolerances import Tolerance, tolerance_of
 
+_MOST_ROWS = 3  # of a table in a message
 HEADS = ("inputs", "output", "dtype", "shape", "largest difference")
 
 
@@ -69,7 +71,7 @@ def validate_model(
     if program.fakes:
         weights = list(program.fakes)
         raise OptionError(f"validate=True needs weights with data; these are fake: {weights}")
-    module, call = _module_and_call(request)
+    module, call = module_and_call(request)
     inputs = input_names(model, program)
     leaves = pytree.tree_leaves(call)
     if len(leaves) != len(inputs):
@@ -89,7 +91,7 @@ def validate_model(
             comparison
             for words, each in calls
             for comparison in (
-                _compared(words, session, module, each, inputs, names, program, accepted)
+                _compared(words, model, session, module, each, inputs, names, program, accepted)
                 if each is not None
                 else [Comparison(words, problem=_outside(program))]
             )
@@ -140,16 +142,39 @@ class Validation:
         return f"Validation: {'equal to eager' if self.ok else 'differs from eager'}\n{self}"
 
 
-def check_comparisons(found: Sequence[Comparison], verbose: bool = True) -> None:
-    """Print the table, and raise ExportError when an output differs."""
+@dataclass(frozen=True)
+class Explanation:
+    """Why outputs differ: a headline, whether numbers tell anything, lines, and what to do."""
+
+    headline: str = "validation failed, the ONNX model and eager differ"
+    table: bool = True
+    lines: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
+def check_comparisons(
+    found: Sequence[Comparison],
+    verbose: bool = True,
+    explain: Callable[[], Explanation] | None = None,
+) -> None:
+    """Print the table, and raise ExportError when an output differs, for which ``explain`` has the
+    reason."""
     table = text_table(HEADS, [comparison.row() for comparison in found])
-    if any(comparison.failed for comparison in found):
-        raise ExportError(f"validation failed, the ONNX model and eager differ:\n{table}")
+    failed = [comparison for comparison in found if comparison.failed]
+    if failed:
+        told = found if len(found) <= _MOST_ROWS else failed[:_MOST_ROWS]
+        shown = text_table(HEADS, [comparison.row() for comparison in told])
+        left = len(failed) - _MOST_ROWS
+        more = f"\n... and {left} more, in error.details" if left > 0 else ""
+        why = explain() if explain is not None else Explanation()
+        table_lines = [f"{shown}{more}"] if why.table else []
+        text = "\n".join([f"{why.headline}:", *table_lines, *why.lines])
+        raise ExportError(text, details=table).advised(*why.advice)
     if verbose:
         print(table)
 
 
-def _module_and_call(request: Request) -> tuple[Any, ExampleCall]:
+def module_and_call(request: Request) -> tuple[Any, ExampleCall]:
     """What to run in eager mode, and the example call."""
     module, args, kwargs = request.model, request.args, request.kwargs
     if isinstance(module, torch.export.ExportedProgram):
@@ -180,6 +205,7 @@ def _user_outputs(program: Program) -> list[Any]:
 
 def _compared(
     words: str,
+    model: Any,
     session: Any,
     module: Any,
     call: ExampleCall,
@@ -203,7 +229,9 @@ def _compared(
     try:
         computed = run_session(session, feeds)[: len(names)]
     except Exception as error:  # onnxruntime's classes derive from Exception only
-        return [Comparison(words, problem=f"ONNX Runtime cannot run it: {error}", failed=True)]
+        said, lines = located(error, proto_of(model))
+        problem = f"ONNX Runtime cannot run it{place_of(lines)}: {said}"
+        return [Comparison(words, problem=problem, failed=True)]
     if len(computed) != len(expected):
         raise ExportError(
             f"validation failed: the model has {len(computed)} outputs, eager returns "

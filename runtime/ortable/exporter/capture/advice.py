@@ -36,15 +36,18 @@ _NOISE = (
     "The error above occurred when calling",
     "Set TORCHDYNAMO_VERBOSE",
     "For more details about this graph break",
+    "consider using data-dependent friendly APIs",
+    "Caused by:",
 )
+# From here on torch shows the lines of code, which are shown above.
+_SHOWN = "The following call raised this error:"
 
 COND = "write the branch with torch.cond(pred, true_fn, false_fn, operands), or with torch.where"
 TRACING = (
-    "ExportOptions(tracing=True) follows both sides of a branch on a 0-d tensor and makes an If "
-    "of them; a check that raises is left out, and the model says so"
+    "ExportOptions(tracing=True) follows both sides of a branch on a 0-d tensor: an If of them"
 )
 CHECK = (
-    "tell torch what it may assume, before the line that fails: torch._check(n > 0), "
+    "tell torch what it may assume before that line: torch._check(n > 0), "
     "torch._check(n <= x.shape[0])"
 )
 RUNS = "does the model run on these inputs, without torch.export?"
@@ -52,8 +55,8 @@ STRICT = "ExportOptions(strict=True): dynamo reads the Python code instead of ru
 NON_STRICT = "ExportOptions(strict=False): the Python code runs, with fake tensors"
 FALLBACK = "ExportOptions(fallback=True) tries the documented strategies in turn"
 BYPASS = (
-    "with ortable.bypass_export_some_errors(): registers the caches of transformers and works "
-    "around known failures (checks in torch.distributions, torchvision's batched_nms...)"
+    "with ortable.bypass_export_some_errors(): works around known failures (caches of "
+    "transformers, checks in torch.distributions...)"
 )
 
 
@@ -256,7 +259,8 @@ def described(
     if lines is None:
         line = user_line(error)
         lines = [] if line is None else [line]
-    parts = [kind.name, *(f"  at {line}" for line in lines)]
+    place = f", at {Path(lines[0].file).name}:{lines[0].line}" if lines else ""
+    parts = [f"{kind.name}{place}", *(f"  at {line}" for line in lines)]
     parts.append(f"  torch says: {type(error).__name__}: {torch_words(error)}")
     left = [text for text in kind.advice if text not in tried]
     parts += ["  What may help:"] * bool(left)
@@ -264,9 +268,10 @@ def described(
     return "\n".join(parts)
 
 
-def torch_words(error: BaseException, most: int = 12) -> str:
+def torch_words(error: BaseException, most: int = 5) -> str:
     """The message of ``error`` without what torch says about its own logs; ``most`` lines."""
     text = str(error).partition("\nThe error above occurred when calling torch.export")[0]
+    text = text.partition(_SHOWN)[0]
     kept = [
         line.rstrip()
         for line in text.strip().splitlines()

@@ -44,7 +44,8 @@ class Program:
     size; ``notes``: what was done to get here; ``exported``: torch's program, None where a graph
     was given; ``guards``: conditions on sizes that the program needs; ``initializers``: initializer
     -> its names in the state_dict (several for tied weights), filled by the conversion; ``tied``:
-    placeholder -> the first placeholder of the same weight.
+    placeholder -> the first placeholder of the same weight; ``results``: result of the graph ->
+    the FX node whose value it is, filled by the conversion where no module becomes a function.
     """
 
     graph_module: GraphModule
@@ -62,6 +63,7 @@ class Program:
     guards: list[Guard] = field(default_factory=list)
     initializers: dict[str, list[str]] = field(default_factory=dict)
     tied: dict[str, str] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
 
     def retrieve(self, node: Node) -> Any:
         """The weight that a placeholder stands for, None when it is an input."""

@@ -74,11 +74,11 @@ def _about_dimensions(text: str, leaves: Sequence[Any]) -> ExportError:
     ]
     if fixes:
         lines += ["torch suggests:", *(f"  {fix}" for fix in fixes)]
-    lines.append(
-        "Take torch's suggestion, make the dimension static (leave it out of dynamic_shapes), "
-        "share one Dim between dimensions that must be equal, give a name instead of a Dim (torch "
-        "then finds out which sizes are possible), or change the code that fixes it."
-    )
+    lines += [
+        "Take torch's suggestion, make the dimension static (leave it out of dynamic_shapes),",
+        "share one Dim between dimensions that must be equal, give a name instead of a Dim (torch",
+        "then finds out which sizes are possible), or change the code that fixes it.",
+    ]
     return ExportError("\n".join(lines))
 
 

@@ -56,18 +56,41 @@ _REFUSED: dict[Door, tuple[str, ...]] = {
 }
 # By door: where the graph so far and all details are. ``verbose`` writes them into a file.
 _REST: dict[Door, str] = {
-    "to_onnx": "The graph so far: error.graph_text; all in a file: to_onnx(..., verbose=1).",
-    "compile": (
-        'The graph so far: error.inner_exception.graph_text; all in a file: options={"verbose": 1}.'
-    ),
-    "shell": "The graph so far, and all details, into a file: --verbose.",
-    "library": "The graph so far: error.graph_text; everything: error.full_text().",
+    "to_onnx": "{}; in a file: to_onnx(..., verbose=1).",
+    "compile": '{}; in a file: options={"verbose": 1}.',
+    "shell": "Everything that is known, in a file: --verbose.",
+    "library": "{}.",
 }
+
+
+# What is said of arguments, as flags of `ortable export`.
+_FLAGS = (
+    ("ExportOptions(tracing=True)", "--tracing"),
+    ("ExportOptions(strict=True)", "--strict"),
+    ("ExportOptions(strict=False)", "--no-strict"),
+    ("ExportOptions(fallback=True)", "--fallback"),
+    ("with ortable.bypass_export_some_errors():", "--bypass"),
+    ("validate=False", "--no-validate"),
+    ("target_opset", "--opset"),
+    (
+        "torch.compile(model, backend=ortable.onnx_debug_backend, "
+        'options={"compare": True})(*args)',
+        "`ortable debug TARGET`",
+    ),
+    ("of the ONNX file to write (filename)", "of the ONNX file to write (-o)"),
+)
+
+
+def in_words_of_the_shell(text: str) -> str:
+    """A message that names arguments, with flags in their place."""
+    for argument, flag in _FLAGS:
+        text = text.replace(argument, flag)
+    return text
 
 
 def for_error(error: OrtableError, door: Door, falls_back: bool = False) -> tuple[str, ...]:
     """The lines of what to do. ``falls_back``: what cannot be converted would run in torch."""
-    lines: list[str] = []
+    lines = list(error.remedies)
     if isinstance(error, FunctionNotFoundError) and error.operators:
         lines += [] if falls_back else _named(_MISSING[door], error.operators[0])
         custom = next((each for each in map(_library, error.operators) if each), None)
@@ -76,13 +99,14 @@ def for_error(error: OrtableError, door: Door, falls_back: bool = False) -> tupl
                 f"  Dispatcher(custom_domains={{{custom!r}: 'my.domain'}}) writes each as a node "
                 "of an ONNX domain of yours."
             )
-    elif isinstance(error, (ConversionError, UnsupportedCase)) and error.fx_node is not None:
-        operator = error.operator
-        lines += [] if falls_back else _named(_REFUSED[door], operator)
+    elif isinstance(error, (ConversionError, UnsupportedCase)) and error.operator:
+        lines += [] if falls_back else _named(_REFUSED[door], error.operator)
     if error.details_file is not None:
         lines.append(f"The graph so far, and all details: {error.details_file}")
     elif error.has_more:
-        lines.append(_REST[door])
+        name = "error.inner_exception" if door == "compile" else "error"
+        graph, details = f"The graph so far: {name}.graph_text", f"All of it: {name}.details"
+        lines.append(_REST[door].replace("{}", graph if error.graph_text else details))
     return tuple(lines)
 
 
@@ -102,7 +126,7 @@ def advise(error: OrtableError, door: Door, verbose: int = 0, falls_back: bool =
         error.shows_graph = False  # the graph of a model is long, and not the user's
     if verbose and error.details_file is None:
         error.details_file = _written(error)
-    error.advice = for_error(error, door, falls_back) or error.advice
+    error.advice = for_error(error, door, falls_back)
 
 
 @contextmanager

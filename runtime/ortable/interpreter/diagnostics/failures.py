@@ -63,7 +63,8 @@ def wrapped(
             else "could not be converted"
         )
         first, *rest = text.split("\n")
-        headline = f"{_at(node)}{operator_key(node)} {verb}: {first}"
+        what = operator_key(node) if node.op.startswith("call_") else f"{node.op} '{node.name}'"
+        headline = f"{_at(node)}{what} {verb}: {first}"
         lines = [headline, *rest, *describe_node(node, spec_files)]
     graph_text, known = "", []
     if isinstance(error, OrtableError):
