@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ import torch
 import ortable
 from ortable import errors
 from ortable.backend.aot import gradients_hint
+from ortable.compat import versions
 from tests.packaging.files import ROOT
 
 PAGE = ROOT / "docs" / "errors.md"
@@ -156,6 +158,13 @@ def no_dtype() -> None:
     ortable.GraphBuilder(18).make_initializer("w", torch.zeros(2, dtype=torch.complex32))
 
 
+def with_torch(version: str) -> None:
+    checked = patch.object(versions, "_checked", set())
+    with checked, patch.object(torch, "__version__", version), warnings.catch_warnings():
+        warnings.simplefilter("error", errors.UntestedVersionWarning)
+        ortable.to_onnx(Model(), (X,))
+
+
 RAISERS: dict[str, Callable[[], None]] = {
     "ArgumentError": unknown_argument,
     "BuilderError": unknown_input,
@@ -173,6 +182,8 @@ RAISERS: dict[str, Callable[[], None]] = {
     "SpecError": wrong_spec,
     "UnsupportedCase": refused,
     "UnsupportedDtype": no_dtype,
+    "UntestedVersionWarning": partial(with_torch, "2.99.0"),
+    "VersionError": partial(with_torch, "2.12.1"),
 }
 
 
