@@ -203,6 +203,13 @@ def look(proto: ModelProto, feeds: Mapping[str, Any]) -> str:
     return pretty_onnx(proto) + pretty_onnx("model.onnx", shorten=False)
 
 
+def explained(model: Model, x: torch.Tensor) -> str:
+    told = ortable.explain(model, x, options={"verbose": 0}, train=True)
+    assert_type(told, ortable.Explanation)
+    print(told.graph_count, [operator for graph in told.graphs for operator in graph.torch])
+    return told.to_markdown() + told.to_json(indent=None)
+
+
 def silence() -> None:
     warnings.simplefilter("ignore", ortable.GradientsOnWarning)
     warnings.simplefilter("ignore", ortable.UntestedVersionWarning)
