@@ -169,7 +169,7 @@ def test_debug_adds_the_onnx_graph_and_the_caches(caplog):
     caplog.set_level(logging.DEBUG, logger="ortable")
     compiled(torch.relu)(torch.ones(3))
     text = "\n".join(record.getMessage() for record in caplog.records)
-    assert "Relu(input0) -> output_0" in text
+    assert re.search(r"^Relu\(.*\) -> output_0$", text, re.MULTILINE)
     assert "no conversion of the inference graph is kept under" in text
 
 
@@ -245,7 +245,7 @@ def test_torch_logs_and_torch_trace_know_the_name(tmp_path):
     assert session["providers"] == ["CPUExecutionProvider"]
     assert {"convert", "optimize", "session"} <= forward["seconds"].keys()
     texts = [payload for name, _, payload in artifacts if name == "ortable_onnx_graph"]
-    assert texts[0].startswith("# the forward graph of double (") and "Relu(input0)" in texts[0]
+    assert texts[0].startswith("# the forward graph of double (") and "\nRelu(" in texts[0]
     assert timed_events(next(tmp_path.glob("*.log"))) >= {"ortable", "ortable.session"}
 
 
