@@ -53,39 +53,41 @@ class OrtOptionsDict(TypedDict, total=False):
 class OrtOptions:
     """What `torch.compile(..., backend="ortable", options={...})` accepts.
 
-    ==========================  ===========================================================
-    `providers`                 names, or `(name, {option: value})`, of ONNX Runtime's execution
-                                providers in order of preference; default: what serves the device
-                                of the graph's tensors, CPU or CUDA
-    `target_opset`              ONNX opset, an int or `{domain: version}`; default: the newest one
-                                that ONNX Runtime runs
-    `optimize`                  run the passes of the GraphBuilder
-    `rewrites`                  which rewrites `optimize` applies: `"default"`, `"none"`, or a list
-                                such as `["default", "-cast_cast", "my_rules.yaml"]`
-    `storage`                   a dict that receives one record per compiled graph, under the key
-                                `"instance"`
-    `dump_prefix`               write every ONNX model into `<prefix>_<n>.onnx`, its text beside it
-    `verbose`                   0: silent, 1: one line per graph, 2: also the FX and ONNX graphs
-    `session_options`           an `onnxruntime.SessionOptions`, or a dict: attributes of that class
-                                (`{"log_severity_level": 0}`), other keys are its config entries
-    `run_options`               an `onnxruntime.RunOptions`, or a dict, likewise
-    `pre_ort_model_transforms`  one callable or several, `ModelProto -> ModelProto | None` (None:
-                                changed in place), applied before the session is created
-    `export_options`            an `ortable.ExportOptions` of which the backend reads
-                                `decomposition_table`: no other field may be set
-    `freeze`                    weights as constants of the session: `"auto"` (graphs compiled for
-                                inference), `"on"` (every forward graph), `"off"`
-    `fallback`                  None: an unsupported operator is an error; `"eager"`: it runs in
-                                torch, between the sessions of what is supported
-    `cache_dir`                 a folder that keeps converted models for other processes; default:
-                                none is written
-    `resizable`                 results in memory of torch's own, which `resize_` and `out=` can
-                                make larger or free: each is copied
-    `hints`                     False: no warning about what would make the model faster (gradients
-                                that a module in eval mode does not need)
-    `raise_on`                  names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose,
-                                to try out what happens next: fallbacks, the minifier
-    ==========================  ===========================================================
+    Args:
+        providers: names, or `(name, {option: value})`, of ONNX Runtime's execution providers in
+            order of preference; default: what serves the device of the graph's tensors, CPU or
+            CUDA
+        target_opset: ONNX opset, an int or `{domain: version}`; default: the newest one that
+            ONNX Runtime runs
+        optimize: run the passes of the GraphBuilder
+        rewrites: which rewrites `optimize` applies: `"default"`, `"none"`, or a list such as
+            `["default", "-cast_cast", "my_rules.yaml"]`
+        storage: a dict that receives one record per compiled graph, under the key `"instance"`
+        dump_prefix: write every ONNX model into `<prefix>_<n>.onnx`, its text beside it
+        verbose: 0: silent, 1: one line per graph, 2: also the FX and ONNX graphs
+        session_options: an `onnxruntime.SessionOptions`, or a dict: attributes of that class
+            (`{"log_severity_level": 0}`), other keys are its config entries
+        run_options: an `onnxruntime.RunOptions`, or a dict, likewise
+        pre_ort_model_transforms: one callable or several, `ModelProto -> ModelProto | None`
+            (None: changed in place), applied before the session is created
+        export_options: an `ortable.ExportOptions` of which the backend reads
+            `decomposition_table`: no other field may be set
+        freeze: weights as constants of the session: `"auto"` (graphs compiled for inference),
+            `"on"` (every forward graph), `"off"`
+        fallback: None: an unsupported operator is an error; `"eager"`: it runs in torch, between
+            the sessions of what is supported
+        cache_dir: a folder that keeps converted models for other processes; default: none is
+            written
+        resizable: results in memory of torch's own, which `resize_` and `out=` can make larger
+            or free: each is copied
+        hints: False: no warning about what would make the model faster (gradients that a module
+            in eval mode does not need)
+        raise_on: names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose, to try out
+            what happens next: fallbacks, the minifier
+
+    Raises:
+        OptionError: an unknown option, a value that is not accepted, or two that contradict each
+            other.
     """
 
     providers: tuple[Provider, ...] | None = None
@@ -124,6 +126,9 @@ class OrtOptions:
         """Merges mappings of option names; a name given twice, or unknown, is an OptionError.
 
         A value of None means "not given".
+
+        Args:
+            sources: mappings of option names, or None for an empty one.
         """
         known = [f.name for f in fields(cls)]
         merged: dict[str, Any] = {}

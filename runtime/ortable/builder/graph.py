@@ -26,13 +26,32 @@ if TYPE_CHECKING:
 class GraphBuilder(Graph):
     """A graph under construction. Results are names (``str``); shapes are tuples of dims.
 
-    ``target_opset``: an opset, ``{domain: opset}``, or a ModelProto to start from.
-    ``ir_version``: None takes the smallest one that the opsets allow.
-    ``target``: ``"onnxruntime"`` refuses what ONNX Runtime cannot load or has no kernel for.
-    ``origin_metadata``: turns ``Node.origin`` into the node's metadata when the model is written.
-    ``kernel_table``: kernels to cast for (None: the CPU provider's), ``{}`` never casts.
+    Args:
+        target_opset: an opset, ``{domain: opset}``, or a ModelProto to start from.
+        ir_version: None takes the smallest one that the opsets allow.
+        target: ``"onnxruntime"`` refuses what ONNX Runtime cannot load or has no kernel for.
+        origin_metadata: turns ``Node.origin`` into the node's metadata when the model is
+            written.
+        kernel_table: kernels to cast for (None: the CPU provider's), ``{}`` never casts.
+        parent: the graph around this one, for the body of an If, Loop or Scan; see `subgraph`.
+        name: the name of the graph.
 
-    Raises BuilderError for an opset that onnx, or the target, does not know."""
+    Arguments of methods:
+        name: the name of a result.
+        prefix: how a new name begins.
+        shape: ints, names of dimensions, torch.SymInts, SymDims; None for an unknown size.
+        dim, value: one size of a shape, likewise; for a vector of sizes, a tuple of them.
+        rank: a number of dimensions.
+        dtype, elem_type: an ONNX element type, ``onnx.TensorProto.FLOAT`` (1) and so on.
+        axis: the index of a dimension; negative ones count from the end.
+        node: a `Node` of this graph.
+        domain: of an operator; ``""`` is ONNX's own.
+        graph_module, operands: a torch graph inside the one that is converted, and what it is
+            called with: results, numbers and dimensions.
+
+    Raises:
+        BuilderError: an opset that onnx, or the target, does not know.
+    """
 
     def __init__(
         self,
@@ -79,7 +98,13 @@ class GraphBuilder(Graph):
     ) -> Any:
         """Value of an attribute of a Node; the AttributeProto itself for a NodeProto.
 
-        Without the attribute: BuilderError, or ``default`` with ``exc=False``."""
+        Without the attribute: BuilderError, or ``default`` with ``exc=False``.
+
+        Args:
+            name: the name of the attribute.
+            default: what to return without the attribute.
+            exc: raise without the attribute.
+        """
         if isinstance(node, NodeProto):
             found = next((a for a in node.attribute if a.name == name), None)
         else:
@@ -95,10 +120,20 @@ class GraphBuilder(Graph):
         output_names: Sequence[str],
         prefix: str = "",
     ) -> str | tuple[str, ...]:
-        """Adds all nodes of another graph: its inputs are bound to results of this one, its
-        outputs get
-        ``output_names``, its other results get free names starting with ``prefix``.
-        Returns the name of the output, or a tuple of names."""
+        """Adds all nodes of another graph.
+
+        Args:
+            other: the graph, of which nothing is changed.
+            input_names: results of this graph, for the inputs of the other one.
+            output_names: names of its outputs in this graph.
+            prefix: how the names of its other results begin.
+
+        Returns:
+            The name of the output, or a tuple of names.
+
+        Raises:
+            BuilderError: a number of names does not fit, or a name is unknown or taken.
+        """
         return inline_graph.make_nodes(self, other, input_names, output_names, prefix)
 
     # -- what a converter asks for besides the graph: all of it is `ctx`
@@ -111,7 +146,11 @@ class GraphBuilder(Graph):
     def convert_subgraph(
         self, graph_module: GraphModule, operands: Sequence[Any], *, name: str = "subgraph"
     ) -> Graph:
-        """A torch graph inside the one that is converted, as a child graph for If or Loop."""
+        """A torch graph inside the one that is converted, as a child graph for If or Loop.
+
+        Args:
+            name: the name of the child graph.
+        """
         return self.ctx.convert_subgraph(graph_module, operands, name=name)
 
     def convert_into(
@@ -121,7 +160,12 @@ class GraphBuilder(Graph):
         operands: Sequence[Any],
         rename: Mapping[str, str] | None = None,
     ) -> list[Any]:
-        """What a torch graph inside the one that is converted returns, computed in ``graph``."""
+        """What a torch graph inside the one that is converted returns, computed in ``graph``.
+
+        Args:
+            graph: the graph that receives the nodes.
+            rename: names that symbols of the inner graph have in ``graph``.
+        """
         return self.ctx.convert_into(graph, graph_module, operands, rename)
 
     # -- passes
@@ -135,8 +179,12 @@ class GraphBuilder(Graph):
         return identities.remove_identity_nodes(self)
 
     def constant_folding(self, max_bytes: int = FOLDED_BYTES, weights: bool = False) -> int:
-        """Replaces nodes on constants by their results of at most ``max_bytes``, or of any size
-        if they are ``weights`` that rules computed of others; returns how many."""
+        """Replaces nodes on constants by their results; returns how many.
+
+        Args:
+            max_bytes: results of more bytes stay computed.
+            weights: results of any size, too, where rules of rewriting computed them of weights.
+        """
         return folding.constant_folding(self, max_bytes, weights)
 
     def merge_equal_nodes(self) -> int:
@@ -150,7 +198,13 @@ class GraphBuilder(Graph):
         identities, weights that are only read transposed and constants (if asked for), quantized
         parts, unused nodes, equal nodes; counts of what was removed or made, by pass.
 
-        Initializers that hold the same stay apart: their names are the caller's."""
+        Initializers that hold the same stay apart: their names are the caller's.
+
+        Args:
+            folding: compute what depends on constants only.
+            quantized: move QuantizeLinear and DequantizeLinear to where runtimes fuse them.
+            weight_transposes: store weights that are only read transposed transposed.
+        """
         options = PassOptions(
             quantized=quantized,
             folding=folding,
@@ -204,13 +258,23 @@ class GraphBuilder(Graph):
         inline: bool = False,
         value_info: bool = False,
     ) -> ModelProto | LargeModel:
-        """The ModelProto; with ``large_model``, a LargeModel that leaves tensors of
-        ``external_threshold`` bytes or more out of it.
+        """The graph as a model.
 
-        ``optimize`` runs the basic passes first, ``inline`` replaces local functions by their
-        bodies,
-        ``value_info`` writes what is known of intermediate results, ``metadata`` goes to the
-        model."""
+        Args:
+            large_model: return a LargeModel, which leaves large tensors out of the proto.
+            external_threshold: with ``large_model``, tensors of so many bytes or more are left
+                out.
+            metadata: ``metadata_props`` of the model.
+            optimize: run `optimize` first.
+            inline: replace calls of local functions by their bodies.
+            value_info: write what is known of intermediate results.
+
+        Returns:
+            A ModelProto, or a LargeModel.
+
+        Raises:
+            BuilderError: the model would have 2 GB or more; ``large_model`` writes it.
+        """
         if optimize:
             self.optimize()
         return write_model.to_onnx(
@@ -222,6 +286,10 @@ class GraphBuilder(Graph):
     ) -> FunctionProto:
         """The graph as a local function; initializers become Constant nodes.
 
-        Those of ``external_threshold`` bytes or more stay in ``function_tensors``, by reference,
-        until the model is written; a builder that adds the function needs them too."""
+        Args:
+            name, domain: what nodes call the function.
+            external_threshold: tensors of so many bytes or more stay in ``function_tensors``, by
+                reference, until the model is written; a builder that adds the function needs
+                them too.
+        """
         return function_protos.to_function(self, name, domain, external_threshold)

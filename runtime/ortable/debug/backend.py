@@ -53,14 +53,22 @@ def onnx_debug_backend(
     """The same graphs as `onnx_custom_backend`, run node by node in Python by
     `ortable.ExtendedReferenceEvaluator`: slow, and it can look into them.
 
-    :param compare: runs the FX graph in torch as well, and stops at the first result that differs
-    :param atol: how far results may differ, with `rtol`; default: by dtype
-    :param verbose: 1 prints every node, 2 every intermediate result, larger numbers more of each
-    :param dump_prefix: writes `<prefix>_<n>.onnx` and `.txt`, and the inputs and outputs of the
-        first call as `<prefix>_<n>_data/input_<i>.pb` and `output_<i>.pb` (TensorProto)
-    :param options: the same options as a dict; the others are described by `ortable.OrtOptions`
-    :raises OptionError: unknown option, wrong value, one given twice, or one of ONNX Runtime
-    :raises OrtableError: called outside torch.compile
+    The keywords that are not listed are options of `ortable.OrtOptions`.
+
+    Args:
+        graph_module: the graph that dynamo or AOTAutograd hands over.
+        args: its inputs.
+        compare: run the FX graph in torch as well, and stop at the first result that differs.
+        atol, rtol: how far results may differ; by dtype unless given.
+        dump_prefix: write `<prefix>_<n>.onnx` and `.txt`, and the inputs and outputs of the
+            first call as `<prefix>_<n>_data/input_<i>.pb` and `output_<i>.pb` (TensorProto).
+        verbose: 1 prints every node, 2 every intermediate result, larger numbers more of each.
+        options: the same options as a dict.
+
+    Raises:
+        OptionError: an unknown option, a wrong value, one given twice, or one of ONNX Runtime.
+        OrtableError: it was called outside torch.compile.
+        MismatchError: in a call, with `compare`, where a result differs.
     """
     keywords = {
         "compare": compare, "atol": atol, "rtol": rtol, "target_opset": target_opset,

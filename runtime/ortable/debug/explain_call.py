@@ -58,16 +58,21 @@ def explain(
     ONNX nodes, what ONNX Runtime fuses, what torch runs, frozen weights, seconds.
 
     The call runs once, compiled, on copies of the arguments.  The model keeps its buffers,
-    gradients and attributes, what is compiled of it stays compiled, and random numbers go on where
-    they were; what a forward writes elsewhere, into its parameters or into globals, stays written.
-    An operator that cannot be converted is told in place of an error.
+    gradients and attributes, what is compiled of it stays compiled, and random numbers go on
+    where they were; what a forward writes elsewhere, into its parameters or into globals, stays
+    written. An operator that cannot be converted is told in place of an error.
 
-    :param model: a module or a function, compiled or not, in the mode it is in
-    :param options: those of `torch.compile(..., backend="ortable", options=options)`
-    :param train: with gradients: forward graphs and backward graphs
-    :param dynamic: as `torch.compile` has it
-    :raises OptionError: an unknown option, or a wrong value
-    :raises ProviderError: a provider is missing, or ONNX Runtime refuses a model
+    Args:
+        model: a module or a function, compiled or not, in the mode it is in.
+        args: positional arguments of the call.
+        options: those of `torch.compile(..., backend="ortable", options=options)`.
+        train: with gradients: forward graphs and backward graphs.
+        dynamic: as `torch.compile` has it.
+        kwargs: keyword arguments of the call.
+
+    Raises:
+        OptionError: an unknown option, or a wrong value.
+        ProviderError: a provider is missing, or ONNX Runtime refuses a model.
     """
     chosen = replace(OrtOptions.from_mapping(options), hints=False)  # they are notes here
     check_providers(chosen.providers)

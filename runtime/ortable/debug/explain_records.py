@@ -106,8 +106,11 @@ class Explanation:
     """What `torch.compile(model, backend="ortable")` makes of one call; `str` and `print` give the
     text.
 
-    `graph_count` is the number of dynamo's graphs; each one is one of `graphs`, or, with gradients,
-    two: forward and backward.  `notes` say what else one should know.
+    Attributes:
+        graph_count: the number of dynamo's graphs.
+        graphs: each of them, or, with gradients, its forward and its backward.
+        breaks: where and why dynamo's graphs end.
+        notes: what else one should know.
     """
 
     graph_count: int
@@ -138,7 +141,11 @@ class Explanation:
         return found
 
     def to_json(self, indent: int | None = 2) -> str:
-        """`as_dict` as JSON."""
+        """`as_dict` as JSON.
+
+        Args:
+            indent: spaces of a step; None for one line.
+        """
         return json.dumps(self.as_dict(), indent=indent)
 
 

@@ -96,9 +96,13 @@ class ExtendedReferenceEvaluator(ReferenceEvaluator):
     """`onnx.reference.ReferenceEvaluator` with operators of domain com.microsoft, and with
     standard operators that it lacks or computes wrongly.
 
-    :param proto: a model, a graph, a function, a node, a path, or bytes
-    :param verbose: onnx's levels: 0 nothing, 2 every node, 3 every result as well
-    :param new_ops: more operators, `OpRun` classes; they come before the ones added here
+    Args:
+        proto: a model, a graph, a function, a node, a path, or bytes.
+        opsets: versions by domain, for a proto that does not say them.
+        functions: local functions that nodes call.
+        verbose: onnx's levels: 0 nothing, 2 every node, 3 every result as well.
+        new_ops: more operators, `OpRun` classes; they come before the ones added here.
+        kwargs: what else onnx's evaluator takes.
     """
 
     extra_ops: tuple[type[OpRun], ...] = (
@@ -137,7 +141,11 @@ class ExtendedReferenceEvaluator(ReferenceEvaluator):
 
     def steps(self, feeds: Mapping[str, Any]) -> Iterator[tuple[NodeProto, dict[str, Any]]]:
         """Runs the graph one node at a time: yields each node and the results it has just added to
-        all that is known, by name (`known[name]`).  What a node raises is raised here."""
+        all that is known, by name (`known[name]`).  What a node raises is raised here.
+
+        Args:
+            feeds: numpy arrays by the names of the inputs.
+        """
         known: dict[str, Any] = {"": None, **self.rt_inits_, **feeds}
         for node in self.rt_nodes_:
             inputs = [known[name] for name in node.input]

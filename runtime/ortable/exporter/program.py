@@ -59,15 +59,18 @@ class OnnxProgram:
     """An exported model. `ortable.export` returns it.
 
     Call it as you call the module: ``program(x, mask=m)`` runs the model with ONNX Runtime and
-    returns what the module returns, nested in the same way. Inputs are torch tensors, moved to the
-    device of the session where they are elsewhere; nothing is cast. Results have no gradients; they
-    are on the accelerator that an input is on, on the CPU otherwise.
+    returns what the module returns, nested in the same way. Inputs are torch tensors, moved to
+    the device of the session where they are elsewhere; nothing is cast. Results have no
+    gradients; they are on the accelerator that an input is on, on the CPU otherwise.
 
     The weights are those of the moment of the export. Buffers that forward writes start from
     there in every call; arguments that it writes are written.
 
-    Threads may share a program. ``copy.copy`` and ``copy.deepcopy`` give one with a session of its
-    own; it is not pickled: ``save`` it.
+    Threads may share a program. ``copy.copy`` and ``copy.deepcopy`` give one with a session of
+    its own; it is not pickled: ``save`` it.
+
+    Args:
+        made: the conversion; `ortable.export` makes it.
     """
 
     def __init__(self, made: Conversion) -> None:
@@ -98,8 +101,9 @@ class OnnxProgram:
 
     @property
     def exported_program(self) -> ExportedProgram | None:
-        """torch's program as it was converted, after decompositions; None where a graph was
-        given."""
+        """The program of torch as it was converted, after decompositions; None where a graph was
+        given.
+        """
         return self._program.exported
 
     @property
@@ -132,6 +136,7 @@ class OnnxProgram:
         """Write the model to ``path``; the files appear whole or not at all.
 
         Args:
+            path: of the model.
             external_data: True writes weights of 1024 bytes or more (``external_threshold`` of
                 the export) to ``path + ".data"``, False everything to one file, None beside the
                 model when they have 1.5 GiB or more, or the export was asked for a large model.
@@ -204,7 +209,12 @@ class OnnxProgram:
         self, *, providers: Sequence[Any] | None = None, session_options: Any = None
     ) -> None:
         """Make the session that calls use, with the options of ``session``, in place of the one
-        that there is."""
+        that there is.
+
+        Args:
+            providers: execution providers, in order of preference.
+            session_options: an ``onnxruntime.SessionOptions``, or a dict of its settings.
+        """
         session = self._new_session(providers, session_options)
         with self._lock:
             self._session = session
@@ -278,6 +288,10 @@ class OnnxProgram:
         """Results inside the graph, by their ONNX names, in a call of the model.
 
         Raises InputError for a name that the graph does not have.
+
+        Args:
+            value_names: names of results of the graph.
+            args, kwargs: the call, as the model takes it.
         """
         leaves = self._called().leaves(args, kwargs or {})
         self._need_weights()
@@ -304,7 +318,11 @@ class OnnxProgram:
         dimensions; without arguments on the example of the export.
 
         The result is true when every output agrees, prints as a table, and raises with
-        ``check()``. The module is compared as it is now, the model has the weights of its export.
+        ``check()``. The module is compared as it is now, the model has the weights of its
+        export.
+
+        Args:
+            args, kwargs: the call to compare.
 
         Raises:
             InputError: the model was not exported for such arguments.
@@ -359,8 +377,11 @@ class OnnxProgram:
     def apply_weights(self, weights: Mapping[str, Any] | torch.nn.Module) -> None:
         """Give a model of fake tensors its weights, see ``attach_weights``.
 
-        Raises InputError for a program that has its weights, for one that is missing, or of another
-        shape or dtype.
+        Raises InputError for a program that has its weights, for one that is missing, or of
+        another shape or dtype.
+
+        Args:
+            weights: tensors by name in the state_dict, or a module that has them.
         """
         if not self._program.fakes:
             raise InputError(
@@ -378,6 +399,10 @@ class OnnxProgram:
 
         Raises OrtableError where graphviz (the extra ``[plot]``, and the program ``dot``) is
         absent.
+
+        Args:
+            path: the file to write; None draws on matplotlib axes.
+            rankdir: the direction of the graph, as graphviz names it.
         """
         proto = proto_of(self._model)
         if path is None:

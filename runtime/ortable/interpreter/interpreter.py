@@ -45,14 +45,15 @@ class DynamoInterpreter:
     Args:
         builder: the graph that receives the nodes. Its ``rename_dims`` maps torch's symbols to
             names of dimensions.
-        retriever: ``retriever(placeholder) -> tensor or None``; the tensor becomes an initializer,
-            None an input.
+        retriever: ``retriever(placeholder) -> tensor or None``; the tensor becomes an
+            initializer, None an input.
         dispatcher: an object with ``find(name, target, native) -> converter or None``, asked for
             every overload.
-        module: where ``get_attr`` and ``call_module`` look; the graph module itself unless given.
+        module: where ``get_attr`` and ``call_module`` look; the graph module itself unless
+            given.
         tables: converters and rules; the generated ones unless given.
-        converters: more converters, ``f(graph, res, *args, **kwargs)`` by overload name, in front
-            of the tables'.
+        converters: more converters, ``f(graph, res, *args, **kwargs)`` by overload name, in
+            front of the tables'.
         input_names: FX placeholder target -> name of the ONNX input.
         initializer_names: FX placeholder target -> name of the initializer; the target unless
             given.
@@ -60,12 +61,12 @@ class DynamoInterpreter:
             unless given.
         output_order: the order in which ONNX outputs are declared, as indices of the flattened
             output.
-        bypass_outputs: leave numbers, dimensions, None, inputs, initializers and duplicates out of
-            the ONNX outputs: the records say what they are, and the caller hands them back.
+        bypass_outputs: leave numbers, dimensions, None, inputs, initializers and duplicates out
+            of the ONNX outputs: the records say what they are, and the caller hands them back.
         verbose: 2 prints each node.
 
-    After ``run``: ``inputs`` and ``outputs`` (records, see ``records.py``), ``values`` (FX node ->
-    result or number).
+    After ``run``: ``inputs`` and ``outputs`` (records, see ``records.py``), ``values`` (FX node
+    -> result or number).
 
     Raises:
         FunctionNotFoundError: operators without a converter, all of them, before anything is
@@ -73,6 +74,29 @@ class DynamoInterpreter:
         UnsupportedCase: a converter refuses its arguments.
         ConversionError: a converter failed or computes another type or shape than torch, or the
             graph writes in place.
+
+    Arguments of methods:
+        node: the FX node that is converted.
+        target, key: what it calls, and the name of that overload.
+        call: the function of torch that torch itself takes apart.
+        args, kwargs: its arguments, as results, numbers and dimensions.
+        write: how it writes, where nobody else sees that.
+        converter: what converts it.
+        function: a step of a conversion.
+        error: what it raised.
+        res: the names, dtypes and shapes that its results are to have.
+        value, returned: what it became, and what torch says of it.
+        graph_module: a graph of FX nodes.
+        nodes: its nodes.
+        operands: what it is called with: results, numbers and dimensions.
+        outputs: whether its outputs are declared.
+        graph, child: the graph that receives the ONNX nodes.
+        kind, options: the class of an interpreter for a graph inside this one, and its
+            arguments.
+        module: where attributes of the FX graph are looked up.
+        prefix: how names in it begin.
+        rename: names that its symbols have in the graph that receives the nodes.
+        name, tensor: of a weight or of a graph, and the weight.
     """
 
     def __init__(

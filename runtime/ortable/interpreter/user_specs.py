@@ -14,7 +14,14 @@ from ortable.errors import MOST_LINES, SpecError
 @dataclass(frozen=True)
 class LoadedSpecs:
     """What :func:`load_specs` made: the operators it added, the Python text they were compiled to,
-    and the names of the user's functions that it calls."""
+    and the names of the user's functions that it calls.
+
+    Attributes:
+        path: the file.
+        operators: overloads that have a converter now.
+        source: the Python text.
+        lowerings: names of the user's functions.
+    """
 
     path: str
     operators: tuple[str, ...]
@@ -24,7 +31,12 @@ class LoadedSpecs:
 
 @dataclass(frozen=True)
 class SupportedOp:
-    """One converter: ``aten::add.Tensor``, and the spec file that it comes from."""
+    """One converter: ``aten::add.Tensor``, and the spec file that it comes from.
+
+    Attributes:
+        name: the overload.
+        spec_file: a path in the repository, or the user's file.
+    """
 
     name: str
     spec_file: str

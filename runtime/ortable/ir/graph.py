@@ -90,7 +90,11 @@ class Graph(NodeMaker):
         return self.ctx.target
 
     def subgraph(self, name: str) -> Self:
-        """A child graph for an attribute of If, Loop or Scan; it sees the results of this one."""
+        """A child graph for an attribute of If, Loop or Scan; it sees the results of this one.
+
+        Args:
+            name: the name of the child graph.
+        """
         return type(self)(
             parent=self,
             name=name,
@@ -100,7 +104,11 @@ class Graph(NodeMaker):
 
     def add_function(self, function: FunctionProto) -> None:
         """Adds a local function; nodes call it by its name and domain, with a domain version of
-        1."""
+        1.
+
+        Args:
+            function: a FunctionProto.
+        """
         key = (function.domain, function.name)
         if key in self.functions:
             raise BuilderError(
@@ -125,14 +133,23 @@ class Graph(NodeMaker):
         The node that makes ``new`` goes on reading ``old``; an output of the graph stays what it
         is.
 
-        BuilderError when a result is unknown, or a subgraph given as GraphProto reads ``old``."""
+        BuilderError when a result is unknown, or a subgraph given as GraphProto reads ``old``.
+
+        Args:
+            old: the result that nobody is to read any more.
+            new: the result to read in its place.
+        """
         self._info(old)
         self._info(new)
         return editing.replace_uses(self, old, new)
 
     def erase(self, *nodes: Node) -> None:
         """Takes nodes out of the graph. BuilderError when a result of one is an output, or is read
-        by a node that stays."""
+        by a node that stays.
+
+        Args:
+            nodes: nodes of this graph.
+        """
         editing.erase(self, nodes)
 
     def insert_before(
@@ -146,7 +163,13 @@ class Graph(NodeMaker):
         **attrs: Any,
     ) -> Any:
         """`make_node`, but what it makes stands before ``node``. BuilderError also when an input is
-        not made before it."""
+        not made before it.
+
+        Args:
+            op_type, inputs, outputs: as in `make_node`.
+            name: the name of the new node.
+            attrs: as in `make_node`.
+        """
         names = [inputs] if isinstance(inputs, str) else [n or "" for n in inputs]
         editing.check_before(self, reads(Node(op_type, names, [], attrs=attrs)), node)
         place = self.nodes.index(node)
@@ -162,7 +185,11 @@ class Graph(NodeMaker):
         """Renames results, here and in the graphs inside nodes, in one walk.
 
         BuilderError when a result is unknown, a new name is taken, or a subgraph given as
-        GraphProto reads the result."""
+        GraphProto reads the result.
+
+        Args:
+            names: new names by old ones.
+        """
         for old, new in names.items():
             self._info(old)
             if new in self.values and new not in names:
@@ -188,7 +215,13 @@ class Graph(NodeMaker):
 
     def add_dim_source(self, symbol: str | SymDim, result: str, axis: int | None) -> None:
         """Says that a dimension is axis ``axis`` of a result, or (None) the content of an int64
-        result."""
+        result.
+
+        Args:
+            symbol: the dimension, or its name.
+            result: the name of the result.
+            axis: None: the dimension is the content of the result.
+        """
         self._info(result)
         self.dim_results.add_source(symbol, result, axis)
 

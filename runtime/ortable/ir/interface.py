@@ -38,10 +38,18 @@ class GraphInterface(GraphState):
     ) -> str:
         """Adds a graph input and returns its name.
 
-        ``shape``: ints, names of dimensions, torch.SymInts, None for an unknown size; None for an
-        unknown rank. ``is_dimension``: an integer (int64, one element) whose value is a
-        dimension, called as the input, or given as the shape ``(dim,)``. ``indexed``: the name
-        must end in ``_<number>``."""
+        Args:
+            name: its name.
+            elem_type: its element type; None where it is unknown.
+            shape: ints, names of dimensions, torch.SymInts, None for an unknown size; None for
+                an unknown rank.
+            is_dimension: an integer (int64, one element) whose value is a dimension, called as
+                the input, or given as the shape ``(dim,)``.
+            indexed: the name must end in ``_<number>``.
+
+        Raises:
+            BuilderError: the name is taken, or a dimension has another type or shape.
+        """
         _check_indexed(name, indexed)
         self._check_new(name, "input")
         info = self.new_value(name)
@@ -105,10 +113,18 @@ class GraphInterface(GraphState):
     ) -> str | list[str]:
         """Declares results as graph outputs, and returns the name or names.
 
-        ``elem_type`` and ``shape`` default to what is known; a declared shape is written as it
-        is, with a warning when it is not the known one. ``is_dimension``: an int64 of one element.
-        Raises BuilderError for an unknown result, another type than the known one, or no type at
-        all."""
+        Args:
+            name: the result, or several.
+            elem_type: what is known unless given.
+            shape: what is known unless given; a declared shape is written as it is, with a
+                warning when it is not the known one.
+            indexed: the name must end in ``_<number>``.
+            is_dimension: an int64 of one element.
+
+        Raises:
+            BuilderError: an unknown result, one that is an output already, another type than the
+                known one, or no type at all.
+        """
         if not isinstance(name, str):
             return [
                 self.make_tensor_output(n, elem_type, shape, indexed, is_dimension) for n in name
@@ -167,6 +183,7 @@ class GraphInterface(GraphState):
             )
 
     def new_value(self, name: str) -> ValueInfo:
+        """What is known of a new result: nothing yet."""
         info = ValueInfo(name)
         self.values[name] = info
         self.result_names.taken.add(name)
@@ -177,10 +194,19 @@ class GraphInterface(GraphState):
     def make_initializer(self, name: str, value: Any) -> str:
         """Adds a constant and returns its name.
 
-        ``value``: numpy array, number, list, TensorProto, or torch tensor (kept by reference,
-        read when the model is written). With ``name=""`` the name is made of type and shape, and
-        small equal constants are one. Two torch tensors that are the same memory are one,
-        whatever their names: use the returned name."""
+        Two torch tensors that are the same memory are one, whatever their names: use the
+        returned name.
+
+        Args:
+            name: with ``""`` the name is made of type and shape, and small equal constants are
+                one.
+            value: numpy array, number, list, TensorProto, or torch tensor (kept by reference,
+                read when the model is written).
+
+        Raises:
+            BuilderError: the name is taken.
+            UnsupportedDtype: ONNX has no such dtype.
+        """
         value = initializers.as_value(value)
         torch_value = initializers.is_torch(value)
         tied = initializers.storage_key(value) if torch_value else None

@@ -9,8 +9,19 @@ from typing import Any
 class Node:
     """One ONNX node. ``""`` among the inputs or outputs is an omitted one.
 
-    ``attrs`` holds Python values, numpy arrays, protobuf messages, or GraphBuilders for subgraphs.
-    ``origin`` is what the node was made for (an FX node), or a dict of metadata already in text."""
+    ``attrs`` holds Python values, numpy arrays, protobuf messages, or GraphBuilders for
+    subgraphs. ``origin`` is what the node was made for (an FX node), or a dict of metadata
+    already in text.
+
+    Args:
+        op_type: the operator, ``"MatMul"``.
+        inputs: names of results, ``""`` for one that is omitted.
+        outputs: names of the results it makes.
+        domain: of the operator; ``""`` is ONNX's own.
+        name: the name of the node.
+        attrs: attributes by name.
+        origin: what the node was made for.
+    """
 
     __slots__ = ("attrs", "domain", "inputs", "name", "op_type", "origin", "outputs")
 

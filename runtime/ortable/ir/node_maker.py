@@ -45,6 +45,7 @@ class NodeMaker(GraphInterface):
             self._schemas, self._moves = parent._schemas, parent._moves
 
     def domain_version(self, domain: str) -> int:
+        """The version of a domain in this graph; the first use of a domain of ours decides it."""
         version = self.opsets.get(domain)
         if version is None:
             version = self.opsets[domain] = versions.default_version(domain)
@@ -87,14 +88,25 @@ class NodeMaker(GraphInterface):
     ) -> Any:
         """Adds a node; returns the name of its output, or a tuple of names when there are several.
 
-        ``inputs``: result names, ``""`` or None for an omitted one. ``outputs``: None for one
-        result with an automatic name (``<FX node>.<operator>`` while an FX node is converted, else
-        ``_onx_<operator>0``), a number of them, or names (``""``: not wanted). Attributes
-        that are None are left out; a child builder (`subgraph`) is a graph attribute. Types and
-        shapes of the outputs are inferred. Inputs are cast, exactly, to a type that the runtime
-        has a kernel for.
-        Raises BuilderError for unknown inputs, taken output names, and whatever does not fit the
-        ONNX operator's schema; KernelError when the target is ONNX Runtime and it has no kernel."""
+        Types and shapes of the outputs are inferred. Inputs are cast, exactly, to a type that
+        the runtime has a kernel for.
+
+        Args:
+            op_type: the operator, ``"MatMul"``.
+            inputs: result names, ``""`` or None for an omitted one.
+            outputs: None for one result with an automatic name (``<FX node>.<operator>`` while
+                an FX node is converted, else ``_onx_<operator>0``), a number of them, or names
+                (``""``: not wanted).
+            domain: of the operator; ``""`` is ONNX's own.
+            name: the name of the node, made unique; the operator's unless given.
+            attrs: attributes; those that are None are left out, a child builder (`subgraph`) is
+                a graph.
+
+        Raises:
+            BuilderError: an unknown input, an output name that is taken, or whatever does not
+                fit the ONNX operator's schema.
+            KernelError: the target is ONNX Runtime, and it has no kernel.
+        """
         names = [inputs] if isinstance(inputs, str) else [n or "" for n in inputs]
         domain = "" if domain == "ai.onnx" else domain
         while names and not names[-1]:
@@ -305,7 +317,11 @@ class NodeMaker(GraphInterface):
         return str(self.make_node("Cast", [name], to=dtype))
 
     def add_node(self, node: Node, known: Sequence[tuple[Any, ...]]) -> None:
-        """Appends a node whose outputs are new, with what is known of them."""
+        """Appends a node whose outputs are new, with what is known of them.
+
+        Args:
+            known: type, shape, rank and content of each output, as far as they are known.
+        """
         self.nodes.append(node)
         if self.parent is not None:
             self.parent.outdate_uses()  # the node with this graph reads more

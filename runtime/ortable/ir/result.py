@@ -12,7 +12,13 @@ class ResultSpec:
     """Results of one torch call. ``outputs[i]`` is the name to use, ``""`` when nobody reads
     result i.
 
-    A dtype of None is a result that is no tensor (or of which torch says nothing)."""
+    A dtype of None is a result that is no tensor (or of which torch says nothing).
+
+    Args:
+        outputs: names of the results, in torch's order.
+        dtypes: their ONNX element types.
+        shapes: their shapes; None for an unknown rank.
+    """
 
     __slots__ = ("dtypes", "outputs", "shapes")
 
@@ -42,7 +48,11 @@ class ResultSpec:
         return self.shapes[0]
 
     def is_used(self, index: int) -> bool:
-        """True when somebody reads this result."""
+        """True when somebody reads this result.
+
+        Args:
+            index: of the result.
+        """
         return self.outputs[index] != ""
 
     def __len__(self) -> int:

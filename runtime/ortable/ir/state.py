@@ -133,7 +133,11 @@ class GraphState:
 
     def to_shape(self, shape: Iterable[Any], owner: str = "") -> Shape:
         """Shape made of ints, names of dimensions, torch.SymInts, SymDims, and None for an
-        unknown size."""
+        unknown size.
+
+        Args:
+            owner: the result that has the shape, for names of its unknown sizes.
+        """
         made = tuple(
             dim if type(dim) is int else self.to_dim(dim, f"{owner}_dim_{axis}")
             for axis, dim in enumerate(shape)
@@ -147,7 +151,11 @@ class GraphState:
         return made
 
     def to_dim(self, value: Any, unknown: str = "") -> Dim:
-        """A dimension; ``unknown`` is the prefix of the name given to a size that is None."""
+        """A dimension; ``unknown`` is the prefix of the name given to a size that is None.
+
+        Args:
+            unknown: how the name given to a size that is None begins.
+        """
         if isinstance(value, SymDim):
             return value
         if isinstance(value, str):

@@ -3,6 +3,7 @@ and pyright read it (tests/packaging/test_typing.py), and `assert_type` says wha
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -202,6 +203,11 @@ def look(proto: ModelProto, feeds: Mapping[str, Any]) -> str:
     return pretty_onnx(proto) + pretty_onnx("model.onnx", shorten=False)
 
 
+def silence() -> None:
+    warnings.simplefilter("ignore", ortable.GradientsOnWarning)
+    warnings.simplefilter("ignore", ortable.UntestedVersionWarning)
+
+
 def mistakes(model: Model, x: torch.Tensor) -> str | None:
     try:
         to_onnx(model, (x,))
@@ -210,6 +216,10 @@ def mistakes(model: Model, x: torch.Tensor) -> str | None:
         return missing.fx_node
     except (ortable.UnsupportedCase, ortable.UnsupportedDtype, ortable.ConversionError) as refused:
         print(refused.sizes)
+    except ortable.VersionError as old:
+        print(old.message)
+    except ortable.ArgumentError as unknown:
+        print(unknown.advice, unknown.graph_text)
     except (ortable.ExportError, ortable.InputError, ortable.OptionError) as wrong:
         print(wrong)
     except (ortable.BuilderError, ortable.KernelError, ortable.RewriteError, ortable.SpecError):

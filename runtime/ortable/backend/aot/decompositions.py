@@ -49,9 +49,11 @@ def filter_decomposition_table(
 ) -> Table:
     """A table without its inefficient entries.
 
-    :param existing_table: the table to filter; default: every decomposition that torch registers
-    :param filter_fct: takes an OpOverload, returns True to keep its decomposition;
-        default: keep those of operators that ortable cannot convert
+    Args:
+        existing_table: the table to filter; every decomposition that torch registers unless
+            given.
+        filter_fct: takes an OpOverload, returns True to keep its decomposition; those of
+            operators that ortable cannot convert are kept unless given.
     """
     if existing_table is None:
         from ortable.compat.torch import decomposition_table

@@ -61,11 +61,14 @@ def ortable(
 ) -> Callable[..., Any]:
     """Compiles a graph of dynamo with ONNX Runtime, forward and backward.
 
-    :param gm: the `torch.fx.GraphModule` that dynamo captured
-    :param example_inputs: its inputs
-    :param options: option names and values, see `ortable.OrtOptions`
-    :param mode: torch.compile's mode: only None, ortable has none
-    :raises OptionError: unknown option, wrong value, or a mode
+    Args:
+        gm: the `torch.fx.GraphModule` that dynamo captured.
+        example_inputs: its inputs.
+        options: option names and values, see `ortable.OrtOptions`.
+        mode: torch.compile's mode: only None, ortable has none.
+
+    Raises:
+        OptionError: an unknown option, a wrong value, or a mode.
     """
     if mode is not None:
         raise OptionError(
@@ -120,11 +123,19 @@ def onnx_custom_backend(
     """Runs graphs with ONNX Runtime, as `backend=` of `torch.compile` or as `fw_compiler=`,
     `bw_compiler=` or `inference_compiler=` of `aot_autograd`.
 
-    :param graph_module: the graph that dynamo or AOTAutograd hands over
-    :param args: its inputs
-    :param options: the same options as a dict; the keywords are described by `ortable.OrtOptions`
-    :raises OptionError: unknown option, wrong value, or one given twice
-    :raises OrtableError: called outside torch.compile
+    The keywords are the options of `ortable.OrtOptions`, which says what they mean.
+
+    Args:
+        graph_module: the graph that dynamo or AOTAutograd hands over.
+        args: its inputs.
+        options: the same options as a dict.
+
+    Returns:
+        What torch calls in place of the graph.
+
+    Raises:
+        OptionError: an unknown option, a wrong value, or one given twice.
+        OrtableError: it was called outside torch.compile.
     """
     keywords = {
         "target_opset": target_opset, "export_options": export_options, "providers": providers,

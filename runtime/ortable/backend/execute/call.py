@@ -48,13 +48,24 @@ class OrtBackend:
     """One compiled graph.  Called with a list of arguments, which it clears; returns a list of
     results.
 
-    Tensors are on the CPU and dense; ints stand for symbolic dimensions.  Safe to call from several
-    threads: a call owns its feeds, and ONNX Runtime allocates its results.
+    Tensors are on the CPU and dense; ints stand for symbolic dimensions.  Safe to call from
+    several threads: a call owns its feeds, and ONNX Runtime allocates its results.
 
-    `compiled` holds the ONNX model and the roles; `session` is the `onnxruntime.InferenceSession`
-    that ran last or will run (None when no node is left, or before the first call of a graph whose
-    weights become constants); `source` is the text of the function that runs; `frozen` names the
-    inputs that become constants at the first call, or says why none does.
+    `compiled` holds the ONNX model and the roles; `session` is the
+    `onnxruntime.InferenceSession` that ran last or will run (None when no node is left, or
+    before the first call of a graph whose weights become constants); `source` is the text of the
+    function that runs; `frozen` names the inputs that become constants at the first call, or
+    says why none does.
+
+    Args:
+        compiled: the ONNX model, and the roles of its inputs and outputs.
+        session: runs the model with all weights as inputs; None: made by `make` when needed.
+        run_options: an `onnxruntime.RunOptions`, or None.
+        make: `make(model, constants)` makes a session.
+        execute: what runs a session (a `DeviceRun`); None: its `run_with_ort_values`.
+        frozen: positions of arguments that become constants, or why none does.
+        key: sessions of graphs with the same key are shared; None: none is.
+        resizable: results are copied into memory of torch, which can be resized.
     """
 
     def __init__(
@@ -69,14 +80,6 @@ class OrtBackend:
         key: str | None = None,
         resizable: bool = False,
     ) -> None:
-        """
-        :param session: runs the model with all weights as inputs; None: made by `make` when needed
-        :param make: `make(model, constants)` makes a session
-        :param execute: what runs a session (a `DeviceRun`); None: its `run_with_ort_values`
-        :param frozen: positions of arguments that become constants, or why none does
-        :param key: sessions of graphs with the same key are shared; None: none is
-        :param resizable: results are copied into memory of torch, which can be resized
-        """
         # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
         self._boxed_call = True
         self.compiled = compiled

@@ -193,16 +193,19 @@ _COUNTING = _references([object()])[0]
 def refresh(target: torch.nn.Module | torch.Tensor | None = None) -> None:
     """Makes compiled graphs read their weights again at the next call.
 
-    Call it after writes that torch does not count, through `p.data`, numpy or dlpack, into a part
-    of a weight of more than 4 KB: `p.data[3] = 0`, `p.data *= mask`.  Of such a weight a call
-    compares four samples of 64 bytes, from the first element to the last; without `refresh` a write
-    that changes none of them is not noticed, and results are those of the weight before.  Changes
-    that torch counts, assignments, optimizers' steps, and writes that change a whole weight are
-    noticed without it, unless rounding leaves all four samples as they were.
+    Call it after writes that torch does not count, through `p.data`, numpy or dlpack, into a
+    part of a weight of more than 4 KB: `p.data[3] = 0`, `p.data *= mask`.  Of such a weight a
+    call compares four samples of 64 bytes, from the first element to the last; without `refresh`
+    a write that changes none of them is not noticed, and results are those of the weight before.
+    Changes that torch counts, assignments, optimizers' steps, and writes that change a whole
+    weight are noticed without it, unless rounding leaves all four samples as they were.
 
-    :param target: a module, compiled or not, or a tensor: only graphs that hold its memory as
-        constants are concerned; None: all graphs
-    :raises TypeError: `target` is something else
+    Args:
+        target: a module, compiled or not, or a tensor: only graphs that hold its memory as
+            constants are concerned; None: all graphs.
+
+    Raises:
+        TypeError: `target` is something else.
     """
     _steps[0] += 1  # sessions that others share hold the values of before
     written = None

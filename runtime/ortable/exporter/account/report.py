@@ -91,7 +91,13 @@ def report_text(
 @dataclass(frozen=True, repr=False)
 class ExportReport:
     """What an export did, `OnnxProgram.report`. Its text is the report in Markdown; `record` has
-    more of each rewrite."""
+    more of each rewrite.
+
+    Attributes:
+        request: what was asked for, checked.
+        program: torch's program.
+        model: a ModelProto or LargeModel.
+    """
 
     request: Request
     program: Program

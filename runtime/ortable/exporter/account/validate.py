@@ -106,7 +106,11 @@ def _outside(program: Program) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Validation:
-    """What a comparison of a model with eager found; true when every output agrees."""
+    """What a comparison of a model with eager found; true when every output agrees.
+
+    Attributes:
+        comparisons: one for each output of each call.
+    """
 
     comparisons: tuple[Comparison, ...]
 

@@ -31,9 +31,15 @@ class Dispatcher:
             function, method or Python operator that calls one: ``torch.nn.functional.celu``,
             ``"Tensor.relu"``, ``operator.add``. Arguments come as in the operator's schema.
         verbose: 1 prints each operator that is converted from here.
-        custom_domains: ``{"mylib": "my.domain"}`` or ``{"mylib": ("my.domain", 2)}``: operators of
-            the namespace ``mylib`` without a converter become nodes of that ONNX domain (and
+        custom_domains: ``{"mylib": "my.domain"}`` or ``{"mylib": ("my.domain", 2)}``: operators
+            of the namespace ``mylib`` without a converter become nodes of that ONNX domain (and
             version), see ``custom_domains.py``.
+
+    Arguments of methods:
+        name: an overload, ``"aten::add.Tensor"``.
+        target: what the FX node calls.
+        native: the generated converter; None when there is none.
+        where, text: the method that prints, and its line.
 
     Raises:
         OptionError: a key that is no operator, or a torch function that may call several;
@@ -144,7 +150,11 @@ def direct_converter(dispatcher: Any, name: str, target: Any, native: Any) -> Co
 
 def from_seed_style(function: Callable[..., Any]) -> Converter:
     """Adapt a converter written as ``f(g, sts, outputs, *args, **kwargs)``, where a false ``sts``
-    asks for types and shapes."""
+    asks for types and shapes.
+
+    Args:
+        function: the converter to adapt.
+    """
 
     def convert(graph: Any, res: Any, *args: Any, **kwargs: Any) -> Any:
         known = None if res.dtype is None else {"dtypes": res.dtypes, "shapes": res.shapes}

@@ -39,6 +39,12 @@ class OxsDispatcher(Dispatcher):
         verbose: 1 prints each operator that is borrowed, 2 the nodes too.
         custom_domains: as for Dispatcher; they come before onnxscript.
 
+    Arguments of methods:
+        name: an overload, ``"aten::add.Tensor"``.
+        target: what the FX node calls.
+        native: the generated converter; None when there is none.
+        where, text: the method that prints, and its line.
+
     Raises:
         OptionError: onnxscript is not installed.
     """

@@ -134,6 +134,11 @@ def match_input_parameters(
     A name that is a parameter or buffer of ``model`` (``linear.weight``, or torch.export's
     ``p_linear_weight`` and ``b_count``) gets that tensor; the others take ``args`` in order.
 
+    Args:
+        model: the module that was exported, with its weights.
+        names: names of the inputs of the ONNX model, in order.
+        args: the other inputs, in the order of their names.
+
     Returns:
         name -> tensor, in the order of ``names``; complex weights as ``torch.view_as_real``.
 

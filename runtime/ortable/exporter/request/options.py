@@ -29,27 +29,27 @@ class ExportOptions:
         decomposition_table: None or ``"none"`` keeps every operator that has a converter whole;
             ``"default"`` is torch.export's own table; ``"all"`` adds every decomposition that
             torch registers; a dict maps overloads to functions. The backend reads it so too.
-        constant_folding: compute at export what depends on constants only (with ``optimize``), up
-            to 1 MiB a result. A weight that is only read transposed is stored transposed, under
-            ``<name>_transposed``, and rules of rewriting compute weights of others, of any size,
-            ``<name>_scaled``, unless ``large_model`` keeps the weights as the state_dict has
-            them; False keeps them so in every model.
+        constant_folding: compute at export what depends on constants only (with ``optimize``),
+            up to 1 MiB a result. A weight that is only read transposed is stored transposed,
+            under ``<name>_transposed``, and rules of rewriting compute weights of others, of any
+            size, ``<name>_scaled``, unless ``large_model`` keeps the weights as the state_dict
+            has them; False keeps them so in every model.
         fallback: when torch cannot make the graph, try other strategies in the order of
             docs/export.md; ``record.strategy`` and the model's metadata say which one worked and
             why the others did not.
         tracing: follow every branch on a tensor, and make an If of it, see tracing.py.
-        save_ep: also save the exported program there, as torch.export.save does (``.pt2``), and its
-            graph as text in ``<save_ep>.graph``: the program as torch made it, before
+        save_ep: also save the exported program there, as torch.export.save does (``.pt2``), and
+            its graph as text in ``<save_ep>.graph``: the program as torch made it, before
             decompositions.
         validate: compare the exported program with the module on the example call before it is
             converted.
+        progress: called with the name of each phase when it ends, and the seconds it took.
         initializer_names: ``"state_dict"`` names weights as the module does (``linear.weight``),
             ``"placeholders"`` as torch.export's inputs (``p_linear_weight``).
         metadata: the user's own ``metadata_props`` of the model, texts by key.
         value_info: also write type and shape of every intermediate result.
         doc_string: the text that describes the model; the docstring of the module's class by
             default, unless it is a class of torch.
-        progress: called with the name of each phase when it ends, and the seconds it took.
         function_weights: how local functions have the weights of their modules: ``"inputs"``
             (equal modules are then one function), ``"constants"``, or ``"auto"``: inputs for
             modules of torch, constants for the user's. What ``large_model`` keeps outside is

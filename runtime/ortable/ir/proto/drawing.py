@@ -119,9 +119,17 @@ def plot_dot(
     rankdir: Literal["TB", "LR", "BT", "RL"] = "TB",
     figsize: tuple[float, float] | None = None,
 ) -> Axes:
-    """Draws the graph on matplotlib axes (a new figure when `ax` is None) and returns them.
+    """Draws the graph of a model on matplotlib axes, and returns them.
 
-    :raises OrtableError: matplotlib, the graphviz package or the `dot` program is absent
+    Args:
+        model: a ModelProto, a GraphProto, or the path of a model.
+        ax: the axes to draw on; those of a new figure unless given.
+        rankdir: the direction of the graph, as graphviz names it: ``"TB"`` goes down.
+        figsize: width and height of a new figure, in inches.
+
+    Raises:
+        OrtableError: matplotlib, the graphviz package or the `dot` program is absent.
+        TypeError: `model` is something else.
     """
     image = draw_onnx(model, "png", rankdir=rankdir)
     try:

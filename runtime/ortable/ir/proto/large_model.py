@@ -28,12 +28,17 @@ Progress = Callable[[int, int, str], None]
 
 
 class LargeModel:
-    """``proto``: the model, in which each tensor of ``tensors`` is marked as external data.
+    """A model whose large tensors stay outside of protobuf.
 
-    ``tensors``: name -> numpy array, torch tensor, TensorProto or `initializers.Deferred`, by
-    reference, in the model's order. ``nested``: the same for constants of subgraphs and functions,
-    by the location that their stubs have. `numpy_tensors` and `session_proto` serve
-    ``SessionOptions.add_external_initializers``."""
+    `numpy_tensors` and `session_proto` serve ``SessionOptions.add_external_initializers``.
+
+    Args:
+        proto: the model, in which each tensor of ``tensors`` is marked as external data.
+        tensors: name -> numpy array, torch tensor, TensorProto or `initializers.Deferred`, by
+            reference, in the model's order.
+        nested: the same for constants of subgraphs and functions, by the location that their
+            stubs have.
+    """
 
     __slots__ = ("nested", "proto", "tensors")
 
@@ -90,16 +95,23 @@ class LargeModel:
     ) -> None:
         """Writes the model to ``path`` and its tensors to files beside it.
 
-        They go to ``path + ".data"``; with ``max_shard_bytes`` to several files of at most that
-        size (more, where one tensor is larger), ``path + ".00001-of-00003.data"``; with
-        ``all_tensors_to_one_file=False`` each to a file of its own. All files are complete before
-        the model appears, and what an older model of this path reads is replaced after it, see
-        `FileSet`.
-        Tensors are streamed: only a part of one is copied at a time. ``progress`` is called with
-        the bytes written, all bytes, and the name of the tensor that comes next.
+        All files are complete before the model appears, and what an older model of this path
+        reads is replaced after it, see `FileSet`. Tensors are streamed: only a part of one is
+        copied at a time.
 
-        Raises BuilderError for tensors whose data cannot be read, OptionError for options that
-        contradict each other, OSError for what the system refuses; nothing is left behind."""
+        Args:
+            path: of the model; its tensors go to ``path + ".data"``.
+            all_tensors_to_one_file: False: each tensor has a file of its own.
+            max_shard_bytes: several files of at most that size (more, where one tensor is
+                larger), ``path + ".00001-of-00003.data"``.
+            progress: called with the bytes written, all bytes, and the name of the tensor that
+                comes next.
+
+        Raises:
+            BuilderError: the data of a tensor cannot be read.
+            OptionError: options contradict each other.
+            OSError: what the system refuses; nothing is left behind.
+        """
         target = Path(path)
         self._check_elsewhere(target.parent)
         entries = [*self.tensors.items(), *self.nested.items()]
@@ -115,8 +127,12 @@ class LargeModel:
     def load(cls, path: str | os.PathLike[str]) -> LargeModel:
         """A saved model; its tensors are memory-mapped, so nothing is read before it is used.
 
-        Raises BuilderError for data files that are missing, too short, or not in the folder of the
-        model (or below it)."""
+        Args:
+            path: of the model; its data files lie in the same folder or below it.
+
+        Raises:
+            BuilderError: a data file is missing, too short, or elsewhere.
+        """
         source = Path(path)
         proto = ModelProto.FromString(source.read_bytes())
         mapped = weight_files.Mapped(source.parent)
@@ -136,7 +152,12 @@ class LargeModel:
     @classmethod
     def of_proto(cls, model: ModelProto, threshold: int) -> LargeModel:
         """``model`` without the initializers of its main graph of ``threshold`` bytes or more,
-        which are kept by reference; ``model`` itself is not changed."""
+        which are kept by reference; ``model`` itself is not changed.
+
+        Args:
+            model: the model.
+            threshold: a size in bytes.
+        """
         external = ExternalTensors(threshold)
         proto = ModelProto()
         for field, value in model.ListFields():

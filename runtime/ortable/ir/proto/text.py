@@ -42,13 +42,17 @@ _SHOWN_VALUES = 10
 def pretty_onnx(
     onx: Printable, *, with_attributes: bool = True, shorten: bool = True, indent: str = "  "
 ) -> str:
-    """Text of a ModelProto (or the path or bytes of one), GraphProto, FunctionProto, NodeProto,
-    ValueInfoProto, AttributeProto or TensorProto.
+    """The text of a model or of a part of one.
 
-    :param with_attributes: print the attributes of nodes
-    :param shorten: print at most 10 values of an initializer and 55 characters of a doc string
-    :param indent: one step of indentation
-    :raises TypeError: for any other kind of object
+    Args:
+        onx: a ModelProto, a LargeModel, the path or the bytes of a model, or a GraphProto,
+            FunctionProto, NodeProto, ValueInfoProto, AttributeProto or TensorProto.
+        with_attributes: print the attributes of nodes.
+        shorten: print at most 10 values of an initializer and 55 characters of a doc string.
+        indent: one step of indentation.
+
+    Raises:
+        TypeError: `onx` is something else.
     """
     writer = _TextWriter(with_attributes, shorten, indent)
     if isinstance(onx, str | os.PathLike):
