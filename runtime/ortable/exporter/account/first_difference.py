@@ -10,8 +10,8 @@ from typing import Any
 import onnx
 import torch
 from torch.fx import Interpreter, Node
-from torch.utils import _pytree as pytree
 
+from ortable.compat.torch import pytree
 from ortable.exporter.request.copies import copied_call
 from ortable.exporter.request.program import Program
 from ortable.interpreter.calls import operator_key
