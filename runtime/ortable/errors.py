@@ -63,7 +63,7 @@ class OrtableError(Exception):
         super().__init__(message)
         if graph_text:
             self.graph_text = graph_text.lstrip("\n")
-        if details:
+        if details and details != message:
             self._details = details
 
     def advised(self, *lines: str) -> Self:
@@ -91,8 +91,11 @@ class OrtableError(Exception):
         if self.most_lines is not None:
             room = max(self.most_lines - len(self.advice), 2)
             if len(lines) > room:
+                # the last lines are kept, too: they say what to do where `advice` does not
+                last = 4 if room >= 8 and not self.advice else 0
                 left = len(lines) - room + 1
-                lines = [*lines[: room - 1], f"  ... ({left} more lines: error.details)"]
+                more = f"  ... ({left} more lines: error.details)"
+                lines = [*lines[: room - 1 - last], more, *lines[len(lines) - last :]]
         return "\n".join([*lines, *self.advice])
 
     def full_text(self) -> str:

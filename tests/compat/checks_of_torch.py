@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from functorch.compile import make_boxed_func
 
 from ortable.compat import torch as compat
 from ortable.compat import torch_logging as logging_compat
@@ -522,7 +523,7 @@ def _aot_autograd() -> bool:
 
     def compiler(graph: Any, inputs: Any) -> Any:
         seen.extend(node.target for node in graph.graph.nodes if node.op == "call_function")
-        return graph.forward
+        return make_boxed_func(graph.forward)
 
     backend = compat.aot_autograd(
         fw_compiler=compiler, bw_compiler=compiler, partition_fn=compat.min_cut_partition

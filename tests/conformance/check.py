@@ -118,7 +118,7 @@ def _check_program(call: Call, program: Any, opset: int, expected: list[Any]) ->
     try:
         model = ortable.to_onnx(program, target_opset=opset)
     except FunctionNotFoundError as error:
-        return "missing", ", ".join(missing_operators(str(error)))
+        return "missing", ", ".join(error.operators)
     except (UnsupportedCase, KernelError) as error:
         return "refused", _first_line(error)
     except OrtableError as error:
@@ -139,12 +139,6 @@ def _check_program(call: Call, program: Any, opset: int, expected: list[Any]) ->
     except Mismatch as error:
         return "mismatch", str(error)
     return "exact", ""
-
-
-def missing_operators(text: str) -> list[str]:
-    """The operators that a FunctionNotFoundError lists."""
-    lines = [line.strip() for line in text.splitlines() if line.startswith("  ")]
-    return [line.split(",")[0] for line in lines if line.endswith((" call", " calls"))]
 
 
 def _feeds(model: Any, program: Any, tensors: list[torch.Tensor]) -> dict[str, torch.Tensor]:

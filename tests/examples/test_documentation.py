@@ -30,13 +30,20 @@ def blocks(page: str, *languages: str) -> list[tuple[int, str, str]]:
     ]
 
 
-def run_page(page: str) -> dict[str, object]:
-    """Runs the blocks of a page in order in one namespace, which is returned."""
+def run_page(page: str, folder: Path) -> dict[str, object]:
+    """Runs the blocks of a page in order in one namespace, which is returned.
+
+    The code lies in a file of the folder, as a reader's would, because torch reads sources; blank
+    lines put each line where it is in the page.
+    """
     names: dict[str, object] = {"__name__": "page"}
+    file = folder / (Path(page).stem.replace("-", "_") + ".py")
+    so_far = ""
     for line, language, code in blocks(page, "python", "pycon"):
         if language == "python":
-            # Blank lines put the line numbers of a traceback where they are in the page.
-            exec(compile("\n" * (line - 1) + code, str(ROOT / page), "exec"), names)
+            so_far += "\n" * (line - 1 - so_far.count("\n")) + code
+            file.write_text(so_far, encoding="utf-8")
+            exec(compile("\n" * (line - 1) + code, str(file), "exec"), names)
             continue
         session = doctest.DocTestParser().get_doctest(code, names, page, str(ROOT / page), line - 1)
         said: list[str] = []
@@ -60,7 +67,7 @@ def ran(
     """The names that the snippets of a page leave, run in a folder of their own."""
     monkeypatch.chdir(tmp_path)
     write_files(request.param, tmp_path)
-    return run_page(request.param)
+    return run_page(request.param, tmp_path)
 
 
 def with_code(*languages: str) -> list[str]:

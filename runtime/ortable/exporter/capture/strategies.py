@@ -286,33 +286,36 @@ def _failure(attempts: Attempts) -> ExportError:
     followed = attempts.followed
     if len(failures) > 1 and not fallback:
         followed += (advice.STRICT,)
-    text = str(_one_failure(type(mod).__name__, failures[0][1], attempts, followed))
+    first = _one_failure(type(mod).__name__, failures[0][1], attempts, followed)
+    text, details = first.message, first.details
     if not fallback:
         after = [f"\n{n} was tried after that: {_reason(error)}" for n, error in failures[1:]]
-        return ExportError(text + "".join(after))
+        return ExportError(text + "".join(after), details=details + "".join(after))
     lines = [f"no strategy could export {type(mod).__name__}:"]
     lines += [f"  {name}: {_reason(error)}" for name, error in failures]
     if attempts.left_out:
         lines.append(f"  not tried, for they would fail too: {', '.join(attempts.left_out)}")
     if len(failures) > 1:
         lines.append(f"The first of them, {failures[0][0]}:")
-    return ExportError("\n".join([*lines, text]))
+    return ExportError("\n".join([*lines, text]), details="\n".join([*lines, details]))
 
 
 def _one_failure(
     name: str, error: Exception, attempts: Attempts, tried: Collection[str] = ()
 ) -> ExportError:
     if isinstance(error, OrtableError):
-        return ExportError(str(error))
+        return ExportError(error.message, details=error.details)
     kind = advice.kind_of(error)
     if kind in advice.ABOUT_ARGUMENTS:
         found = shapes.explained(error, attempts.arguments, attempts.dynamic_shapes)
         places = advice.guard_lines(error)
         if found is not None:
-            lines = [str(found), *_fixed_at(places)]
-            if "Cache" in lines[0]:
-                lines.append(f"Or: {advice.BYPASS}.")
-            return ExportError("\n".join(lines))
+            after = _fixed_at(places)
+            if "Cache" in found.message:
+                after.append(f"Or: {advice.BYPASS}.")
+            return ExportError(
+                "\n".join([found.message, *after]), details="\n".join([found.details, *after])
+            )
         return ExportError(
             f"torch.export could not trace {name}: {advice.described(error, places, tried)}"
         )

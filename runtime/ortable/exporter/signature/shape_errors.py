@@ -14,6 +14,9 @@ from ortable.errors import ExportError
 
 from . import pytrees
 
+# torch derives many conditions from one; the first are those of the model's own lines.
+MOST_REASONS = 3
+
 
 def explained(
     error: Exception, arguments: Mapping[str, Any], leaves: Callable[[], Sequence[Any]]
@@ -67,11 +70,12 @@ def _about_dimensions(text: str, leaves: Sequence[Any]) -> ExportError:
                 )
     reasons = [line.strip() for line in text.splitlines() if line.strip().startswith("- ")]
     fixes = _suggested_fixes(text)
-    lines = [
-        "the dynamic shapes do not fit the model:",
-        *places,
-        *(f"  {reason}" for reason in reasons),
-    ]
+    lines = ["the dynamic shapes do not fit the model:", *places]
+    lines += (f"  {reason}" for reason in reasons[:MOST_REASONS])
+    if len(reasons) > MOST_REASONS:
+        lines.append(
+            f"  ... and {len(reasons) - MOST_REASONS} more (error.details has torch's words)"
+        )
     if fixes:
         lines += ["torch suggests:", *(f"  {fix}" for fix in fixes)]
     lines += [
@@ -79,7 +83,7 @@ def _about_dimensions(text: str, leaves: Sequence[Any]) -> ExportError:
         "share one Dim between dimensions that must be equal, give a name instead of a Dim (torch",
         "then finds out which sizes are possible), or change the code that fixes it.",
     ]
-    return ExportError("\n".join(lines))
+    return ExportError("\n".join(lines), details="\n".join([*lines, "", text]))
 
 
 def _plain(path: str) -> str:
