@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,21 @@ TWICE = {
     "GeluFusionL1": "GeluFusionL2",
     "LayerNormFusionL1": "LayerNormFusionL2",
 }
+# Patterns that a newer ONNX Runtime leaves alone, or gets right, and since when.
+# Their rows stay in the table as long as an older version is supported.
+MENDED = {
+    ("LayerNormFusionL1", "double epsilon"): (1, 32),
+    ("MatMulAddFusion", "no rows"): (1, 32),
+    ("MatMulAddFusion", "over nothing"): (1, 32),
+    ("MatMulScaleFusion", "float64 before"): (1, 32),
+    ("MatMulScaleFusion", "float64 after"): (1, 32),
+    ("NchwcTransformer", "a stretched sum of nothing"): (1, 32),
+    ("Pad_Fusion", "maximum"): (1, 32),
+    ("Pad_Fusion", "mean, more than a window"): (1, 32),
+    ("SimplifiedLayerNormFusion", "double 1e-06"): (1, 32),
+    ("SimplifiedLayerNormFusion", "double 1e-12"): (1, 32),
+}
+INSTALLED = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
 INF, NAN = float("inf"), float("nan")
 CORNERS = np.array([0.0, -0.0, 1, -1, NAN, INF, -INF, 1e-40, -1e-40, 3e38, -3e38, 2.5], np.float32)
 
@@ -103,6 +118,8 @@ def session_of(
 
 def check(pattern: Pattern) -> None:
     """Fails when the outcome is another one, or the optimizer did not change the graph."""
+    if MENDED.get((pattern.optimizer, pattern.name), (99,)) <= INSTALLED:
+        pattern = replace(pattern, outcome="equal", fires=False)
     model = model_of(pattern)
     names = (pattern.optimizer, TWICE.get(pattern.optimizer), *pattern.besides)
     off = tuple(name for name in names if name)
