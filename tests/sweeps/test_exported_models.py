@@ -15,7 +15,7 @@ import transformers
 
 from ortable import to_onnx
 
-from ..export.helpers import assert_close, eager, feeds_of, run_onnx
+from ..exporter.helpers import assert_close, eager, feeds_of, run_onnx
 
 ROOT = Path(__file__).parents[2]
 TEXT = {

@@ -12,7 +12,7 @@ import torch
 
 import ortable
 
-from ..export.helpers import assert_same
+from ..exporter.helpers import assert_same
 from . import torchvision_kernels
 
 

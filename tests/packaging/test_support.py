@@ -1,0 +1,40 @@
+"""docs/support.md is written from docs/support.json, and the rows say what pyproject.toml says."""
+
+from __future__ import annotations
+
+import tomllib
+
+from tests.packaging.files import ROOT
+from tests.support import page
+from tests.support.suites import suites
+
+
+def test_the_page_is_written_from_the_records() -> None:
+    assert page.PAGE.read_text(encoding="utf-8") == page.text(page.load())
+
+
+def test_every_row_ran_every_suite_without_a_failure() -> None:
+    rows = page.load()
+    assert {"pinned", "newest"} <= {row.name for row in rows}
+    wanted = {suite.name for suite in suites(jobs=1)}
+    for row in rows:
+        assert {outcome.suite for outcome in row.outcomes} == wanted, row.name
+        assert [o for o in row.outcomes if o.failed or not o.passed] == [], row.name
+
+
+def test_the_classifiers_name_the_pythons_that_ran() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    prefix = "Programming Language :: Python :: 3."
+    named = {each.rpartition(" ")[2] for each in project["classifiers"] if each.startswith(prefix)}
+    assert named == {row.versions["python"] for row in page.load()}
+
+
+def test_the_pinned_row_has_the_pinned_versions() -> None:
+    pins = dict(
+        line.split("==")
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if "==" in line
+    )
+    (row,) = (row for row in page.load() if row.name == "pinned")
+    for name in ("onnx", "onnxruntime", "numpy"):
+        assert row.versions[name] == pins[name]
