@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import ortable
+from ortable.prelude.pointwise import int_range
 
 
 class Arange(torch.nn.Module):
@@ -35,3 +36,13 @@ def test_the_step_of_an_integer_range_is_cut_off(bounds: tuple[float, float, flo
     )
     (got,) = session.run(None, {proto.graph.input[0].name: x.numpy()})
     assert got.tolist() == expected.tolist()
+
+
+def test_a_step_of_zero_repeats_the_start() -> None:
+    """On every version of torch: Range itself refuses a step of 0."""
+    builder = ortable.GraphBuilder(18)
+    builder.make_tensor_output(int_range(builder, 5, 10, -0.5), indexed=False)
+    session = onnxruntime.InferenceSession(
+        builder.to_onnx().SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    assert session.run(None, {})[0].tolist() == [5] * 10

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ortable.errors import OrtableError
-
 from .export import load_target
 from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names, named_rules
 
@@ -57,15 +55,10 @@ class _ModelCall:
 
     def run(self, function: Any) -> Any:
         """The first call, which compiles: an error of ours is taken out of what dynamo wraps."""
-        try:
+        from ortable.compat.torch_explain import unwrapped
+
+        with unwrapped():
             return self(function)
-        except OrtableError:
-            raise
-        except Exception as error:
-            cause = getattr(error, "inner_exception", None) or error.__cause__
-            if isinstance(cause, OrtableError):
-                raise cause from error
-            raise
 
     def compiled(self, backend: Any, dynamic: bool) -> Any:
         import torch

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .private import Private, resolve
+from .private import Private, looked_up
 
 if TYPE_CHECKING:
     from onnx.reference.op_run import OpRun
@@ -34,13 +34,7 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 else:
-
-    def __getattr__(name: str) -> Any:
-        entry = NAMES.get(name)
-        if entry is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = resolve(entry)
-        return found
+    __getattr__ = looked_up(__name__, NAMES)
 
 
 def run_loop_body(node: Any, inputs: Any, **given: Any) -> Any:

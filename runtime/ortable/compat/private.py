@@ -5,6 +5,8 @@ Called by the modules beside it, one a library."""
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
@@ -12,7 +14,7 @@ from ortable.errors import VersionError
 
 from .versions import TESTED, installed
 
-__all__ = ["Missing", "Private", "missing", "resolve"]
+__all__ = ["Missing", "Private", "looked_up", "missing", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -64,3 +66,17 @@ def resolve(entry: Private) -> Any:
         error = missing(entry.library, entry.path, entry.serves)
         error.__cause__ = cause
         return Missing(error)
+
+
+def looked_up(module: str, names: Mapping[str, Private]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module whose names are those of a table: each is resolved when it is
+    first asked for, and is an attribute of the module from then on."""
+
+    def find(name: str) -> Any:
+        entry = names.get(name)
+        if entry is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        found = vars(sys.modules[module])[name] = resolve(entry)
+        return found
+
+    return find

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .private import Private, resolve
+from .private import Private, looked_up
 
 if TYPE_CHECKING:
     from torch._functorch import config as functorch_config
@@ -252,13 +252,7 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 else:
-
-    def __getattr__(name: str) -> Any:
-        entry = NAMES.get(name)
-        if entry is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = resolve(entry)
-        return found
+    __getattr__ = looked_up(__name__, NAMES)
 
 
 def _of(name: str) -> Any:

@@ -1,6 +1,6 @@
 """What of dynamo one needs to look at a compilation and leave no trace in those of the user; the
 same in 2.13, 2.14 and 2.15. All is private, but for `torch.compile(isolate_recompiles=True)`, which
-stubs of 2.13 do not declare. Called by `ortable.explain` alone."""
+stubs of 2.13 do not declare. Called by `ortable.explain` and the shell."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 
+from ortable.errors import OrtableError
+
 from .torch import dynamo_profile, graph_break_reasons
 
-__all__ = ["breaks_collected", "compiled_apart", "innermost", "own_profile"]
+__all__ = ["breaks_collected", "compiled_apart", "innermost", "own_profile", "unwrapped"]
 
 
 def innermost(model: Any) -> Any:
@@ -59,3 +61,17 @@ def breaks_collected() -> Iterator[list[tuple[str, Sequence[FrameSummary]]]]:
         for each in graph_break_reasons:
             if id(each) not in known and each.graph_break:
                 found.append((str(each.reason), list(each.user_stack)))
+
+
+@contextmanager
+def unwrapped() -> Iterator[None]:
+    """An error of ours leaves the block as it was raised, without the one of dynamo around it."""
+    try:
+        yield
+    except OrtableError:
+        raise
+    except Exception as error:
+        cause = getattr(error, "inner_exception", None) or error.__cause__
+        if isinstance(cause, OrtableError):
+            raise cause from error
+        raise

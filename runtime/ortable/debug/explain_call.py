@@ -30,7 +30,13 @@ from ortable.backend.partition.placement import Placement
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import check_providers
 from ortable.compat.torch import pytree
-from ortable.compat.torch_explain import breaks_collected, compiled_apart, innermost, own_profile
+from ortable.compat.torch_explain import (
+    breaks_collected,
+    compiled_apart,
+    innermost,
+    own_profile,
+    unwrapped,
+)
 from ortable.errors import OrtableError
 
 from .explain_fusion import Fusion, fusions_of
@@ -97,18 +103,11 @@ def explain(
 def _run(compiled: Callable[..., Any], call: tuple[Any, Any], train: bool) -> list[str]:
     """One call, with gradients where they are asked for; an error of ours is taken out of what
     dynamo wraps it in."""
-    try:
+    with unwrapped():
         result = compiled(*call[0], **call[1])
         wanted = [each for each in _tensors(result) if each.requires_grad] if train else []
         if wanted:
             torch.autograd.backward(wanted, [torch.ones_like(each) for each in wanted])
-    except OrtableError:
-        raise
-    except Exception as error:
-        cause = getattr(error, "inner_exception", None) or error.__cause__
-        if isinstance(cause, OrtableError):
-            raise cause from error
-        raise
     return ["no result requires gradients: nothing runs backward"] if train and not wanted else []
 
 
