@@ -13,10 +13,10 @@ import onnx
 import torch
 from torch.utils import _pytree as pytree
 
+from ortable.debug.harness.entries import run_onnx
 from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
 from tests.conformance.rules import rule_differences
 from tests.conformance.samples import Call, seed
-from tests.specs.harness import run_onnx
 
 # From best to worst; a sample is as good as its worst (opset, static or dynamic) run.
 OUTCOMES = (

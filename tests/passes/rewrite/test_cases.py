@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortablegen.rewrites.model import Rewrite
-
-from .harness import (
+from ortable.debug.harness.trial import (
     Trial,
     all_rewrites,
     check_case,
@@ -17,6 +15,7 @@ from .harness import (
     rules_of,
     shape_of_graph,
 )
+from ortablegen.rewrites.model import Rewrite
 
 REWRITES = {rewrite.name: rewrite for rewrite in all_rewrites()}
 
