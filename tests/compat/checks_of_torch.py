@@ -466,6 +466,8 @@ expect(
     lambda: isinstance(_symbolic()[1].node.shape_env, compat.ShapeEnv),
 )
 expect("symbol_of", "the symbol of a size", lambda: compat.symbol_of(_symbolic()[1]).is_Symbol)
+
+
 @expects("DimDynamic", "DUCK and STATIC, which a context of sizes takes")
 def _dim_dynamic() -> bool:
     return isinstance(_traced(2, 3).shape[1], int)

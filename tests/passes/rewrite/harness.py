@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from ortable.builder import GraphBuilder
+from ortable.ir.local_functions import _value_key
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.model import Rewrite
 from ortablegen.rewrites.read import read_rewrites
@@ -23,3 +26,19 @@ def all_rewrites() -> tuple[Rewrite, ...]:
     if diagnostics.errors:
         raise SpecErrors(diagnostics)
     return found
+
+
+def shape_of_graph(builder: GraphBuilder) -> tuple[Any, ...]:
+    """What the outputs are computed by, whatever results and nodes are called: equal for graphs
+    that have the same structure."""
+    keys: dict[str, Any] = {"": None}
+    for info in builder.inputs:
+        keys[info.name] = ("input", info.name)
+    for name, value in builder.initializers_dict.items():
+        keys[name] = ("constant", _value_key(value))
+    for node in builder.nodes:
+        inputs = tuple(keys[name] for name in node.inputs)
+        attrs = tuple(sorted((key, repr(value)) for key, value in node.attrs.items()))
+        for place, name in enumerate(node.outputs):
+            keys[name] = hash((node.key, inputs, attrs, place))
+    return tuple(keys[info.name] for info in builder.outputs)

@@ -255,7 +255,7 @@ def _check_axes(model: onnx.ModelProto) -> None:
         if node.op_type.startswith("Reduce") and len(node.input) > 1 and node.input[1] in given:
             axes = given[node.input[1]].tolist()
             assert all(axis >= 0 for axis in axes), f"{node.op_type} over axes {axes}"
-        if node.op_type in ("ArgMax", "ArgMin"):
+        if node.op_type.startswith("Arg"):  # ArgMax and ArgMin
             axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
             assert axis >= 0, f"{node.op_type} over axis {axis}"
 

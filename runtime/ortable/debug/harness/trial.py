@@ -11,7 +11,6 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.ir.local_functions import _value_key
 from ortable.ir.versions import ORT_MAX_OPSET
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite as run_engine
@@ -190,25 +189,6 @@ def operators(builder: GraphBuilder) -> list[str]:
         if node.op_type != "Identity"
         and not all(builder.is_constant(name) for name in node.outputs if name)
     ]
-
-
-# -- graphs that are the same but for names
-
-
-def shape_of_graph(builder: GraphBuilder) -> tuple[Any, ...]:
-    """What the outputs are computed by, whatever results and nodes are called: equal for graphs
-    that have the same structure."""
-    keys: dict[str, Any] = {"": None}
-    for info in builder.inputs:
-        keys[info.name] = ("input", info.name)
-    for name, value in builder.initializers_dict.items():
-        keys[name] = ("constant", _value_key(value))
-    for node in builder.nodes:
-        inputs = tuple(keys[name] for name in node.inputs)
-        attrs = tuple(sorted((key, repr(value)) for key, value in node.attrs.items()))
-        for place, name in enumerate(node.outputs):
-            keys[name] = hash((node.key, inputs, attrs, place))
-    return tuple(keys[info.name] for info in builder.outputs)
 
 
 def model_of(builder: GraphBuilder) -> onnx.ModelProto:
