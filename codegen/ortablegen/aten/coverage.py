@@ -12,6 +12,7 @@ import yaml
 
 from ortablegen.language.samples import TensorSample
 
+from .deviations import deviation_lines
 from .model import AliasEntry, OpEntry, Sample, Specs, Targets
 from .samples import parse_sample
 
@@ -167,7 +168,9 @@ def operators_page(rows: list[Coverage], specs: Specs) -> str:
     files = sorted({row.file for row in rows})
     parts = [_INTRODUCTION, _counts(rows, specs)]
     for file in files:
-        parts.append(_table(file, [row for row in rows if row.file == file]))
+        table = _table(file, [row for row in rows if row.file == file])
+        deviating = deviation_lines(entry for entry in specs.ops if entry.file == file)
+        parts.append("\n".join([table.rstrip("\n"), *deviating, ""]))
     return "\n".join(parts)
 
 
