@@ -14,7 +14,7 @@ from ortablegen.language.kinds import Kind, of_torch
 from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.parse import Code
 from ortablegen.language.samples import SampleProblem
-from ortablegen.language.served import Kernels, installed_kernels
+from ortablegen.language.served import Kernels
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, dotted, listed, meet
 from ortablegen.schemas.registry import Registry
@@ -50,7 +50,7 @@ def check_specs(
 
     ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's
     own lowerings. ``existing``: operators that aliases may mean besides those of the file.
-    ``kernels``: the table that `types` is proven with (None: the one in place).
+    ``kernels``: the table that `types` is proven with, besides ONNX's schemas.
     """
     if user_lowerings is None:
         _check_vocabulary(specs.registry, diagnostics)
@@ -60,7 +60,7 @@ def check_specs(
     own = {entry.key for entry in specs.ops}
     others = [entry for key, entry in (existing or {}).items() if key not in own]
     targets = Targets([*others, *specs.ops])
-    kernels = kernels or installed_kernels()
+    kernels = kernels or Kernels()
     for entry in specs.ops:
         _OpChecker(entry, diagnostics, user_lowerings, kernels).check()
     for alias in specs.aliases:
@@ -78,7 +78,7 @@ def check_specs(
 
 def check_op(entry: OpEntry, diagnostics: Diagnostics) -> None:
     """Report everything wrong with one op entry of the repository, looked at by itself."""
-    _OpChecker(entry, diagnostics, None, installed_kernels()).check()
+    _OpChecker(entry, diagnostics, None, Kernels()).check()
 
 
 def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:

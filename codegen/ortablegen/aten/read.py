@@ -52,11 +52,10 @@ from .model import (
     ShapeRule,
     Specs,
     Traits,
-    TypeVariable,
 )
 from .numbers import read_number
 from .traits import read_traits
-from .types import CLASSES, members_of, unknown_class, with_variables
+from .type_variables import read_types, with_variables
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
 SAMPLE_KEYS = ("expect", "refused", "tolerance", "opset", "built_for", "unread", "random")
@@ -126,65 +125,6 @@ class PartReader(EntryReader):
                 [f"kinds are {', '.join(PROMOTE_KINDS)}"],
             )
         return Promote(self.words(node.get("args"), "args"), kind, node.span)
-
-    def types(
-        self, node: YNode | None, schema: OpSchema, promote: Promote | None
-    ) -> tuple[TypeVariable, ...]:
-        """``{T: float, index: int64}``: a variable, which tensor arguments have unless a key names
-        them, or an argument; then its members, or the variable that it has."""
-        if node is None:
-            return ()
-        if not isinstance(node, YMap):
-            self.error(node.span, "types must be a mapping", fix="types: {T: float}")
-            return ()
-        can = {a.name for a in schema.arguments if a.type.startswith(("Tensor", "ScalarType"))}
-        can |= set(promote.args if promote is not None else ())
-        given = {key.text: value for key, value in node.items()}
-        variables = [name for name in given if name not in can]
-        found: dict[str, list[str]] = {name: [] for name in variables}
-        for name in (a.name for a in schema.arguments if a.name in can):
-            if name in given:
-                value = given[name]
-                of = value.text if isinstance(value, YScalar) else ""
-                found.setdefault(of if of in variables else name, []).append(name)
-            elif variables and not _is_dtype(schema, name):
-                found[variables[0]].append(name)
-        spans = {key.text: key.span for key, _ in node.items()}
-        parts = [self.type_variable(name, given[name], found[name], spans[name]) for name in found]
-        self.promoted_together(parts, promote)
-        return tuple(part for part in parts if part is not None)
-
-    def type_variable(
-        self, name: str, node: YNode, arguments: list[str], span: Span
-    ) -> TypeVariable | None:
-        if name not in arguments and not re.fullmatch(r"[A-Z]\d?", name):
-            fix = "a variable is a capital letter: T"
-            self.error(span, f"'{name}' is no tensor argument of the operator", fix=fix)
-            return None
-        if not arguments:
-            self.error(span, f"no argument has the type '{name}'", fix="name one: {index: I}")
-            return None
-        text = self.text(node, "the members")
-        members = members_of(text or "")
-        if isinstance(members, str) or not members:
-            message = unknown_class(members) if isinstance(members, str) else "no dtype is left"
-            notes = [f"words are {', '.join(CLASSES)}, and dtypes; '-' takes one out"]
-            self.error(node.span, message, notes)
-            return None
-        return TypeVariable(name, members, tuple(arguments), span)
-
-    def promoted_together(
-        self, parts: list[TypeVariable | None], promote: Promote | None
-    ) -> None:
-        """Promoted arguments come to have one dtype, so they have one variable."""
-        for part in parts if promote is not None else ():
-            if part is None or promote is None:
-                continue
-            here = [name for name in promote.args if name in part.arguments]
-            if here and len(here) < len(promote.args):
-                other = next(name for name in promote.args if name not in here)
-                message = f"'{other}' is promoted with '{here[0]}': both have one type"
-                self.error(part.span, message, fix="leave them to one variable: {T: ...}")
 
     def out(self, node: YNode | None) -> tuple[OutRule, ...] | None:
         """The rules of the results, none for ``out: []``; None when one is wrong."""
@@ -386,10 +326,6 @@ def literal(text: str) -> object:
         return {"true": True, "false": False, "null": None}.get(text, text)
 
 
-def _is_dtype(schema: OpSchema, name: str) -> bool:
-    return any(a.name == name and a.type.startswith("ScalarType") for a in schema.arguments)
-
-
 def _patterns(text: str) -> tuple[tuple[str, ...] | None, ...]:
     """``(*), (m, k)`` -> (None, ("m", "k"))."""
     found: list[tuple[str, ...] | None] = []
@@ -410,8 +346,8 @@ def _readable_else(node: YScalar) -> YScalar:
 
 
 OP_KEYS = (
-    "op", "requires", "torch", "promote", "types", "out", "let", "lower", "complex", "ignore", "mutates",
-    "draw", "place", "why", "traits", "cases",
+    "op", "requires", "torch", "promote", "types", "out", "let", "lower", "complex", "ignore",
+    "mutates", "draw", "place", "why", "traits", "cases",
 )  # fmt: skip
 ALIAS_KEYS = ("alias", "requires", "torch", "of", "args", "ignore", "traits", "cases")
 CALL_KEYS = (
@@ -597,7 +533,7 @@ class _Reader(PartReader):
             file=self.file,
             span=node.pairs[0][1].span,
             promote=promote,
-            types=self.types(node.get("types"), schema, promote),
+            types=read_types(node.get("types"), schema, promote, self),
             out=out,
             let=self.let(node.get("let")),
             lower=lower,

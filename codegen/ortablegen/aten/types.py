@@ -1,61 +1,25 @@
-"""``types:`` of an entry: type variables, their members, and which arguments have them.
+"""What ``types:`` says of an entry's operands, and the proof that ``lower`` serves every member.
 
-In come entries that were read; out go the dtypes that each operand may have (`operand_dtypes`), and
-the errors of the proof that `lower` serves every member. Called by `aten/check.py` and by tests."""
+In come entries; out go the dtypes that each operand may have (`operand_dtypes`), and errors where
+an ONNX operator or its kernels do not take a member. Called by `check.py` and by tests."""
 
 from __future__ import annotations
 
 import ast
-import difflib
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ortable import dtypes
-from ortablegen.language import vocabulary
 from ortablegen.language.members import Known, MemberChecker
-from ortablegen.language.parse import Code
 from ortablegen.language.served import Kernels
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.source.diagnostics import Diagnostics, Span
 
 from .model import LowerCase, OpEntry, TypeVariable
+from .type_variables import DTYPES, EVERY, FLOATS, INTS, UNSIGNED
 
-FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
-INTS = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint8)
-UNSIGNED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
-# what `types:` may call several dtypes
-CLASSES: dict[str, tuple[int, ...]] = {
-    "float": FLOATS,
-    "int": INTS,
-    "number": FLOATS + INTS,
-    "real": (*FLOATS, *INTS, dtypes.boolean),
-    "index": (dtypes.int32, dtypes.int64),
-    "unsigned": UNSIGNED,
-    "any": (*FLOATS, *INTS, dtypes.boolean, *UNSIGNED),
-}
-EVERY = CLASSES["any"]
-_NAMES = {name: getattr(dtypes, name) for name in vocabulary.DTYPES}
 _MOST_WORLDS = 120
-
-
-def members_of(text: str) -> tuple[int, ...] | str:
-    """The dtypes that ``"float int64"`` or ``"real -boolean"`` names, in the order of `EVERY`; the
-    word that names none."""
-    found: set[int] = set()
-    for word in text.split():
-        plain = word.removeprefix("-")
-        named = CLASSES.get(plain) or ((_NAMES[plain],) if plain in _NAMES else ())
-        if not named:
-            return plain
-        found = found - set(named) if word.startswith("-") else found | set(named)
-    return tuple(each for each in EVERY if each in found)
-
-
-def unknown_class(word: str) -> str:
-    """What to say of a word that names no dtypes."""
-    close = difflib.get_close_matches(word, [*CLASSES, *_NAMES], n=1)
-    return f"'{word}' names no dtypes" + (f"; did you mean '{close[0]}'?" if close else "")
 
 
 def operand_dtypes(entry: OpEntry) -> dict[str, frozenset[int]]:
@@ -64,9 +28,7 @@ def operand_dtypes(entry: OpEntry) -> dict[str, frozenset[int]]:
     promoted = entry.promote.args if entry.promote is not None else ()
     found: dict[str, frozenset[int]] = {}
     for variable in entry.types:
-        before = frozenset(
-            each for each in EVERY if _computed(entry, each) in variable.members
-        )
+        before = frozenset(each for each in EVERY if _computed(entry, each) in variable.members)
         for name in variable.arguments:
             found[name] = before if name in promoted else frozenset(variable.members)
     return found
@@ -75,9 +37,7 @@ def operand_dtypes(entry: OpEntry) -> dict[str, frozenset[int]]:
 def inner_dtypes(entry: OpEntry) -> dict[str, frozenset[int]]:
     """Which dtypes each tensor argument may have inside ``lower``, where promoted ones are cast."""
     return {
-        name: frozenset(variable.members)
-        for variable in entry.types
-        for name in variable.arguments
+        name: frozenset(variable.members) for variable in entry.types for name in variable.arguments
     }
 
 
@@ -109,9 +69,7 @@ def _worlds(variables: tuple[TypeVariable, ...]) -> list[_World]:
     choices = list(itertools.islice(_choices(variables), _MOST_WORLDS + 1))
     if len(choices) > _MOST_WORLDS:
         firsts = {each.name: each.members[0] for each in variables}
-        choices = [
-            {**firsts, each.name: member} for each in variables for member in each.members
-        ]
+        choices = [{**firsts, each.name: member} for each in variables for member in each.members]
     return [_World(choice, _world_name(choice)) for choice in choices]
 
 
@@ -158,9 +116,7 @@ def check_types(entry: OpEntry, kernels: Kernels, diagnostics: Diagnostics) -> P
     return Proof(checker.nodes, checker.proven)
 
 
-def _check_case(
-    entry: OpEntry, case: LowerCase, checker: MemberChecker
-) -> tuple[bool, ...] | None:
+def _check_case(entry: OpEntry, case: LowerCase, checker: MemberChecker) -> tuple[bool, ...] | None:
     """Check one case; in which worlds a later one may be taken."""
     before, env = checker.live, checker.env
     truth: tuple[bool | None, ...] = (True,) * len(before)
@@ -177,13 +133,14 @@ def _check_case(
             fix="remove the case, or add the dtypes to 'types'",
         )
         return None
-    if case.refuse is not None:
+    if case.refuse is not None and case.target is None and case.opset is None:
         surely = [
             name
             for name, was, holds in zip(checker.names, before, truth, strict=True)
-            if was and holds and case.target is None and case.opset is None
+            if was and holds
         ]
-        if surely and _is_about_dtypes(case):
+        # a last refusal, without a condition, is of what the cases before it leave
+        if surely and case.when is not None:
             checker.report(
                 case.span,
                 "this refuses members of 'types'",
@@ -202,11 +159,6 @@ def _check_case(
     if case.when is not None:
         checker.env = checker.narrowed(env, case.when.expression, False)
     return tuple(was and holds is not True for was, holds in zip(before, truth, strict=True))
-
-
-def _is_about_dtypes(case: LowerCase) -> bool:
-    """Whether the condition of a refusal is of dtypes alone; a last one refuses what is left."""
-    return case.when is not None
 
 
 def _opsets(case: LowerCase) -> tuple[int, int]:
@@ -238,7 +190,7 @@ def _result(
 ) -> Known | None:
     """The dtype of a result by its rule, where that follows from those of the arguments."""
     if isinstance(rule, ast.Name):
-        return Known("tensor", (_NAMES[rule.id],) * len(worlds)) if rule.id in _NAMES else None
+        return Known("tensor", (DTYPES[rule.id],) * len(worlds)) if rule.id in DTYPES else None
     if not (isinstance(rule, ast.Call) and isinstance(rule.func, ast.Name)):
         return None
     names = [each.id for each in rule.args if isinstance(each, ast.Name)]
@@ -263,60 +215,3 @@ def _result(
 
 def _spelled(members: tuple[int, ...]) -> str:
     return " ".join(dtypes.name(each) for each in members)
-
-
-# -- variables in expressions -----------------------------------------------------------------------
-
-
-class _Variables(ast.NodeTransformer):
-    """``T`` in an expression becomes what it stands for."""
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self.texts = texts
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id not in self.texts:
-            return node
-        found = ast.parse(self.texts[node.id], mode="eval").body
-        for each in ast.walk(found):
-            if isinstance(each, ast.expr | ast.keyword):
-                ast.copy_location(each, node)
-        return found
-
-
-def with_variables(entry: OpEntry) -> OpEntry:
-    """The entry with its type variables spelled out: ``T`` is ``dtype_of(self)`` in blocks and
-    conditions, ``same(self)`` or ``promote(self, other)`` in ``out``."""
-    inside, outside = _texts(entry)
-    if not inside:
-        return entry
-
-    def spelled(code: Code | None, texts: Mapping[str, str]) -> Code | None:
-        if code is None or not any(name in code.text for name in texts):
-            return code
-        return replace(code, body=tuple(_Variables(texts).visit(each) for each in code.body))
-
-    def spelled_case(case: LowerCase) -> LowerCase:
-        return replace(case, when=spelled(case.when, inside), do=spelled(case.do, inside))
-
-    out = tuple(replace(rule, dtype=spelled(rule.dtype, outside)) for rule in entry.out)
-    let = tuple((name, spelled(code, inside) or code) for name, code in entry.let)
-    lower = tuple(spelled_case(case) for case in entry.lower)
-    return replace(entry, out=out, let=let, lower=lower)  # type: ignore[arg-type]
-
-
-def _texts(entry: OpEntry) -> tuple[dict[str, str], dict[str, str]]:
-    promoted = entry.promote.args if entry.promote is not None else ()
-    types = {argument.name: argument.type for argument in entry.schema.arguments}
-    inside: dict[str, str] = {}
-    outside: dict[str, str] = {}
-    for variable in entry.types:
-        plain = [name for name in variable.arguments if types[name] == "Tensor"]
-        if variable.name in types or not plain:
-            continue
-        first = next((name for name in plain if name in promoted), plain[0])
-        inside[variable.name] = f"dtype_of({first})"
-        outside[variable.name] = (
-            f"promote({', '.join(promoted)})" if first in promoted else f"same({first})"
-        )
-    return inside, outside

@@ -3,8 +3,8 @@ operand of a CapWord has, and whether ONNX and the kernel table take it, at ever
 
 In come conditions and blocks, what is known of the names in them, and the members (`worlds`: one
 choice of a dtype for each variable); out go errors, and in which worlds a condition holds. A word
-whose result has no dtype rule here gives a result of unknown dtype: nothing is said of it. Called by
-`aten/types.py`."""
+whose result has no dtype rule here gives a result of unknown dtype: nothing is said of it. Called
+by `aten/types.py`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TESTS = {
     | frozenset({dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64}),
     "is_half": frozenset({dtypes.float16, dtypes.bfloat16}),
 }
-_COMPUTED = {dtypes.float16: dtypes.float32, dtypes.bfloat16: dtypes.float32}
+_COMPUTED: dict[int | None, int] = {dtypes.float16: dtypes.float32, dtypes.bfloat16: dtypes.float32}
 # Words whose result has the dtype of an argument: its position, and its name
 SAME = {
     "along_axis": 0, "as_flat": 0, "as_vector_of_one": 0, "at_least_1d": 0, "at_least_2d": 0,
@@ -153,9 +153,9 @@ class MemberChecker:
         found: list[bool | None] = []
         for world, dtype in enumerate(first.dtypes):
             others = [each.dtypes[world] for each in seconds if each is not None]
-            known = dtype is not None and None not in others
             is_in = isinstance(operator, ast.Eq | ast.In)
-            found.append((dtype in others) == is_in if known else None)
+            is_known = dtype is not None and None not in others
+            found.append((dtype in others) == is_in if is_known else None)
         return tuple(found)
 
     def among(self, value: Known | None, wanted: frozenset[int]) -> Truth:
@@ -272,7 +272,7 @@ class MemberChecker:
             found = at(0)
             if found is None or found.kind not in ("tensor", "dtype"):
                 return None
-            return Known(found.kind, tuple(_COMPUTED.get(each, each) for each in found.dtypes))  # type: ignore[call-overload]
+            return Known(found.kind, tuple(_COMPUTED.get(each, each) for each in found.dtypes))
         if name == "cast_all":
             found = at(1)
             return Known("list", found.dtypes) if found and found.kind == "dtype" else None
@@ -320,20 +320,20 @@ class MemberChecker:
         parts = tuple(Known("tensor", tuple(each)) for each in results)
         return parts[0] if outputs == 1 else Known("tuple", (), parts)
 
-    def tell(
-        self, node: ast.Call, problems: dict[tuple[str, int | None], list[str]]
-    ) -> None:
-        for (problem, position), names in problems.items():
+    def tell(self, node: ast.Call, problems: dict[tuple[str, int | None], list[str]]) -> None:
+        """One error an operand: the first problem, and where it and others are."""
+        for position in dict.fromkeys(position for _, position in problems):
+            here = [each for each in problems if each[1] == position]
             where: ast.AST = node
             if position is not None:
                 where = node.args[min(position, len(node.args) - 1)]
             assert self.code is not None
-            self.report(
-                self.code.at(where),
-                problem,
-                [f"where {_listed(names)}"],
-                fix="a case or a cast for it, or leave it out of 'types'",
-            )
+            notes = [f"where {_listed(problems[here[0]])}"]
+            if len(here) > 1:
+                more = sum(len(problems[each]) for each in here[1:])
+                notes.append(f"and so for {more} other choice{'s' * (more > 1)} of dtypes")
+            fix = "a case or a cast for it, or leave it out of 'types'"
+            self.report(self.code.at(where), here[0][0], notes, fix)
 
 
 def _plain(node: ast.expr) -> ast.expr:

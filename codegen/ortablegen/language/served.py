@@ -1,10 +1,10 @@
 """Whether a node of an operator runs with operands of given dtypes, at every opset: the type
-constraints of ONNX's schemas, then the kernel table with the casts that the builder makes by itself.
-Asked by `members.py`; answers are kept, as most calls ask the same."""
+constraints of ONNX's schemas, then the kernel table with the casts that the builder makes by
+itself. Asked by `members.py`; answers are kept, as most calls ask the same."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 from ortable import dtypes
 from ortablegen.schemas.onnx import DOMAIN_RANGE, Formal, OnnxSchema, element_type, versions_between
 
-Operands = tuple[int | None, ...]  # element types; 0 for an omitted operand, None for an unknown one
+Operands = tuple[
+    int | None, ...
+]  # element types; 0 for an omitted operand, None for an unknown one
 # the builder casts them where a schema version does not allow them (`ortable.ir.casts`)
 _HALVES = frozenset({dtypes.float16, dtypes.bfloat16})
 
@@ -51,7 +53,7 @@ class Kernels:
         self, domain: str, op: str, opsets: tuple[int, int], operands: Operands, outputs: int
     ) -> Verdict:
         low, high = opsets if domain == "" else DOMAIN_RANGE[domain]
-        found = (None,) * outputs
+        found: tuple[int | None, ...] = (None,) * outputs
         schemas = versions_between(op, domain, low, high)
         for place, schema in enumerate(schemas):
             until = schemas[place + 1].since - 1 if place + 1 < len(schemas) else high
@@ -141,9 +143,7 @@ def _bind(
     return None
 
 
-def _results(
-    schema: OnnxSchema, bound: Mapping[str, int], outputs: int
-) -> tuple[int | None, ...]:
+def _results(schema: OnnxSchema, bound: Mapping[str, int], outputs: int) -> tuple[int | None, ...]:
     found: list[int | None] = []
     for place in range(outputs):
         formal = _formal(schema.outputs, place)
@@ -163,11 +163,9 @@ def _allowed(schema: OnnxSchema, type_name: str) -> frozenset[int]:
     return frozenset(each for each in found if each is not None)
 
 
-def installed_kernels() -> Kernels:
-    """The table that is in place, of the last `make codegen`; an empty one before the first."""
-    try:
-        from ortable_generated.kernels import KERNELS_CPU, WIDER
-        from ortable_generated.onnx.traits import TYPE_IS_MEANING
-    except ImportError:
-        return Kernels()
-    return Kernels(KERNELS_CPU, WIDER, TYPE_IS_MEANING)
+def kernels_of(files: Mapping[str, str], fixed: Iterable[str]) -> Kernels:
+    """The table that codegen has just emitted; ``fixed``: the operators that are never cast."""
+    names: dict[str, Any] = {}
+    for text in files.values():
+        exec(compile(text, "kernels.py", "exec"), names)
+    return Kernels(names["KERNELS_CPU"], names["WIDER"], frozenset(fixed))
