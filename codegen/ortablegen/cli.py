@@ -25,6 +25,7 @@ from ortablegen.rewrites.emit import emit_rewrites
 from ortablegen.rewrites.model import Rewrite
 from ortablegen.rewrites.read import read_rewrites
 from ortablegen.runtime_tables.decompositions import emit_decompositions
+from ortablegen.runtime_tables.foreach import emit_foreach
 from ortablegen.runtime_tables.kernels import emit_kernels, write_kernel_table
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers
 from ortablegen.schemas.ranges import dotted, listed
@@ -70,6 +71,7 @@ def generate(root: Path) -> Generated:
     files |= emit_decompositions(
         root / "specs" / "runtime" / "decompositions.yaml", diagnostics, record
     )
+    files |= emit_foreach(root / "specs" / "runtime" / "foreach.yaml", diagnostics, record)
     optimizers = read_optimizers(root / "specs" / "runtime" / "optimizers.yaml", diagnostics)
     files |= emit_optimizers(optimizers)
     diagnostics.raise_if_any()
