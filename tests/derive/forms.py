@@ -75,15 +75,16 @@ def _mentions_dims(value: Any) -> bool:
     )
 
 
-def forms(values: Values, tied: bool = False) -> Iterator[Form]:
+def forms(values: Values, tied: bool = False, broadcasts: bool = True) -> Iterator[Form]:
     """Every form of a call: as written first. ``tied``: the sizes of the tensors follow from each
-    other and from numbers of the call, as autograd has it, although eager does not look."""
+    other and from numbers of the call, as autograd has it, although eager does not look.
+    ``broadcasts``: a tensor may have a shape that the others do not have."""
     yield Form("as written", values)
     plain = static(values)
     yield from dtypes(plain)
     if not tied:
-        yield from sizes(plain)
-        yield from scalars(plain)
+        yield from sizes(plain, broadcasts)
+        yield from scalars(plain, broadcasts)
     yield from layouts(plain)
     yield from dynamic(values)
 
@@ -109,8 +110,8 @@ def _as_dtype(leaf: TensorSample, old: str, new: str) -> TensorSample:
     return replace(leaf, dtype=new, low=low, high=high)
 
 
-def sizes(values: Values) -> Iterator[Form]:
-    """Each size that occurs, set to 0 and to 1 wherever it occurs; then each dimension to 1."""
+def sizes(values: Values, each: bool = True) -> Iterator[Form]:
+    """Each size that occurs, set to 0 and to 1 wherever it occurs; then ``each`` dimension to 1."""
     tensors = leaves(values)
     found = sorted({size for leaf in tensors for size in leaf.shape} - {0, 1})
     for size in found:
@@ -123,7 +124,7 @@ def sizes(values: Values) -> Iterator[Form]:
         for axis, size in enumerate(leaf.shape)
         if size > 1
     ]
-    for number, axis in places[:6] if len(tensors) > 1 else ():
+    for number, axis in places[:6] if each and len(tensors) > 1 else ():
         yield Form(f"x{number} axis {axis}=1", _with(values, number, lambda x, a=axis: _cut(x, a)))
 
 
@@ -156,13 +157,13 @@ def _with(values: Values, number: int, change: Callable[[TensorSample], TensorSa
     return _changed(values, lambda leaf: change(leaf) if next(counter) == number else leaf)
 
 
-def scalars(values: Values) -> Iterator[Form]:
-    """Every tensor 0-d; then each alone."""
+def scalars(values: Values, each: bool = True) -> Iterator[Form]:
+    """Every tensor 0-d; then ``each`` alone."""
     tensors = leaves(values)
     if all(not leaf.dims for leaf in tensors):
         return
     yield Form("0-d", _changed(values, lambda leaf: _reshaped(leaf, ())))
-    for number, leaf in enumerate(tensors[:4] if len(tensors) > 1 else ()):
+    for number, leaf in enumerate(tensors[:4] if each and len(tensors) > 1 else ()):
         if leaf.dims:
             yield Form(f"x{number} 0-d", _with(values, number, lambda x: _reshaped(x, ())))
 

@@ -18,10 +18,11 @@ import torch
 
 from ortable import dims
 from ortable.errors import UnsupportedCase
-from ortablegen.aten.model import AliasEntry, OpEntry, Sample
+from ortablegen.aten.model import AliasEntry, OpEntry, OutRule, Sample
 from ortablegen.aten.samples import parse_sample
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from tests.specs import harness
+from tests.specs.test_cases import ENTRIES
 
 from .compare import Difference, difference
 from .fills import fills
@@ -90,13 +91,28 @@ Say = Callable[[str], None]
 def jobs_of(entry: Entry) -> Iterator[Job]:
     """Every form of every sample of an entry."""
     for number, sample in enumerate(entry.samples):
-        for form in forms(parse_sample(sample, entry.schema), is_backward(entry)):
+        values = parse_sample(sample, entry.schema)
+        for form in forms(values, tied=is_backward(entry), broadcasts=broadcasts(entry)):
             yield Job(entry, number, form)
 
 
 def is_backward(entry: Entry) -> bool:
     """Whether autograd makes the call: kernels trust it that gradients have the forward's sizes."""
     return "backward" in entry.schema.key
+
+
+def broadcasts(entry: Entry) -> bool:
+    """Whether the tensors of the call may have different shapes by torch's rule of broadcasting;
+    elsewhere eager may accept shapes that mean nothing."""
+    written = entry.out if isinstance(entry, OpEntry) else _out_of(entry.of)
+    return any(
+        rule.shape.code is not None and "broadcast" in rule.shape.code.text for rule in written
+    )
+
+
+def _out_of(key: str) -> tuple[OutRule, ...]:
+    found = ENTRIES.get(key)
+    return found.out if isinstance(found, OpEntry) else ()
 
 
 def run_job(
@@ -168,7 +184,7 @@ def _guards(module: torch.fx.GraphModule) -> Callable[[list[torch.Tensor]], bool
     """Whether other tensors fit the conditions under which torch traced the graph."""
     inputs = [n.meta["val"] for n in module.graph.nodes if n.op == "placeholder"]
     env = inputs[0].fake_mode.shape_env
-    code = env.produce_guards_expression(inputs)
+    code = env.produce_guards_expression(inputs, ignore_static=False)
     return lambda tensors: not code or env.evaluate_guards_expression(code, tensors)
 
 

@@ -137,6 +137,17 @@ class Draw:
 
 
 @dataclass(frozen=True)
+class TypeVariable:
+    """A variable of ``types:``, or an argument with dtypes of its own: the members, in the order
+    of `aten.types.EVERY`, and the arguments that have one of them, all the same one."""
+
+    name: str
+    members: tuple[int, ...]
+    arguments: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
 class OpEntry:
     """A torch overload, its rules, its lowering cases and its sample calls."""
 
@@ -155,6 +166,7 @@ class OpEntry:
     versions: TorchVersions = EVERY_VERSION
     draw: Draw | None = None
     deviates: tuple[Deviation, ...] = ()
+    types: tuple[TypeVariable, ...] = ()
 
     @property
     def key(self) -> str:

@@ -56,6 +56,7 @@ from .model import (
 )
 from .numbers import read_number
 from .traits import read_traits
+from .type_variables import read_types, with_variables
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
 SAMPLE_KEYS = ("expect", "refused", "tolerance", "why", "opset", "built_for", "unread", "random")
@@ -354,8 +355,8 @@ def _readable_else(node: YScalar) -> YScalar:
 
 
 OP_KEYS = (
-    "op", "requires", "torch", "promote", "out", "let", "lower", "complex", "ignore", "mutates",
-    "draw", "deviates", "place", "why", "traits", "cases",
+    "op", "requires", "torch", "promote", "types", "out", "let", "lower", "complex", "ignore",
+    "mutates", "draw", "deviates", "place", "why", "traits", "cases",
 )  # fmt: skip
 ALIAS_KEYS = ("alias", "requires", "torch", "of", "args", "ignore", "traits", "cases")
 CALL_KEYS = (
@@ -546,11 +547,13 @@ class _Reader(PartReader):
             node.get("complex") is not None and complex_form is None
         ):
             return None
-        return OpEntry(
+        promote = self.promote(node.get("promote"))
+        entry = OpEntry(
             schema=schema,
             file=self.file,
             span=node.pairs[0][1].span,
-            promote=self.promote(node.get("promote")),
+            promote=promote,
+            types=read_types(node.get("types"), schema, promote, self),
             out=out,
             let=self.let(node.get("let")),
             lower=lower,
@@ -565,6 +568,7 @@ class _Reader(PartReader):
             versions=versions,
             draw=self.draw(node.get("draw")),
         )
+        return with_variables(entry)
 
     def note_traits(self, node: YMap, name: str | None) -> None:
         """Keep the ``traits:`` of an entry."""
