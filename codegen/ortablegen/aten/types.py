@@ -28,7 +28,13 @@ def operand_dtypes(entry: OpEntry) -> dict[str, frozenset[int]]:
     promoted = entry.promote.args if entry.promote is not None else ()
     found: dict[str, frozenset[int]] = {}
     for variable in entry.types:
-        before = frozenset(each for each in EVERY if _computed(entry, each) in variable.members)
+        # of the wide unsigned ints, those that are members
+        before = frozenset(
+            each
+            for each in EVERY
+            if _computed(entry, each) in variable.members
+            and (each not in UNSIGNED or each in variable.members)
+        )
         for name in variable.arguments:
             found[name] = before if name in promoted else frozenset(variable.members)
     return found
