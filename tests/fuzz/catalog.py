@@ -1,6 +1,7 @@
 """The calls that programs are made of: the samples of the specs' entries, with the arguments as
 they are written in Python. In come the entries as codegen reads them, out goes a `Catalog` of
-`CallSite`; `strategies` picks from it. Reading takes seconds, so the result is kept in build/fuzz."""
+`CallSite`, which `strategies` picks from. Reading takes seconds, so the result is kept in
+build/fuzz."""
 
 from __future__ import annotations
 
