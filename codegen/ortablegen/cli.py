@@ -15,6 +15,7 @@ from ortablegen.aten.coverage import coverage, emit_coverage, load_measured, ope
 from ortablegen.aten.emit import count_escapes, emit_aten
 from ortablegen.aten.model import Specs
 from ortablegen.aten.read import compare_external, read_folder
+from ortablegen.language.served import kernels_of
 from ortablegen.language.word_list import with_core_words
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.read import load_onnx_rules
@@ -55,9 +56,10 @@ def generate(root: Path) -> Generated:
     diagnostics = Diagnostics()
     record = read_record(root / PLACE)
     specs = read_folder(root / "specs" / "aten", root, diagnostics)
-    check_specs(specs, diagnostics)
     rules = load_onnx_rules(root / "specs" / "onnx", diagnostics)
     traits = {name: rules.having(name) for name in TRAITS}
+    tables = emit_kernels(root / "specs" / "runtime" / "kernels_cpu.yaml")
+    check_specs(specs, diagnostics, kernels=kernels_of(tables, traits["type_is_meaning"]))
     rewrites = read_rewrites(root / "specs" / "rewrites", root, diagnostics, traits)
     check_rewrites(rewrites, diagnostics)
     diagnostics.raise_if_any()
@@ -65,7 +67,7 @@ def generate(root: Path) -> Generated:
     files |= emit_aten(specs)
     files |= emit_onnx_rules(rules)
     files |= emit_rewrites(rewrites)
-    files |= emit_kernels(root / "specs" / "runtime" / "kernels_cpu.yaml")
+    files |= tables
     files |= emit_decompositions(
         root / "specs" / "runtime" / "decompositions.yaml", diagnostics, record
     )

@@ -580,7 +580,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::logical_not', 'specs/aten/logical.yaml', '', '18', 'f32 f16 i64 b c64', False, 2, 0, 5, '', '18/18', ''),
     ('aten::logical_or', 'specs/aten/logical.yaml', '', '18', 'f32 i64 b c64', False, 2, 0, 3, '', '36/36', ''),
     ('aten::logical_xor', 'specs/aten/logical.yaml', '', '18', 'f32 u8 b c64', False, 2, 0, 3, '', '36/36', ''),
-    ('aten::logit', 'specs/aten/unary.yaml', '', '18', 'f32 f16 b', False, 2, 0, 4, '', '18/18', '3/3'),
+    ('aten::logit', 'specs/aten/unary.yaml', '', '18', 'f32 f16 bf16 b', False, 2, 0, 6, '', '18/18', '3/3'),
     ('aten::logit_backward', 'specs/aten/activation_backward.yaml', '', '18', 'f32 f64 bf16', True, 1, 0, 5, '', '', ''),
     ('aten::logspace', 'specs/aten/ranges.yaml', '', '18', '', False, 1, 0, 2, '', '32/34', ''),
     ('aten::logspace.Scalar_Tensor', 'specs/aten/ranges.yaml', '', '18', 'f32', False, 1, 0, 1, '', '6/6', ''),
