@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import complex128, complex64, float64, int32, int64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.linalg.field import matrix_adjoint
 from ortable.lowerings.linalg.power import matrix_exp, matrix_power, multi_dot
 from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_lengths, symmetric_parts, symmetric_values
-from ortable.prelude.complex_arithmetic import part_dtype
+from ortable.prelude.complex_arithmetic import matrix_adjoint, part_dtype
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import dim_of, dtype_of, rank_of, shape_of
 from ortable.prelude.matrices import leading_part, smaller_side, triu

@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int32
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.complex.functions import c_log
-from ortable.lowerings.linalg.field import matrix_adjoint
 from ortable.lowerings.linalg.solvers import cholesky_factor, determinant, kept_factors, log_determinant, lu_factors, lu_info, lu_permutation, lu_solved, solved, triangular_solved, unit_like, with_unit_diagonal
-from ortable.prelude.complex_arithmetic import complex_of, im, re
+from ortable.prelude.complex_arithmetic import c_log, complex_of, im, matrix_adjoint, re
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, is_used, product, rank_of, shape_of
 from ortable.prelude.matrices import leading_part, matrix_transpose, smaller_side, triu

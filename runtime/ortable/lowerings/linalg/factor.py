@@ -6,6 +6,7 @@ from __future__ import annotations
 from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph
+from ortable.prelude.complex_arithmetic import matrix_adjoint
 from ortable.prelude.complex_value import ComplexValue, part_type
 from ortable.prelude.facts import Tensor, dim_of, dtype_of
 from ortable.prelude.matrices import smaller_side, triu
@@ -20,7 +21,6 @@ from .field import (
     from_real,
     is_pair,
     is_zero,
-    matrix_adjoint,
     multiplied,
     number,
     product,

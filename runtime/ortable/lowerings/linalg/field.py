@@ -12,11 +12,11 @@ from ortable.ir import Graph
 from ortable.prelude.complex_arithmetic import c_abs, c_conj, c_div, c_mul
 from ortable.prelude.complex_value import ComplexValue, complex_type, part_type
 from ortable.prelude.facts import Dtype, Tensor, dtype_of
-from ortable.prelude.matrices import matrix_product, matrix_transpose
+from ortable.prelude.matrices import matrix_product
 from ortable.prelude.pointwise import filled_like
 from ortable.prelude.values import cast, const
 
-__all__ = ["in_precision", "matrix_adjoint"]
+__all__ = ["in_precision"]
 
 
 def is_pair(x: Any) -> bool:
@@ -85,11 +85,6 @@ def quotient(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
 def conjugate(graph: Graph, x: Tensor) -> Tensor:
     """``x`` with the other sign of its imaginary part."""
     return c_conj(graph, x)
-
-
-def matrix_adjoint(graph: Graph, x: Tensor) -> Tensor:
-    """The transposed matrices, conjugated."""
-    return c_conj(graph, matrix_transpose(graph, x))
 
 
 def modulus(graph: Graph, x: Tensor) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph
+from ortable.prelude.complex_arithmetic import matrix_adjoint
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import Tensor, dim_of, dtype_of, shape_of
 from ortable.prelude.matrices import matrix_transpose
@@ -22,7 +23,6 @@ from .field import (
     each,
     is_pair,
     is_zero,
-    matrix_adjoint,
     modulus,
     number,
     product,

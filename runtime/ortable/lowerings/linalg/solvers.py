@@ -12,6 +12,7 @@ from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.inference.shape import broadcast
 from ortable.ir import Graph
+from ortable.prelude.complex_arithmetic import matrix_adjoint
 from ortable.prelude.complex_value import ComplexValue, part_type
 from ortable.prelude.facts import (
     Bool,
@@ -72,7 +73,6 @@ __all__ = [
     "symmetric_values",
     "triangular_solved",
     "unit_like",
-    "unit_matrix",
     "vector_norm",
     "with_unit_diagonal",
 ]
@@ -228,8 +228,8 @@ def _together(graph: Graph, xs: Tensors) -> SymInts:
 def cholesky_factor(graph: Graph, x: Tensor, upper: Bool) -> Tensors:
     """[factor, info] of positive definite matrices, of which the triangle in question is read."""
     flat = matrix.flat_batch(graph, x)
-    result, info = factor.cholesky(graph, field.matrix_adjoint(graph, flat) if upper else flat)
-    result = field.matrix_adjoint(graph, result) if upper else result
+    result, info = factor.cholesky(graph, matrix_adjoint(graph, flat) if upper else flat)
+    result = matrix_adjoint(graph, result) if upper else result
     batch = matrix.batch_of(graph, x)
     return [matrix.with_batch(graph, result, batch), matrix.with_batch(graph, info, batch)]
 
@@ -273,7 +273,7 @@ def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
     )
     order = ("LessOrEqual", "GreaterOrEqual")[uplo.upper() == "L"]
     kept = graph.make_node(order, [matrix.places(graph, flat, -2), matrix.places(graph, flat, -1)])
-    flat = field.each(graph, "Where", [kept, flat, field.matrix_adjoint(graph, flat)])
+    flat = field.each(graph, "Where", [kept, flat, matrix_adjoint(graph, flat)])
     if field.is_pair(flat):
         # as LAPACK does, what stands beside the real diagonal is not read
         off = graph.make_node("Not", [unit_matrix(graph, rows, rows, dtypes.boolean)])
@@ -321,7 +321,7 @@ def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     left = field.product(graph, left, total)
     right = right if full else _first(graph, right, count)
     parts = (right, left) if wide else (left, right)
-    result = [parts[0], _first(graph, lengths, count), field.matrix_adjoint(graph, parts[1])]
+    result = [parts[0], _first(graph, lengths, count), matrix_adjoint(graph, parts[1])]
     return [matrix.with_batch(graph, each, batch) for each in result]
 
 
@@ -358,13 +358,13 @@ def pseudo_inverse(
         left = right
     else:
         left, values, across = singular_parts(graph, x, False)
-        right = field.matrix_adjoint(graph, across)
+        right = matrix_adjoint(graph, across)
     size = make("Abs", [values])
     kept = make("Greater", [size, noise_floor(graph, size, longer_side(graph, x), atol, rtol)])
     scales = make("Where", [kept, make("Reciprocal", [make("Where", [kept, values, one])]), zero])
     scales = make("Unsqueeze", [scales, consts(graph, [-2], dtypes.int64)])
     scaled = field.product(graph, right, scales)
-    return matrix_product(graph, scaled, field.matrix_adjoint(graph, left))
+    return matrix_product(graph, scaled, matrix_adjoint(graph, left))
 
 
 def _tall(graph: Graph, x: Tensor) -> tuple[Tensor, bool]:
@@ -372,7 +372,7 @@ def _tall(graph: Graph, x: Tensor) -> tuple[Tensor, bool]:
     rows, columns = shape_of(graph, x)[-2:]
     flat = matrix.flat_batch(graph, x)
     wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
-    return (field.matrix_adjoint(graph, flat) if wide else flat), wide
+    return (matrix_adjoint(graph, flat) if wide else flat), wide
 
 
 def _first(graph: Graph, x: Tensor, count: SymInt) -> Tensor:
