@@ -640,7 +640,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::mode', 'specs/aten/order_statistics.yaml', '', '18', 'f32 i64 i32 b', True, 1, 0, 7, '', '27/27', '3/3'),
     ('aten::moveaxis.int', 'specs/aten/views.yaml', 'aten::movedim.int', '18', 'f32', False, 1, 0, 1, '', '', ''),
     ('aten::moveaxis.intlist', 'specs/aten/views.yaml', 'aten::movedim.intlist', '18', 'f32', False, 1, 0, 1, '', '', ''),
-    ('aten::movedim.int', 'specs/aten/views.yaml', '', '18', 'f32 c64', True, 1, 0, 4, '', '', ''),
+    ('aten::movedim.int', 'specs/aten/views.yaml', '', '18', 'f32 c64', True, 1, 0, 5, '', '', ''),
     ('aten::movedim.intlist', 'specs/aten/views.yaml', '', '18', 'f32 c64', False, 1, 0, 2, '', '12/12', '2/2'),
     ('aten::mse_loss', 'specs/aten/loss.yaml', '', '18', 'f32 f64 bf16', True, 1, 0, 6, '', '12/12', '3/3'),
     ('aten::mse_loss_backward', 'specs/aten/loss.yaml', '', '18', 'f32', True, 1, 0, 4, '', '', ''),
