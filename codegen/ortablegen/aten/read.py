@@ -331,9 +331,11 @@ class PartReader(EntryReader):
 
     def expected(self, node: YMap) -> str | None:
         """The operators that a case expects."""
-        expect, value = self.text(node.get("expect"), "expect"), node.get("expect")
-        for word, hint in unknown_operators(expect or ""):
-            self.error(value.span, f"expect: ONNX has no operator '{word}'{hint}")
+        given = node.get("expect")
+        expect = self.text(given, "expect")
+        if given is not None:
+            for word, hint in unknown_operators(expect or ""):
+                self.error(given.span, f"expect: ONNX has no operator '{word}'{hint}")
         return expect
 
 

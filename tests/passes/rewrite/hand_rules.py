@@ -44,7 +44,8 @@ def rule(
     size: int = 1,
     **more: Any,
 ) -> Rule:
-    return Rule(name, "tests", stage, root, child, size, match, make, **more)
+    functions = {"match": match, "make": make}
+    return Rule(name, "tests", stage, root, child, size, functions, "match", "make", **more)
 
 
 def one(m: Matcher, root: Node) -> Match | None:

@@ -33,7 +33,6 @@ from ortablegen.aten.samples import parse_sample
 from ortablegen.language.samples import Expression, TensorSample, evaluate
 from ortablegen.schemas.torch import OpSchema
 
-from . import cuda_only  # noqa: F401 (registers kernels)
 from .forms import unsafe_nodes
 
 UNKNOWN = object()
