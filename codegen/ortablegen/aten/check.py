@@ -343,7 +343,7 @@ class _OpChecker:
     def check_complex(self, form: ComplexForm) -> None:
         """``complex:``, where tensor arguments are pairs; each argument is read there, too."""
         arguments = self.entry.schema.arguments
-        if form.by_parts:
+        if form.by_parts or form.by_products:
             self.check_parts(form)
             return
         env: Env = {a.name: Value(kinds.in_complex(of_torch(a.type))) for a in arguments}
@@ -372,20 +372,22 @@ class _OpChecker:
                     )
 
     def check_parts(self, form: ComplexForm) -> None:
-        """``parts(...)`` names tensors, lists of tensors or numbers, and there is a real
-        lowering."""
+        """``parts(...)`` names tensors, lists of tensors or numbers, ``products(...)`` tensors, and
+        there is a real lowering."""
+        word = "products" if form.by_products else "parts"
+        allowed = frozenset({kinds.RESULT}) if form.by_products else kinds.WITH_PARTS
         by_name = {a.name: of_torch(a.type).base for a in self.entry.schema.arguments}
         if not self.entry.lower:
             self.error(
                 form.span,
-                "parts(...) uses the real lowering, which this entry lacks",
+                f"{word}(...) uses the real lowering, which this entry lacks",
                 fix="add 'lower', or write the complex block",
             )
         for name in form.parts:
-            if by_name.get(name) not in kinds.WITH_PARTS:
+            if by_name.get(name) not in allowed:
                 self.error(
                     form.span,
-                    f"parts names '{name}', which is no tensor or number argument of the operator",
+                    f"{word} names '{name}', which is no tensor or number argument of the operator",
                     [f"schema: {self.entry.schema.text}"],
                 )
 

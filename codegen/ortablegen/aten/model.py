@@ -118,13 +118,14 @@ class Deviation:
 @dataclass(frozen=True)
 class ComplexForm:
     """``complex:``: cases of its own, the cases of ``lower`` (``as_lower``), whose words take pairs
-    as well, or (``by_parts``) the names of the arguments whose real and imaginary parts go through
-    the real lowering one after the other."""
+    as well, or names of arguments: (``by_parts``) their real and imaginary parts go through the real
+    lowering one after the other, (``by_products``) it is linear in two of them and adds a third."""
 
     span: Span
     parts: tuple[str, ...] = ()
     by_parts: bool = False
     as_lower: bool = False
+    by_products: bool = False
     cases: tuple[LowerCase, ...] = ()
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import boolean, float16
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.lowerings.complex.arithmetic import promote_complex
-from ortable.lowerings.complex.functions import c_power
+from ortable.lowerings.complex.arithmetic import c_like, promote_complex
+from ortable.lowerings.complex.functions import c_log1p
 from ortable.lowerings.pointwise import int_power, is_number
-from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_mul, c_scaled
+from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_exp, c_mul, c_power, c_scaled, c_where, re
 from ortable.prelude.facts import dtype_of, is_bool, is_float, is_static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, int_pow, is_sign_set, log1p_of
@@ -275,6 +275,15 @@ def complex_aten_lerp_Tensor(graph: Graph, res: ResultSpec, self: Result, end: R
     """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
     self, end, weight = promote_complex(graph, 'default', [self, end, weight])
     return c_add(graph, self, c_mul(graph, c_add(graph, end, self, -1), weight))
+
+
+def complex_aten_logaddexp(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
+    """aten::logaddexp(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_complex(graph, 'default', [self, other])
+    lower_ = graph.make_node('Less', [re(graph, self), re(graph, other)])
+    high = c_where(graph, lower_, c_like(graph, other, self), c_like(graph, self, other))
+    low = c_where(graph, lower_, c_like(graph, self, other), c_like(graph, other, self))
+    return c_add(graph, high, c_log1p(graph, c_exp(graph, c_add(graph, low, high, -1))))
 
 
 def complex_aten_mul_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
