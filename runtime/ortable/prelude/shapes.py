@@ -78,6 +78,8 @@ def other_axes(rank: Int, axes: Ints) -> Ints:
 def moved_axes(rank: Int, source: Ints, destination: Ints) -> Ints:
     """The permutation of torch.movedim: axes ``source`` come to stand at ``destination``, the
     others keep their order."""
+    if rank == 0:
+        return []
     given = [
         normalize_axis(axis, rank) for axis in ([source] if isinstance(source, int) else source)
     ]
