@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.check import CodeChecker
@@ -13,6 +14,7 @@ from ortablegen.language.kinds import Kind, of_torch
 from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.parse import Code
 from ortablegen.language.samples import SampleProblem
+from ortablegen.language.served import Kernels
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, dotted, listed, meet
 from ortablegen.schemas.registry import Registry
@@ -33,6 +35,7 @@ from .model import (
 from .numbers import check_numbers
 from .rule_words import check_rules
 from .samples import check_sample
+from .types import check_types, inner_dtypes
 
 
 def check_specs(
@@ -41,11 +44,13 @@ def check_specs(
     *,
     user_lowerings: frozenset[str] | None = None,
     existing: Mapping[str, OpEntry] | None = None,
+    kernels: Kernels | None = None,
 ) -> None:
     """Report everything wrong with ``specs``.
 
     ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's
     own lowerings. ``existing``: operators that aliases may mean besides those of the file.
+    ``kernels``: the table that `types` is proven with, besides ONNX's schemas.
     """
     if user_lowerings is None:
         _check_vocabulary(specs.registry, diagnostics)
@@ -55,8 +60,9 @@ def check_specs(
     own = {entry.key for entry in specs.ops}
     others = [entry for key, entry in (existing or {}).items() if key not in own]
     targets = Targets([*others, *specs.ops])
+    kernels = kernels or Kernels()
     for entry in specs.ops:
-        _OpChecker(entry, diagnostics, user_lowerings).check()
+        _OpChecker(entry, diagnostics, user_lowerings, kernels).check()
     for alias in specs.aliases:
         _check_alias(alias, targets, diagnostics)
     for call in specs.calls:
@@ -72,7 +78,7 @@ def check_specs(
 
 def check_op(entry: OpEntry, diagnostics: Diagnostics) -> None:
     """Report everything wrong with one op entry of the repository, looked at by itself."""
-    _OpChecker(entry, diagnostics, None).check()
+    _OpChecker(entry, diagnostics, None, Kernels()).check()
 
 
 def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
@@ -211,8 +217,13 @@ class _OpChecker:
     """Checks one op entry."""
 
     def __init__(
-        self, entry: OpEntry, diagnostics: Diagnostics, user_lowerings: frozenset[str] | None
+        self,
+        entry: OpEntry,
+        diagnostics: Diagnostics,
+        user_lowerings: frozenset[str] | None,
+        kernels: Kernels,
     ) -> None:
+        self.kernels = kernels
         self.entry = entry
         self.diagnostics = diagnostics
         self.user_lowerings = user_lowerings
@@ -239,6 +250,9 @@ class _OpChecker:
         env = argument_env(entry.schema)
         env["res"] = Value(Kind(kinds.RES))
         linked = self.check_promote(env)
+        for name, members in inner_dtypes(entry).items():
+            if env[name].kind.base == kinds.RESULT:
+                env[name] = replace(env[name], dtypes=members)
         if entry.draw is not None:
             self.read |= draws.check_draw(entry, self.diagnostics)
             env[draws.DRAWN] = Value(Kind(kinds.RESULT, True))
@@ -253,6 +267,8 @@ class _OpChecker:
         if entry.complex is not None:
             self.check_complex(entry.complex)
         check_rules(entry, self.diagnostics)
+        if len(self.diagnostics.errors) == before:
+            check_types(entry, self.kernels, self.diagnostics)
         for sample in entry.samples:
             _check_sample(sample, entry.schema, self.diagnostics)
 
