@@ -15,6 +15,7 @@ from ortablegen.aten.coverage import coverage, emit_coverage, load_measured, ope
 from ortablegen.aten.emit import count_escapes, emit_aten
 from ortablegen.aten.model import Specs
 from ortablegen.aten.read import compare_external, read_folder
+from ortablegen.language.served import kernels_of
 from ortablegen.language.word_list import with_core_words
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.read import load_onnx_rules
@@ -24,6 +25,7 @@ from ortablegen.rewrites.emit import emit_rewrites
 from ortablegen.rewrites.model import Rewrite
 from ortablegen.rewrites.read import read_rewrites
 from ortablegen.runtime_tables.decompositions import emit_decompositions
+from ortablegen.runtime_tables.foreach import emit_foreach
 from ortablegen.runtime_tables.kernels import emit_kernels, write_kernel_table
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers
 from ortablegen.schemas.ranges import dotted, listed
@@ -31,6 +33,7 @@ from ortablegen.schemas.record import PLACE, compare_installed, read_record, rec
 from ortablegen.schemas.registry import installed_torch
 from ortablegen.source.diagnostics import Diagnostics, SpecErrors
 from ortablegen.source.writer import WriteReport, compare_tree, write_tree
+from ortablegen.stamp import write_stamp
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,10 @@ def generate(root: Path) -> Generated:
     diagnostics = Diagnostics()
     record = read_record(root / PLACE)
     specs = read_folder(root / "specs" / "aten", root, diagnostics)
-    check_specs(specs, diagnostics)
     rules = load_onnx_rules(root / "specs" / "onnx", diagnostics)
     traits = {name: rules.having(name) for name in TRAITS}
+    tables = emit_kernels(root / "specs" / "runtime" / "kernels_cpu.yaml")
+    check_specs(specs, diagnostics, kernels=kernels_of(tables, traits["type_is_meaning"]))
     rewrites = read_rewrites(root / "specs" / "rewrites", root, diagnostics, traits)
     check_rewrites(rewrites, diagnostics)
     diagnostics.raise_if_any()
@@ -63,10 +67,11 @@ def generate(root: Path) -> Generated:
     files |= emit_aten(specs)
     files |= emit_onnx_rules(rules)
     files |= emit_rewrites(rewrites)
-    files |= emit_kernels(root / "specs" / "runtime" / "kernels_cpu.yaml")
+    files |= tables
     files |= emit_decompositions(
         root / "specs" / "runtime" / "decompositions.yaml", diagnostics, record
     )
+    files |= emit_foreach(root / "specs" / "runtime" / "foreach.yaml", diagnostics, record)
     optimizers = read_optimizers(root / "specs" / "runtime" / "optimizers.yaml", diagnostics)
     files |= emit_optimizers(optimizers)
     diagnostics.raise_if_any()
@@ -130,6 +135,8 @@ def main(arguments: list[str] | None = None) -> int:
     for page in stale:
         page.parent.mkdir(exist_ok=True)
         page.write_text(pages[page])
+    if not wrong:
+        write_stamp(options.root)
     specs = made.specs
     entries, functions = count_escapes(specs)
     share = 100 * entries / max(1, len(specs.ops) + len(specs.hops))

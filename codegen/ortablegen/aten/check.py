@@ -6,13 +6,16 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.check import CodeChecker
 from ortablegen.language.kinds import Kind, of_torch
 from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.parse import Code
+from ortablegen.language.reach import Solver
 from ortablegen.language.samples import SampleProblem
+from ortablegen.language.served import Kernels
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, dotted, listed, meet
 from ortablegen.schemas.registry import Registry
@@ -33,6 +36,7 @@ from .model import (
 from .numbers import check_numbers
 from .rule_words import check_rules
 from .samples import check_sample
+from .types import check_types, inner_dtypes
 
 
 def check_specs(
@@ -41,11 +45,13 @@ def check_specs(
     *,
     user_lowerings: frozenset[str] | None = None,
     existing: Mapping[str, OpEntry] | None = None,
+    kernels: Kernels | None = None,
 ) -> None:
     """Report everything wrong with ``specs``.
 
     ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's
     own lowerings. ``existing``: operators that aliases may mean besides those of the file.
+    ``kernels``: the table that `types` is proven with, besides ONNX's schemas.
     """
     if user_lowerings is None:
         _check_vocabulary(specs.registry, diagnostics)
@@ -55,8 +61,9 @@ def check_specs(
     own = {entry.key for entry in specs.ops}
     others = [entry for key, entry in (existing or {}).items() if key not in own]
     targets = Targets([*others, *specs.ops])
+    kernels = kernels or Kernels()
     for entry in specs.ops:
-        _OpChecker(entry, diagnostics, user_lowerings).check()
+        _OpChecker(entry, diagnostics, user_lowerings, kernels).check()
     for alias in specs.aliases:
         _check_alias(alias, targets, diagnostics)
     for call in specs.calls:
@@ -72,7 +79,7 @@ def check_specs(
 
 def check_op(entry: OpEntry, diagnostics: Diagnostics) -> None:
     """Report everything wrong with one op entry of the repository, looked at by itself."""
-    _OpChecker(entry, diagnostics, None).check()
+    _OpChecker(entry, diagnostics, None, Kernels()).check()
 
 
 def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
@@ -207,12 +214,33 @@ def argument_env(schema: OpSchema) -> Env:
     return {argument.name: Value(of_torch(argument.type)) for argument in schema.arguments}
 
 
+_OPSET, _TARGET = "graph.opset", "graph.target"
+
+
+def _whole_condition(case: LowerCase) -> ast.expr | None:
+    """All that a case demands: ``when``, the opset and the target."""
+    parts: list[ast.expr] = []
+    if case.target is not None:
+        parts.append(ast.Compare(ast.Name(_TARGET), [ast.Eq()], [ast.Constant(case.target)]))
+    if case.opset is not None:
+        sign = ast.GtE() if case.opset[0] == ">=" else ast.Lt()
+        parts.append(ast.Compare(ast.Name(_OPSET), [sign], [ast.Constant(case.opset[1])]))
+    if case.when is not None:
+        parts.append(case.when.expression)
+    return ast.BoolOp(ast.And(), parts) if len(parts) > 1 else parts[0] if parts else None
+
+
 class _OpChecker:
     """Checks one op entry."""
 
     def __init__(
-        self, entry: OpEntry, diagnostics: Diagnostics, user_lowerings: frozenset[str] | None
+        self,
+        entry: OpEntry,
+        diagnostics: Diagnostics,
+        user_lowerings: frozenset[str] | None,
+        kernels: Kernels,
     ) -> None:
+        self.kernels = kernels
         self.entry = entry
         self.diagnostics = diagnostics
         self.user_lowerings = user_lowerings
@@ -239,6 +267,9 @@ class _OpChecker:
         env = argument_env(entry.schema)
         env["res"] = Value(Kind(kinds.RES))
         linked = self.check_promote(env)
+        for name, members in inner_dtypes(entry).items():
+            if env[name].kind.base == kinds.RESULT:
+                env[name] = replace(env[name], dtypes=members)
         if entry.draw is not None:
             self.read |= draws.check_draw(entry, self.diagnostics)
             env[draws.DRAWN] = Value(Kind(kinds.RESULT, True))
@@ -253,6 +284,8 @@ class _OpChecker:
         if entry.complex is not None:
             self.check_complex(entry.complex)
         check_rules(entry, self.diagnostics)
+        if len(self.diagnostics.errors) == before:
+            check_types(entry, self.kernels, self.diagnostics)
         for sample in entry.samples:
             _check_sample(sample, entry.schema, self.diagnostics)
 
@@ -351,6 +384,8 @@ class _OpChecker:
 
     def check_cases(self, cases: tuple[LowerCase, ...], env: Env, linked: tuple[str, ...]) -> None:
         seen: dict[tuple[object, ...], Span] = {}
+        unreached = False
+        given = {name: value.kind for name, value in env.items()}
         for position, case in enumerate(cases):
             last = position == len(cases) - 1
             if last and not case.is_catch_all:
@@ -359,12 +394,14 @@ class _OpChecker:
                     "the last case has a condition, so a call may find no case",
                     fix="drop its when/target/opset, or add '- refuse: <reason>' as the last case",
                 )
+                unreached = True
             if not last and case.is_catch_all:
                 self.error(
                     cases[position + 1].span,
                     "this case can't be reached",
                     [f"the case at line {case.span.line} takes every call"],
                 )
+                unreached = True
                 break
             key = (ast.dump(case.when.expression) if case.when else None, case.target, case.opset)
             if key in seen and not last:
@@ -373,9 +410,40 @@ class _OpChecker:
                     "this case can't be reached",
                     [f"line {seen[key].line} has the same condition"],
                 )
+                unreached = True
                 continue
             seen[key] = case.span
             env = self.check_case(case, env, linked)
+        if not unreached and len(cases) > 1:
+            self.check_reach(cases, given, linked)
+
+    def check_reach(
+        self, cases: tuple[LowerCase, ...], given: Mapping[str, Kind], linked: tuple[str, ...]
+    ) -> None:
+        """Conditions that cannot hold, hold always, or that earlier cases take."""
+        known = {**given, _OPSET: Kind(kinds.INT)}
+        solver = Solver(known, linked, {_OPSET: DOMAIN_RANGE[""]})
+        for found in solver.findings([_whole_condition(case) for case in cases]):
+            case = cases[found.place]
+            span = case.when.span if case.when is not None else case.span
+            if found.kind == "never":
+                self.error(span, "this condition never holds", fix="correct it, or drop the case")
+            elif found.kind == "always":
+                self.error(
+                    span,
+                    "this condition always holds",
+                    fix="drop it, and the cases after this one",
+                )
+                return
+            elif found.by is not None:
+                line = cases[found.by].span.line
+                notes = [f"where its condition holds, that of line {line} does, which comes first"]
+                self.error(case.span, "this case can't be reached", notes)
+            else:
+                notes = ["the cases before it take every call that meets its condition"]
+                if case.is_catch_all:
+                    notes = ["one of the cases before it takes every call"]
+                self.error(case.span, "this case can't be reached", notes)
 
     def check_case(self, case: LowerCase, env: Env, linked: tuple[str, ...]) -> Env:
         """Check one case; returns what is known when it was not taken."""

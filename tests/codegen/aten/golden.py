@@ -9,22 +9,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ortable_generated.kernels import KERNELS_CPU, WIDER
+from ortable_generated.onnx.traits import TYPE_IS_MEANING
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.emit import emit_aten
 from ortablegen.aten.read import read_text
+from ortablegen.language.served import Kernels
 from ortablegen.schemas.record import PLACE, read_record
 from ortablegen.source.diagnostics import Diagnostics
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 RECORD = read_record(ROOT / PLACE)
+KERNELS = Kernels(KERNELS_CPU, WIDER, TYPE_IS_MEANING)
 
 
 def errors_of(path: Path) -> str:
     """What codegen prints for a wrong spec."""
     diagnostics = Diagnostics()
     specs = read_text(path.read_text(), path.name, diagnostics, registry=RECORD)
-    check_specs(specs, diagnostics)
+    check_specs(specs, diagnostics, kernels=KERNELS)
     return diagnostics.render() + "\n" if diagnostics.errors else ""
 
 
@@ -33,7 +37,7 @@ def python_of(path: Path) -> str:
     dispatch rows, of a table without one too."""
     diagnostics = Diagnostics()
     specs = read_text(path.read_text(), path.name, diagnostics, registry=RECORD)
-    check_specs(specs, diagnostics)
+    check_specs(specs, diagnostics, kernels=KERNELS)
     diagnostics.raise_if_any()
     files = emit_aten(specs)
     family = f"ortable_generated/aten/{path.stem}.py"
