@@ -999,7 +999,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::triangular_solve', 'specs/aten/linalg_solve.yaml', '', '18', 'f32 c64', False, 2, 0, 6, '', '13/16', '3/3'),
     ('aten::tril', 'specs/aten/create.yaml', '', '18', 'f32 f16 i64 u8 b c64', True, 1, 0, 8, '', '33/33', '3/3'),
     ('aten::tril_indices', 'specs/aten/create.yaml', '', '18', '', False, 1, 0, 3, '', '6/6', ''),
-    ('aten::triplet_margin_loss', 'specs/aten/margin_loss.yaml', '', '18', 'f32 i64', True, 1, 0, 4, '', '20/23', '3/3'),
+    ('aten::triplet_margin_loss', 'specs/aten/margin_loss.yaml', '', '18', 'f32 i64 u8', True, 1, 0, 5, '', '20/23', '3/3'),
     ('aten::triu', 'specs/aten/create.yaml', '', '18', 'f32 f16 i64 u8 b c64', True, 1, 0, 8, '', '33/33', '3/3'),
     ('aten::triu_indices', 'specs/aten/create.yaml', '', '18', '', False, 1, 0, 3, '', '6/6', ''),
     ('aten::true_divide.Scalar', 'specs/aten/divide.yaml', 'aten::div.Tensor', '18', 'i64', False, 2, 0, 1, '', '', ''),
