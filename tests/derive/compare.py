@@ -27,8 +27,8 @@ def difference(
     got: torch.Tensor, want: torch.Tensor, scale: float = 1.0, norm: bool = False
 ) -> Difference | None:
     """How ``got`` differs from eager's ``want``: in dtype, shape, NaN, infinity, value, precision
-    or the sign of a zero. ``scale`` multiplies the tolerance of the dtype; with ``norm`` it is relative to the largest
-    finite number of ``want``."""
+    or the sign of a zero. ``scale`` multiplies the tolerance of the dtype; with ``norm`` it is
+    relative to the largest finite number of ``want``."""
     if got.dtype != want.dtype:
         return "dtype", f"{got.dtype}, eager has {want.dtype}"
     if tuple(got.shape) != tuple(want.shape):
