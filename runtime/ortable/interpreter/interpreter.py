@@ -417,10 +417,10 @@ class DynamoInterpreter:
         converter: Converter,
         args: list[Any],
         kwargs: dict[str, Any],
-        overload: str | None = None,
+        of: str | None = None,
     ) -> Any:
-        """Call ``converter`` for ``node`` and compare each result with what torch says of it.
-        ``overload`` is whose converter it is, where the node's own operator has another."""
+        """Call ``converter`` for ``node`` and compare each result with what torch says of it;
+        ``of`` is the operator that it converts, where that is not the node's."""
         value = results.node_value(node)
         try:
             if value is results.UNKNOWN:
@@ -431,7 +431,7 @@ class DynamoInterpreter:
             else:
                 res = results.record_of(self.graph, node, value, self.rename)
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
-                key = overload or calls.operator_key(node)
+                key = of or calls.operator_key(node)
                 converter = self.complex_converter(key, converter, res, args, kwargs)
             first = len(self.graph.nodes)
             returned = converter(self.graph, res, *args, **kwargs)
