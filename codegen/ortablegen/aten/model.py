@@ -119,7 +119,8 @@ class Deviation:
 class ComplexForm:
     """``complex:``: cases of its own, the cases of ``lower`` (``as_lower``), whose words take pairs
     as well, or names of arguments: (``by_parts``) their real and imaginary parts go through the
-    real lowering one after the other, (``by_products``) it is linear in two of them and adds a third."""
+    real lowering one after the other, (``by_products``) it is linear in two and
+    adds a third."""
 
     span: Span
     parts: tuple[str, ...] = ()
