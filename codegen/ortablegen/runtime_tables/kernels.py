@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,14 @@ from ortablegen.schemas.onnx import (
 )
 from ortablegen.source.templates import environment
 
-from .function_bodies import PROVIDER, bindings, elements
+from .function_bodies import MEASURED, PROVIDER, bindings, elements
+from .precision import measured
 
 _DOMAINS = ("", MICROSOFT)
 _OPEN_END = 2147483647
 Kernel = Mapping[str, tuple[int, ...]]
+# Types by deviation, by variant of the operator; empty for exact kernels.
+Numbers = Mapping[str, Mapping[str, tuple[int, ...]]]
 
 # Casts that keep every value, cheapest first: bool to integers, integers to wider ones, floats to
 # wider ones.
@@ -71,8 +74,9 @@ def write_kernel_table(path: Path) -> None:
     path.write_text(read_kernels(), encoding="utf-8")
 
 
-def read_kernels() -> str:
-    """The YAML text of the kernel table: one line per operator and schema version, sorted."""
+def read_kernels(numbers: bool = True) -> str:
+    """The YAML text of the kernel table: one line per operator and schema version, sorted; what the
+    kernels do to numbers is measured where ``numbers`` says so."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     raw: dict[tuple[str, str], list[Any]] = {}
@@ -89,7 +93,7 @@ def read_kernels() -> str:
             ]
             if any(row.kernels or row.functions or row.rounds for row in rows):
                 # a version without any kernel has its line too: it must hide the older one
-                lines += [_line(row) for row in rows]
+                lines += [_line(with_numbers(row) if numbers else row) for row in rows]
     return "\n".join(lines) + "\n"
 
 
@@ -101,7 +105,9 @@ _HEADER = """\
 # are types that run because the operator has a function body in ONNX whose operators have kernels
 # (measured with sessions of one node). `rounds` are half floats that run through such a body too,
 # with other results than in float32 rounded once: each step is rounded, and may overflow. Nodes
-# of these types are cast to float32."""
+# of these types are cast to float32. `numbers` is how the kernels compute, measured against exact
+# arithmetic: `exact`, or what they do otherwise, and with which types (of the operand that gives
+# the result its type). An operator without it is not measured."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,7 @@ class _Row:
     kernels: list[Kernel]
     functions: list[Kernel]
     rounds: list[Kernel]
+    numbers: Numbers | None = None
 
 
 def _rows(schema: OnnxSchema, found: Iterable[Any]) -> list[_Row]:
@@ -153,7 +160,26 @@ def _line(row: _Row) -> str:
     for key, types in (("functions", row.functions), ("rounds", row.rounds)):
         if types:
             text += f", {key}: [{', '.join(map(_flow, types))}]"
+    if row.numbers is not None:
+        text += f", numbers: {_numbers(row.numbers)}"
     return text + "}"
+
+
+def with_numbers(row: _Row) -> _Row:
+    """The row with what its kernels and function bodies do to numbers."""
+    kernels = (*row.kernels, *row.functions)
+    held = {t for kernel in kernels for types in kernel.values() for t in types}
+    opset = max(row.opset, DOMAIN_RANGE[row.schema.domain][0])
+    return replace(row, numbers=measured(row.schema, sorted(held & set(MEASURED)), opset))
+
+
+def _numbers(found: Numbers) -> str:
+    if not found:
+        return "exact"
+    variants = {name: _flow(types) for name, types in found.items()}
+    plain = variants.pop("", "{}")[1:-1]
+    parts = [plain] * bool(plain) + [f"{name}: {text}" for name, text in variants.items()]
+    return "{" + ", ".join(parts) + "}"
 
 
 def _flow(kernel: Kernel) -> str:
