@@ -31,6 +31,7 @@ from ortablegen.schemas.record import PLACE, compare_installed, read_record, rec
 from ortablegen.schemas.registry import installed_torch
 from ortablegen.source.diagnostics import Diagnostics, SpecErrors
 from ortablegen.source.writer import WriteReport, compare_tree, write_tree
+from ortablegen.stamp import write_stamp
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,8 @@ def main(arguments: list[str] | None = None) -> int:
     for page in stale:
         page.parent.mkdir(exist_ok=True)
         page.write_text(pages[page])
+    if not wrong:
+        write_stamp(options.root)
     specs = made.specs
     entries, functions = count_escapes(specs)
     share = 100 * entries / max(1, len(specs.ops) + len(specs.hops))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from ortablegen.cli import Generated, generate, main
 from ortablegen.schemas import onnx as onnx_schemas
 from ortablegen.source.writer import compare_tree, write_tree
+from ortablegen.stamp import is_unchanged, write_stamp
 
 ROOT = Path(__file__).parents[2]
 DISPATCH = Path("generated") / "ortable_generated" / "aten" / "dispatch.py"
@@ -118,3 +121,60 @@ def test_generation_is_deterministic(made: Generated, copied: Path) -> None:
     assert (report.written, report.deleted) == ((), ())
     for page, text in made.pages.items():
         assert (copied / page).read_text() == text
+
+
+def _stamped(tmp_path: Path) -> Path:
+    for folder in ("specs/aten", "codegen/ortablegen", "runtime/ortable", "generated", "docs"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "file.txt").write_text(folder)
+    (tmp_path / "docs" / "operators.md").write_text("a table")
+    write_stamp(tmp_path)
+    return tmp_path
+
+
+def test_a_run_with_nothing_changed_ends_before_torch_is_imported(tmp_path: Path) -> None:
+    root = _stamped(tmp_path)
+    program = (
+        "import runpy, sys\n"
+        "sys.argv = ['ortablegen', 'generate']\n"
+        "try:\n    runpy.run_module('ortablegen', run_name='__main__')\n"
+        "except SystemExit as end:\n    print('exit', end.code)\n"
+        "print('torch' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+    )
+    lines = ["nothing changed since the last run: generated/ is fresh", "exit 0", "False"]
+    assert done.stdout.splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "specs/aten/file.txt",
+        "codegen/ortablegen/file.txt",
+        "runtime/ortable/file.txt",
+        "generated/file.txt",
+        "docs/operators.md",
+    ],
+)
+def test_every_file_that_codegen_reads_or_writes_is_in_the_stamp(
+    tmp_path: Path, changed: str
+) -> None:
+    root = _stamped(tmp_path)
+    assert is_unchanged(root)
+    before = (root / changed).read_text()
+    (root / changed).write_text(before + "x")
+    assert not is_unchanged(root)
+    (root / changed).write_text(before)
+    assert is_unchanged(root)
+    (root / changed).rename(root / (changed + ".old"))
+    assert not is_unchanged(root)
+
+
+def test_another_version_of_a_library_is_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = _stamped(tmp_path)
+    monkeypatch.setattr("ortablegen.stamp.metadata.version", lambda name: f"{name} of tomorrow")
+    assert not is_unchanged(root)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ortablegen.language.samples import TensorSample
+from ortablegen.source.yaml_source import load_plain
 
 from .model import AliasEntry, OpEntry, Sample, Specs, Targets
 from .samples import parse_sample
@@ -136,8 +135,7 @@ def load_measured(path: Path) -> dict[str, dict[str, str]]:
     if not path.exists():
         return {}
     # the C loader: a line an operator, read at every codegen
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(path.read_text(), Loader=loader) or {}
+    return load_plain(path) or {}
 
 
 # -- as data and as a page ------------------------------------------------------------------------

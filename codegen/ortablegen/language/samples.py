@@ -97,6 +97,8 @@ def _numbers(text: str) -> Any:
 
 
 def _literal(text: str) -> Any:
+    if text.isdecimal() and text.isascii() and (text[0] != "0" or text == "0"):
+        return int(text)  # most literals are sizes, and Python's parser is slow
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError:

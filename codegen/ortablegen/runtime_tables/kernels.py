@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ortable import dtypes
 from ortablegen.schemas.onnx import (
     DOMAIN_RANGE,
@@ -24,6 +22,7 @@ from ortablegen.schemas.onnx import (
     versions_between,
 )
 from ortablegen.source.templates import environment
+from ortablegen.source.yaml_source import load_plain
 
 from .function_bodies import MEASURED, PROVIDER, bindings, elements
 from .precision import measured
@@ -246,7 +245,7 @@ def _measure(
 def emit_kernels(path: Path) -> dict[str, str]:
     """``ortable_generated/kernels.py`` from the checked-in table at ``path``."""
     table: dict[str, list[str]] = {}
-    for row in yaml.safe_load(path.read_text(encoding="utf-8")) or ():
+    for row in load_plain(path) or ():
         schema = _schema_of(row)
         if schema is not None:
             table.setdefault(schema.key, []).append(_entry(schema, row))

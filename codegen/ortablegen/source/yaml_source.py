@@ -7,9 +7,11 @@ decides what it is.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -84,13 +86,9 @@ def parse(text: str, display: str, diagnostics: Diagnostics) -> YSeq:
     diagnostics.add_source(display, text)
     start = Span(display, 1, 1)
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = _compose(text)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        span = Span(display, mark.line + 1, mark.column + 1) if mark else start
-        diagnostics.error(
-            span, f"not valid YAML: {error.problem}", fix="quote text that holds ': ' or ' #'"
-        )
+        _report(error, text, display, diagnostics)
         return YSeq((), start)
     if root is None:
         return YSeq((), start)
@@ -101,6 +99,62 @@ def parse(text: str, display: str, diagnostics: Diagnostics) -> YSeq:
         )
         return YSeq((), start)
     return node
+
+
+def load_plain(path: Path) -> Any:
+    """A YAML file as plain Python values (tables that codegen itself writes), None when empty."""
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
+
+
+# libyaml, which every wheel of PyYAML carries; without it the reader in Python
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _compose(text: str) -> yaml.Node | None:
+    """The nodes of a YAML text; libyaml's reader is five times faster than the one in Python, whose
+    errors say more."""
+    with contextlib.suppress(yaml.YAMLError):
+        return yaml.compose(text, Loader=_LOADER)
+    return yaml.compose(text, Loader=yaml.SafeLoader)
+
+
+def _report(error: yaml.MarkedYAMLError, text: str, display: str, diagnostics: Diagnostics) -> None:
+    """Say what a person did: a tab, a line that is indented otherwise than its neighbours, or text
+    that YAML reads as something else."""
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    # a tab may be found lines after the one that it began
+    first = error.context_mark.line if error.context_mark else line - 1
+    for number, content in enumerate(text.splitlines()[first : line + 1], first + 1):
+        indentation = content[: len(content) - len(content.lstrip())]
+        if "\t" in indentation:
+            span = Span(display, number, indentation.index("\t") + 1)
+            diagnostics.error(
+                span, "a tab in the indentation", fix="indent with spaces: YAML takes no tabs there"
+            )
+            return
+    span = Span(display, line, column)
+    if _is_indentation(error, text):
+        diagnostics.error(
+            span,
+            "this line is indented as no line above it is",
+            fix="give the keys of an entry the same column, two right of its '- '",
+        )
+        return
+    diagnostics.error(
+        span, f"not valid YAML: {error.problem}", fix="quote text that holds ': ' or ' #'"
+    )
+
+
+def _is_indentation(error: yaml.MarkedYAMLError, text: str) -> bool:
+    """Whether YAML stopped at the first word of a line of another column than those before."""
+    mark, problem = error.problem_mark, error.problem or ""
+    if mark is None:
+        return False
+    lines = text.splitlines()
+    before = lines[mark.line][: mark.column] if mark.line < len(lines) else ""
+    starts = not before.strip(" -")
+    return starts and ("block" in problem or "block" in (error.context or ""))
 
 
 def _convert(node: yaml.Node, display: str, diagnostics: Diagnostics) -> YNode:

@@ -1,0 +1,59 @@
+"""Whether anything changed since codegen last ran: one digest over all that it reads and writes.
+``__main__`` asks before it imports torch; the command line writes the stamp after a run without an
+error. ``python -m ortablegen check`` never asks: it makes everything again and compares bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+PLACE = Path("build") / "codegen.stamp"
+# What codegen reads (the words of the language are functions of the runtime), and what it writes.
+_FOLDERS = ("specs", "codegen/ortablegen", "runtime/ortable", "generated")
+_PAGES = ("docs/operators.md", "docs/optimizers.md", "docs/language.md")
+_LIBRARIES = ("torch", "onnx", "onnxruntime", "jinja2", "pyyaml")
+
+
+def is_unchanged(root: Path) -> bool:
+    """Whether the stamp of ``root`` is that of its files as they are now."""
+    try:
+        return (root / PLACE).read_text() == digest(root)
+    except OSError:
+        return False
+
+
+def write_stamp(root: Path) -> None:
+    """Remember the files of ``root`` as those of a run without an error."""
+    path = root / PLACE
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(digest(root))
+
+
+def digest(root: Path) -> str:
+    """SHA-256 over the names and bytes of every file that codegen reads or writes, and over the
+    versions of Python and of the libraries that it asks."""
+    state = hashlib.sha256(platform.python_version().encode())
+    for library in _LIBRARIES:
+        state.update(f"{library} {_version(library)}\n".encode())
+    for path in _files(root):
+        data = path.read_bytes()
+        state.update(f"{path.relative_to(root).as_posix()} {len(data)}\n".encode())
+        state.update(data)
+    return state.hexdigest()
+
+
+def _version(library: str) -> str:
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for folder in _FOLDERS:
+        found = (root / folder).rglob("*")
+        yield from sorted(p for p in found if "__pycache__" not in p.parts and p.is_file())
+    yield from (root / page for page in _PAGES if (root / page).is_file())
