@@ -12,6 +12,7 @@ from ortablegen.language.check import CodeChecker
 from ortablegen.language.kinds import Kind, of_torch
 from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.parse import Code
+from ortablegen.language.precision import TABLE, Limits, read_numbers
 from ortablegen.language.samples import SampleProblem
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, dotted, listed, meet
@@ -217,6 +218,7 @@ class _OpChecker:
         self.diagnostics = diagnostics
         self.user_lowerings = user_lowerings
         self.read: set[str] = set()
+        self.limits = Limits(read_numbers(TABLE), dict(entry.precision))
 
     def error(
         self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
@@ -252,6 +254,9 @@ class _OpChecker:
             self.check_read()
         if entry.complex is not None:
             self.check_complex(entry.complex)
+        if len(self.diagnostics.errors) == before:
+            for name, declared in self.limits.unused():
+                self.error(declared.span, f"precision: nothing here needs '{name}'", fix="drop it")
         check_rules(entry, self.diagnostics)
         for sample in entry.samples:
             _check_sample(sample, entry.schema, self.diagnostics)
@@ -297,8 +302,9 @@ class _OpChecker:
             low, high = (max(low, version), high) if sign == ">=" else (low, min(high, version - 1))
         target = case.target if case is not None else None
         return CodeChecker(
-            code, dict(env), self.diagnostics, (low, high), target, condition, linked
-        )
+            code, dict(env), self.diagnostics, (low, high), target, condition, linked,
+            limits=self.limits,
+        )  # fmt: skip
 
     def check_ignore(self, env: Env) -> None:
         for name, _, span in self.entry.ignore:

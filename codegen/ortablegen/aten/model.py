@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ortablegen.language.entries import Precision
 from ortablegen.language.parse import Code
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, covers
 from ortablegen.schemas.registry import EVERY_VERSION, INSTALLED, Registry, TorchVersions
@@ -141,6 +142,7 @@ class OpEntry:
     requires: str | None = None
     versions: TorchVersions = EVERY_VERSION
     draw: Draw | None = None
+    precision: Precision = ()
 
     @property
     def key(self) -> str:

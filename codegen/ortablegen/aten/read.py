@@ -346,7 +346,7 @@ def _readable_else(node: YScalar) -> YScalar:
 
 OP_KEYS = (
     "op", "requires", "torch", "promote", "out", "let", "lower", "complex", "ignore", "mutates",
-    "draw", "place", "why", "traits", "cases",
+    "precision", "draw", "place", "why", "traits", "cases",
 )  # fmt: skip
 ALIAS_KEYS = ("alias", "requires", "torch", "of", "args", "ignore", "traits", "cases")
 CALL_KEYS = (
@@ -541,6 +541,7 @@ class _Reader(PartReader):
             requires=requires,
             versions=versions,
             draw=self.draw(node.get("draw")),
+            precision=self.precision(node.get("precision")),
         )
 
     def note_traits(self, node: YMap, name: str | None) -> None:

@@ -16,6 +16,7 @@ from .kinds import ANY, BOOL, FLOAT, INT, NONE, RES, RESULT, RESULTS, Kind, fits
 from .narrowing import Env, Value
 from .onnx_calls import OnnxCall, check_onnx_call
 from .parse import Code, onnx_call
+from .precision import Limits, float32_holds
 from .vocabulary import Word
 
 _LITERALS = {
@@ -48,6 +49,7 @@ class CodeChecker:
     kept: frozenset[str] = frozenset()
     unit: str = "case"
     giver: str = "schema"
+    limits: Limits | None = None
     read: set[str] = field(default_factory=set)
     symbolic_tests: list[ast.expr] = field(default_factory=list)
 
@@ -154,7 +156,8 @@ class CodeChecker:
         return Value(Kind(ANY))
 
     def _constant(self, node: ast.Constant) -> Value:
-        return Value(Kind(_LITERALS.get(type(node.value), ANY), node.value is None))
+        held = isinstance(node.value, float | int) and float32_holds(node.value)
+        return Value(Kind(_LITERALS.get(type(node.value), ANY), node.value is None), held=held)
 
     def _call(self, node: ast.Call, outputs: int | None) -> Value:
         if onnx_call(node) is not None:
@@ -197,8 +200,9 @@ class CodeChecker:
         if spread:
             del attributes["attrs"]
         call = OnnxCall(
-            node, inputs, attributes, outputs, self.opsets, self.target, spread, self.unit
-        )
+            node, inputs, attributes, outputs, self.opsets, self.target, spread, self.unit,
+            self.limits,
+        )  # fmt: skip
         return check_onnx_call(call, self.error)
 
     def word(self, node: ast.Call, word: Word) -> Value:
@@ -275,6 +279,8 @@ class CodeChecker:
                     f"'{name}' of a result of the graph: its numbers are not known while"
                     " converting",
                 )
+        if name == "float" and values:
+            return Value(Kind(FLOAT), held=values[0].held)
         if name in ("int", "len", "range") and values and values[0].kind.base == kinds.SYMINT:
             self.error(node, f"'{name}' of a symbolic int", fix="static(x) demands a known int")
         result = vocabulary.BUILTINS[name]
@@ -316,7 +322,8 @@ class CodeChecker:
             if left.parts and right.parts and len(left.parts) == len(right.parts)
             else None
         )
-        return Value(join(left.kind, right.kind), both, parts)
+        held = left.held and right.held
+        return Value(join(left.kind, right.kind), both, parts, held)
 
     def test(self, node: ast.expr) -> None:
         """A condition inside a block: decided while converting, like ``when``."""
@@ -356,7 +363,7 @@ class CodeChecker:
     def _unaryop(self, node: ast.UnaryOp) -> Value:
         value = self.value(node.operand)
         if not isinstance(node.op, ast.Not):
-            return Value(value.kind)
+            return Value(value.kind, held=value.held and isinstance(node.op, ast.USub | ast.UAdd))
         if any(each in ast.walk(node.operand) for each in self.symbolic_tests):
             self.error(
                 node,

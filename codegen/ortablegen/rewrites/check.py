@@ -14,6 +14,7 @@ from ortablegen.language.kinds import Kind
 from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.onnx_calls import OnnxCall, check_onnx_call
 from ortablegen.language.parse import Code, onnx_call
+from ortablegen.language.precision import TABLE, Limits, read_numbers
 from ortablegen.schemas.onnx import DOMAIN_RANGE, operators, versions_between
 from ortablegen.source.diagnostics import Diagnostics, Span
 
@@ -207,6 +208,7 @@ class RewriteChecker:
         self.names = names
         self.opsets = opsets
         self.diagnostics = diagnostics
+        self.limits = Limits(read_numbers(TABLE), dict(rewrite.precision))
 
     def checker(self, code: Code, env: Env, condition: bool) -> RewriteCode:
         return RewriteCode(
@@ -220,12 +222,14 @@ class RewriteChecker:
             kept=frozenset(self.names.kept),
             unit="rewrite",
             giver="pattern",
+            limits=self.limits,
         )
 
     def check(self, pattern: Pattern) -> list[tuple[ast.expr, Value]]:
         """The results of the replacement as expressions with their classes; empty after an
         error."""
         before = len(self.diagnostics.errors)
+        self.limits.inherited = frozenset(node.op for node in pattern.nodes)
         env = self.environment(pattern)
         for name, code in self.rewrite.let:
             env[name] = self.checker(code, env, True).value(code.expression)
@@ -253,11 +257,14 @@ class RewriteChecker:
         here = kinds_of(pattern)
         lets = {name for name, _ in self.rewrite.let}
         return {
-            name: Value(here.get(name, Kind(kinds.NONE, True)))
+            # a captured attribute is a number that float32 has
+            name: Value(kind := here.get(name, Kind(kinds.NONE, True)), held=kind.base in _FLOATS)
             for name in self.names.kinds
             if name not in lets or name in here
         }
 
+
+_FLOATS = (kinds.FLOAT, kinds.FLOATS)
 
 # what generated code and cases call by these names
 RESERVED = {"graph", "res", "len", "list", "dict", *CASE_KEYS}
@@ -377,6 +384,8 @@ class _Checker:
         for pattern, before in zip(patterns, types, strict=True):
             for was, (node, value) in zip(before, checker.check(pattern), strict=False):
                 self.check_type(node, was.dtypes, _cast_type(node) or value.dtypes)
+        for name, declared in checker.limits.unused():
+            self.error(declared.span, f"precision: nothing here needs '{name}'", fix="drop it")
 
     def check_type(
         self, node: ast.expr, before: frozenset[int] | None, after: frozenset[int] | None
