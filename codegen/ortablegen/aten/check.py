@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.check import CodeChecker
 from ortablegen.language.kinds import Kind, of_torch
-from ortablegen.language.narrowing import Env, Value, narrowed
+from ortablegen.language.narrowing import FLOATS, Env, Value, narrowed
 from ortablegen.language.parse import Code
 from ortablegen.language.precision import TABLE, Limits, read_numbers
 from ortablegen.language.samples import SampleProblem
@@ -264,7 +264,7 @@ class _OpChecker:
     def check_promote(self, env: Env) -> tuple[str, ...]:
         promote = self.entry.promote
         if promote is None:
-            return ()
+            return self.same_as_result(env)
         for name in promote.args:
             if name not in env or env[name].kind.base not in (kinds.RESULT, kinds.SCALAR):
                 self.error(
@@ -272,9 +272,21 @@ class _OpChecker:
                     f"promote names '{name}', which is no tensor argument of the operator",
                 )
             else:
-                env[name] = Value(Kind(kinds.RESULT, env[name].kind.optional))
+                floats = FLOATS if promote.kind == "int_to_float" else None
+                env[name] = Value(Kind(kinds.RESULT, env[name].kind.optional), floats)
             self.read.add(name)
         return promote.args if promote.kind in ("default", "bool_to_long", "int_to_float") else ()
+
+    def same_as_result(self, env: Env) -> tuple[str, ...]:
+        """The argument that `out` gives the dtype of the only result."""
+        if len(self.entry.out) != 1:
+            return ()
+        rule = self.entry.out[0].dtype.expression
+        if isinstance(rule, ast.Call) and ast.unparse(rule.func) == "same" and rule.args:
+            name = ast.unparse(rule.args[0])
+            if name in env and env[name].kind.base == kinds.RESULT:
+                return (name,)
+        return ()
 
     def run(self, code: Code, env: Env, *, condition: bool, case: LowerCase | None = None) -> Value:
         """Check an expression; its reads count for the entry."""

@@ -18,6 +18,7 @@ from .onnx_calls import OnnxCall, check_onnx_call
 from .parse import Code, onnx_call
 from .precision import Limits, float32_holds
 from .vocabulary import Word
+from .word_dtypes import word_dtypes
 
 _LITERALS = {
     bool: BOOL,
@@ -223,6 +224,7 @@ class CodeChecker:
             elif not starred:
                 self.argument(argument, value, word, parameter)
         by_name = {p.name: p for p in positional}
+        named: dict[str, Value] = {}
         for keyword in node.keywords:
             value = self.value(keyword.value)
             if keyword.arg not in by_name:
@@ -233,11 +235,14 @@ class CodeChecker:
                 )
             else:
                 self.argument(keyword.value, value, word, by_name[keyword.arg])
+                named[keyword.arg or ""] = value
         given = {p.name for p in positional[: len(node.args)]} | {k.arg for k in node.keywords}
         for parameter in positional:
             if parameter.required and parameter.name not in given and not starred:
                 self.error(node, f"'{word.name}' lacks its argument '{parameter.name}'")
-        return self.word_result(word, values)
+        if not starred:
+            named |= {p.name: value for p, value in zip(positional, values, strict=False)}
+        return self.word_result(word, values, named)
 
     def argument(
         self, node: ast.expr, value: Value, word: Word, parameter: vocabulary.Parameter
@@ -257,18 +262,14 @@ class CodeChecker:
                 fix=fix,
             )
 
-    def word_result(self, word: Word, values: list[Value]) -> Value:
-        """The result class; cast and const also tell the dtype."""
-        told = values[1].dtypes if len(values) > 1 and values[1].kind.base == kinds.DTYPE else None
+    def word_result(self, word: Word, values: list[Value], named: Mapping[str, Value]) -> Value:
+        """The class of the result, and what is known of its dtype."""
+        told = word_dtypes(word, named)
         if word.name == "as_tensor" and values:
             return Value(Kind(RESULT, values[0].kind.optional), told)
-        if word.name in ("cast", "const") and told is not None:
-            return Value(word.result, told)
         if word.name == "static" and values and values[0].kind.base in (INT, kinds.SYMINT):
             return Value(Kind(INT))
-        if word.name in ("as_vec", "as_scalar"):
-            return Value(word.result, frozenset({dtypes.int64}))
-        return Value(word.result)
+        return Value(word.result, told if word.result.base in (RESULT, kinds.DTYPE) else None)
 
     def builtin(self, node: ast.Call, name: str) -> Value:
         values = [self.value(a.value if isinstance(a, ast.Starred) else a) for a in node.args]

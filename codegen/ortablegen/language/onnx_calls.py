@@ -271,7 +271,7 @@ def _output_dtypes(
             found.append(bound[output.type])
         else:
             allowed = _allowed(schema, output.type)
-            found.append(allowed if len(allowed) == 1 else None)
+            found.append(allowed or None)
     return found
 
 

@@ -352,10 +352,15 @@ def _mish(x: Array) -> Array:
 
 
 def _clips(dtype: np.dtype[Any]) -> Iterator[Probe]:
-    """Both bounds, and one alone."""
+    found = numbers(dtype)
+    for low, high in ((2, 7), (-_INF, 7), (2, _INF)) if _is_float(dtype) else ((2, 7),):
+        bounds = np.array(low, dtype), np.array(high, dtype)
+        yield Probe((found, *bounds), lambda x, a, b: np.minimum(np.maximum(x, a), b))
+
+
+def _half_clips(dtype: np.dtype[Any]) -> Iterator[Probe]:
     found = numbers(dtype)
     low, high = np.array(2, dtype), np.array(7, dtype)
-    yield Probe((found, low, high), lambda x, a, b: np.minimum(np.maximum(x, a), b))
     yield Probe((found, low, None), lambda x, a, _: np.maximum(x, a))
     yield Probe((found, None, high), lambda x, _, b: np.minimum(x, b))
 
@@ -570,8 +575,10 @@ PROBES: dict[str, Maker] = {
     "GRU": _networks(3),
     "RNN": _networks(1),
 }
-# Operators that are measured more than once: an attribute chooses what they do.
+# Operators that are measured more than once: an attribute, or an input that is left out, chooses
+# what they do.
 VARIANTS: dict[str, dict[str, Maker]] = {
+    "Clip": {"one bound": _half_clips},
     "Mod": {
         "fmod=0": _division(np.mod, ints_only=True, fmod=0),
         "fmod=1": _division(_remainder, fmod=1),
