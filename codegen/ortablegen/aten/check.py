@@ -7,10 +7,11 @@ import ast
 import itertools
 from collections.abc import Iterable, Mapping
 
+from ortable import dtypes
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.check import CodeChecker
 from ortablegen.language.kinds import Kind, of_torch
-from ortablegen.language.narrowing import FLOATS, Env, Value, narrowed
+from ortablegen.language.narrowing import COMPLEX, FLOATS, Env, Value, narrowed
 from ortablegen.language.parse import Code
 from ortablegen.language.precision import TABLE, Limits, read_numbers
 from ortablegen.language.samples import SampleProblem
@@ -208,6 +209,26 @@ def argument_env(schema: OpSchema) -> Env:
     return {argument.name: Value(of_torch(argument.type)) for argument in schema.arguments}
 
 
+# promotions after which the arguments have the dtype of the result
+_COMMON = ("default", "bool_to_long", "int_to_float", "pow")
+
+
+def result_dtypes(entry: OpEntry) -> frozenset[int] | None:
+    """The dtypes that `out` leaves open for the only result; None: it does not say."""
+    if len(entry.out) != 1:
+        return None
+    rule = entry.out[0].dtype.expression
+    if isinstance(rule, ast.Name) and rule.id in vocabulary.DTYPES:
+        return frozenset({getattr(dtypes, rule.id)})
+    if isinstance(rule, ast.Call):
+        name = ast.unparse(rule.func)
+        to_float = any(ast.unparse(each.value) == "int_to_float" for each in rule.keywords)
+        promoted = entry.promote is not None and entry.promote.kind == "int_to_float"
+        if name == "promote_to_float" or (name == "promote" and (to_float or promoted)):
+            return FLOATS | COMPLEX
+    return None
+
+
 class _OpChecker:
     """Checks one op entry."""
 
@@ -239,7 +260,7 @@ class _OpChecker:
                 fix="write the entry of the functional overload",
             )
         env = argument_env(entry.schema)
-        env["res"] = Value(Kind(kinds.RES))
+        env["res"] = Value(Kind(kinds.RES), result_dtypes(entry))
         linked = self.check_promote(env)
         if entry.draw is not None:
             self.read |= draws.check_draw(entry, self.diagnostics)
@@ -275,7 +296,7 @@ class _OpChecker:
                 floats = FLOATS if promote.kind == "int_to_float" else None
                 env[name] = Value(Kind(kinds.RESULT, env[name].kind.optional), floats)
             self.read.add(name)
-        return promote.args if promote.kind in ("default", "bool_to_long", "int_to_float") else ()
+        return promote.args if promote.kind in _COMMON else ()
 
     def same_as_result(self, env: Env) -> tuple[str, ...]:
         """The argument that `out` gives the dtype of the only result."""

@@ -11,6 +11,7 @@ from . import kinds
 from .narrowing import ALL, Value
 from .vocabulary import Word
 
+_WIDE = frozenset({dtypes.float32, dtypes.float64})
 _HALVES = frozenset({dtypes.float16, dtypes.bfloat16})
 _INT64, _BOOL = frozenset({dtypes.int64}), frozenset({dtypes.boolean})
 # the argument whose dtype the result has
@@ -22,7 +23,7 @@ _LIKE = {
             "expm1_of", "flipped_along", "hypot_of", "leaky", "leading_part", "log1p_of",
             "matrix_transpose", "permuted", "reduced_extreme", "reshape_to", "rows_of", "scaled",
             "sliced", "softplus_of", "squeezed", "take_along_dim", "triu", "truncated", "unit_like",
-            "unsqueezed", "atan_of", "erf_of", "gelu_of", "polynomial", "rolled_along", "projected",
+            "unsqueezed", "atan_of", "erf_of", "lgamma_of", "power_norm", "gelu_of", "polynomial", "rolled_along", "projected",
         ),
         "x",
     ),
@@ -42,6 +43,7 @@ _ALWAYS = {
         ("all_true", "any_true", "c_is_zero", "c_truth", "close_to", "is_sign_set", "run_starts"),
         _BOOL,
     ),
+    "linspace_dtype": _WIDE,
 }  # fmt: skip
 
 
