@@ -421,7 +421,7 @@ class _OpChecker:
         inside = env
         if case.when is not None:
             self.run(case.when, env, condition=True, case=case)
-            inside = narrowed(env, case.when.expression, True, linked)
+            inside = self.with_lets(narrowed(env, case.when.expression, True, linked))
         if case.do is not None:
             checker = self.checker(case.do, inside, False, case, linked)
             checker.block(self.entry.schema.returns)
@@ -432,7 +432,17 @@ class _OpChecker:
         if case.refuse is not None and not case.refuse.strip():
             self.error(case.span, "a refusal needs its reason")
         if case.when is not None and case.target is None and case.opset is None:
-            return narrowed(env, case.when.expression, False, linked)
+            return self.with_lets(narrowed(env, case.when.expression, False, linked))
+        return env
+
+    def with_lets(self, env: Env) -> Env:
+        """The dtypes of `let` again, of what a condition has left of their arguments."""
+        for name, code in self.entry.let:
+            checker = self.checker(code, env, True, None, ())
+            checker.diagnostics = Diagnostics()  # reported when they were read first
+            value = checker.value(code.expression)
+            if value.kind.base == kinds.DTYPE and name in env:
+                env[name] = value
         return env
 
     def read_by_python(self, python: PythonLowering) -> set[str]:

@@ -32,6 +32,8 @@ TESTS = {
     "is_int": INTEGERS,
     "is_bool": BOOLEAN,
     "is_complex": COMPLEX,
+    "is_float32": frozenset({dtypes.float32}),
+    "are_split_rows": frozenset({dtypes.float32}),
     "is_wide": frozenset({dtypes.float32, dtypes.float64}),
 }
 

@@ -72,8 +72,6 @@ class Limits:
 
     def allows(self, op: str, word: str = "") -> bool:
         """Whether the entry says why; it counts as used then."""
-        if op in self.inherited:
-            return True
         if (op, word) not in self.declared:
             return False
         self.used.add((op, word))
@@ -148,8 +146,8 @@ def check_precision(
     """Report what the kernels of ``schemas`` do to the dtypes that may reach this call, unless the
     entry says why that is no matter."""
     schemas = tuple(schemas)
-    if any(isinstance(argument, ast.Starred) for argument in call.args):
-        inputs = []
+    star = next((i for i, x in enumerate(call.args) if isinstance(x, ast.Starred)), None)
+    inputs = inputs[:star]  # what a list holds is not known
     said: dict[str, frozenset[int]] = {}
     for schema in schemas:
         for line in _lines(limits.kernels, schema, schemas, opsets):
@@ -157,6 +155,8 @@ def check_precision(
                 hit = types & _reaching(schema, inputs)
                 if word in REFUSED and hit:
                     said[word] = said.get(word, frozenset()) | hit
+    if schemas[0].op in limits.inherited:
+        said.clear()
     for word, types in said.items():
         if not limits.allows(schemas[0].op, word):
             _report(call, schemas[0], word, types, error)
@@ -214,7 +214,7 @@ def _is_variant(variant: str, call: ast.Call, inputs: list[Value]) -> bool:
         return True
     name, equals, value = variant.partition("=")
     if not equals:
-        return len(call.args) < 3 or any(v.kind.optional for v in inputs[:3]) or not inputs
+        return len(call.args) < 3 or any(v.kind.optional for v in inputs[:3])
     given = next((word.value for word in call.keywords if word.arg == name), None)
     if given is None:
         return value in ("0", "none")
@@ -252,7 +252,11 @@ def _check_attributes(
         if attribute.type not in ("FLOAT", "FLOATS"):
             continue
         given = attributes.get(attribute.name)
-        held = _is_plain(attribute.default) if given is None else _is_held(given)
+        if given is None:
+            known = "attrs" in (word.arg for word in call.keywords)  # passed on from the pattern
+            held = known or schema.op in limits.inherited or _is_plain(attribute.default)
+        else:
+            held = _is_held(given)
         if held or limits.allows(f"{schema.op}.{attribute.name}"):
             continue
         where: ast.AST = next(
@@ -281,8 +285,8 @@ def _takes_float64(schema: OnnxSchema, inputs: list[Value], kernels: Kernels) ->
             continue
         value = inputs[position] if position < len(inputs) else None
         if value is None:
-            if position == 0 and not inputs:
-                return True  # a starred list: anything
+            if not inputs and position == 0:
+                return True  # a list of anything
             continue
         if value.dtypes is None or dtypes.float64 in value.dtypes:
             return _others_agree(schema, formal.type, inputs)

@@ -16,19 +16,20 @@ _HALVES = frozenset({dtypes.float16, dtypes.bfloat16})
 _INT64, _BOOL = frozenset({dtypes.int64}), frozenset({dtypes.boolean})
 # the argument whose dtype the result has
 _LIKE = {
-    "const_like": "x", "zeros": "like", "ones": "like", "dtype_of": "x",
+    "merged_heads": "heads", "merged_transposed_heads": "heads", "const_like": "x", "zeros": "like", "ones": "like", "dtype_of": "x",
     **dict.fromkeys(
         (
             "at_least_1d", "at_least_2d", "at_least_3d", "edge_pad", "expanded", "expanded_like",
             "expm1_of", "flipped_along", "hypot_of", "leaky", "leading_part", "log1p_of",
             "matrix_transpose", "permuted", "reduced_extreme", "reshape_to", "rows_of", "scaled",
             "sliced", "softplus_of", "squeezed", "take_along_dim", "triu", "truncated", "unit_like",
-            "unsqueezed", "atan_of", "erf_of", "lgamma_of", "power_norm", "gelu_of", "polynomial", "rolled_along", "projected",
+            "unsqueezed", "atan_of", "erf_of", "lgamma_of", "power_norm",
+            "relu_of", "gelu_of", "polynomial", "rolled_along", "projected",
         ),
         "x",
     ),
     **dict.fromkeys(
-        ("floor_quotient", "fmod_of", "matrix_product", "remainder_of", "trunc_quotient"), "a"
+        ("floor_quotient", "fmod_of", "larger_of", "smaller_of", "matrix_product", "remainder_of", "trunc_quotient"), "a"
     ),
 }  # fmt: skip
 _ALWAYS = {

@@ -340,7 +340,7 @@ def _gelu(x: Array) -> Array:
     root = mpmath.sqrt(2)
     found = [
         float(each) if each != each or each == _INF
-        else 0.0 if each == -_INF
+        else _NAN if each == -_INF  # -inf times 0, in torch too
         else float(mpmath.mpf(float(each)) * mpmath.erfc(-mpmath.mpf(float(each)) / root) / 2)
         for each in x
     ]  # fmt: skip
@@ -348,7 +348,7 @@ def _gelu(x: Array) -> Array:
 
 
 def _mish(x: Array) -> Array:
-    return np.where(np.isneginf(x), 0, x * np.tanh(_softplus(x)))
+    return x * np.tanh(_softplus(x))
 
 
 def _clips(dtype: np.dtype[Any]) -> Iterator[Probe]:
