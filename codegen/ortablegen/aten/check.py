@@ -13,7 +13,7 @@ from ortablegen.language.check import CodeChecker
 from ortablegen.language.kinds import Kind, of_torch
 from ortablegen.language.narrowing import COMPLEX, FLOATS, Env, Value, narrowed
 from ortablegen.language.parse import Code
-from ortablegen.language.precision import TABLE, Limits, read_numbers
+from ortablegen.language.precision import Kernels, Limits
 from ortablegen.language.samples import SampleProblem
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, dotted, listed, meet
@@ -43,11 +43,13 @@ def check_specs(
     *,
     user_lowerings: frozenset[str] | None = None,
     existing: Mapping[str, OpEntry] | None = None,
+    numbers: Kernels | None = None,
 ) -> None:
     """Report everything wrong with ``specs``.
 
     ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's
     own lowerings. ``existing``: operators that aliases may mean besides those of the file.
+    ``numbers``: how exactly kernels compute, with which calls are compared; None: they are not.
     """
     if user_lowerings is None:
         _check_vocabulary(specs.registry, diagnostics)
@@ -58,7 +60,7 @@ def check_specs(
     others = [entry for key, entry in (existing or {}).items() if key not in own]
     targets = Targets([*others, *specs.ops])
     for entry in specs.ops:
-        _OpChecker(entry, diagnostics, user_lowerings).check()
+        _OpChecker(entry, diagnostics, user_lowerings, numbers).check()
     for alias in specs.aliases:
         _check_alias(alias, targets, diagnostics)
     for call in specs.calls:
@@ -233,13 +235,17 @@ class _OpChecker:
     """Checks one op entry."""
 
     def __init__(
-        self, entry: OpEntry, diagnostics: Diagnostics, user_lowerings: frozenset[str] | None
+        self,
+        entry: OpEntry,
+        diagnostics: Diagnostics,
+        user_lowerings: frozenset[str] | None,
+        numbers: Kernels | None = None,
     ) -> None:
         self.entry = entry
         self.diagnostics = diagnostics
         self.user_lowerings = user_lowerings
         self.read: set[str] = set()
-        self.limits = Limits(read_numbers(TABLE), dict(entry.precision))
+        self.limits = Limits(numbers, dict(entry.precision)) if numbers is not None else None
 
     def error(
         self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
@@ -275,7 +281,7 @@ class _OpChecker:
             self.check_read()
         if entry.complex is not None:
             self.check_complex(entry.complex)
-        if len(self.diagnostics.errors) == before:
+        if len(self.diagnostics.errors) == before and self.limits is not None:
             for name, declared in self.limits.unused():
                 self.error(declared.span, f"precision: nothing here needs '{name}'", fix="drop it")
         check_rules(entry, self.diagnostics)

@@ -96,7 +96,8 @@ class EntryReader:
                 if not text.strip():
                     self.error(reason.span, f"precision says nothing of '{key.text}'",
                                fix=PRECISION_FORM)  # fmt: skip
-                found.append(((key.text, name), Declared(text, word.span)))
+                elif not name or name in REFUSED:
+                    found.append(((key.text, name), Declared(text, word.span)))
         return tuple(found)
 
     def target(self, node: YNode | None) -> str | None:

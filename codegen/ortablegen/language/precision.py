@@ -1,6 +1,6 @@
 """Refuses nodes whose kernels compute less exactly than their types promise, and numbers in float
-attributes of nodes over float64. Comes in: a CapWord call with the dtypes that may reach it, and the
-kernel table; called by `onnx_calls.py`."""
+attributes of nodes over float64. Comes in: a CapWord call with the dtypes that may reach it, and
+the kernel table; called by `onnx_calls.py`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from ortable import dtypes
 from ortablegen.schemas.onnx_model import OnnxSchema, key_of
 from ortablegen.source.diagnostics import Span
+from ortablegen.source.yaml_source import load_plain
 
 from .narrowing import ALL, Value
 
@@ -88,12 +88,9 @@ class Limits:
 
 @cache
 def read_numbers(path: Path) -> Kernels:
-    """What the kernel table at ``path`` says about numbers; empty without a table."""
-    if not path.exists():
-        return {}
+    """What the kernel table at ``path`` says about numbers."""
     found: dict[str, list[KernelNumbers]] = {}
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    for row in yaml.load(path.read_text(encoding="utf-8"), loader) or ():
+    for row in load_plain(path) or ():
         kernels = (*row["kernels"], *row.get("functions", ()))
         served = {t for kernel in kernels for types in kernel.values() for t in types}
         line = KernelNumbers(
@@ -122,7 +119,6 @@ def _elements(names: Iterable[str]) -> frozenset[int]:
 
 
 _NUMBERS = {name: number for number, name in dtypes.NAMES.items()}
-TABLE = Path(__file__).parents[3] / "specs" / "runtime" / "kernels_cpu.yaml"
 
 
 def float32_holds(value: float) -> bool:

@@ -1,5 +1,5 @@
-"""Which dtype the result of a word has: that of an argument, the one that it is given, or always the
-same. Comes in: a word with the values of its arguments; `check.py` asks."""
+"""Which dtype the result of a word has: that of an argument, the one that it is given, or always
+the same. Comes in: a word with the values of its arguments; `check.py` asks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _HALVES = frozenset({dtypes.float16, dtypes.bfloat16})
 _INT64, _BOOL = frozenset({dtypes.int64}), frozenset({dtypes.boolean})
 # the argument whose dtype the result has
 _LIKE = {
-    "merged_heads": "heads", "merged_transposed_heads": "heads", "const_like": "x", "zeros": "like", "ones": "like", "dtype_of": "x",
+    "merged_heads": "heads", "merged_transposed_heads": "heads", "zeros": "like", "ones": "like",
+    "const_like": "x", "dtype_of": "x",
     **dict.fromkeys(
         (
             "at_least_1d", "at_least_2d", "at_least_3d", "edge_pad", "expanded", "expanded_like",
@@ -29,7 +30,11 @@ _LIKE = {
         "x",
     ),
     **dict.fromkeys(
-        ("floor_quotient", "fmod_of", "larger_of", "smaller_of", "matrix_product", "remainder_of", "trunc_quotient"), "a"
+        (
+            "floor_quotient", "fmod_of", "larger_of", "matrix_product", "remainder_of",
+            "smaller_of", "trunc_quotient",
+        ),
+        "a",
     ),
 }  # fmt: skip
 _ALWAYS = {

@@ -14,7 +14,7 @@ from ortablegen.language.kinds import Kind
 from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.onnx_calls import OnnxCall, check_onnx_call
 from ortablegen.language.parse import Code, onnx_call
-from ortablegen.language.precision import TABLE, Limits, read_numbers
+from ortablegen.language.precision import Kernels, Limits
 from ortablegen.schemas.onnx import DOMAIN_RANGE, operators, versions_between
 from ortablegen.source.diagnostics import Diagnostics, Span
 
@@ -203,12 +203,13 @@ class RewriteChecker:
         names: Names,
         opsets: tuple[int, int],
         diagnostics: Diagnostics,
+        numbers: Kernels | None = None,
     ) -> None:
         self.rewrite = rewrite
         self.names = names
         self.opsets = opsets
         self.diagnostics = diagnostics
-        self.limits = Limits(read_numbers(TABLE), dict(rewrite.precision))
+        self.limits = Limits(numbers, dict(rewrite.precision)) if numbers is not None else None
 
     def checker(self, code: Code, env: Env, condition: bool) -> RewriteCode:
         return RewriteCode(
@@ -229,7 +230,8 @@ class RewriteChecker:
         """The results of the replacement as expressions with their classes; empty after an
         error."""
         before = len(self.diagnostics.errors)
-        self.limits.inherited = frozenset(node.op for node in pattern.nodes)
+        if self.limits is not None:
+            self.limits.inherited = frozenset(node.op for node in pattern.nodes)
         env = self.environment(pattern)
         for name, code in self.rewrite.let:
             env[name] = self.checker(code, env, True).value(code.expression)
@@ -270,12 +272,15 @@ _FLOATS = (kinds.FLOAT, kinds.FLOATS)
 RESERVED = {"graph", "res", "len", "list", "dict", *CASE_KEYS}
 
 
-def check_rewrites(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> None:
-    """Report everything wrong with ``rewrites``."""
+def check_rewrites(
+    rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics, numbers: Kernels | None = None
+) -> None:
+    """Report everything wrong with ``rewrites``; ``numbers`` is how exactly kernels compute (None:
+    replacements are not compared with it)."""
     _check_order(rewrites, diagnostics)
     before = len(diagnostics.errors)
     for rewrite in rewrites:
-        _Checker(rewrite, diagnostics).check()
+        _Checker(rewrite, diagnostics, numbers).check()
     if len(diagnostics.errors) == before:
         check_cycles(rewrites, diagnostics)
 
@@ -301,7 +306,8 @@ def _check_order(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> Non
 class _Checker:
     """Checks one rewrite."""
 
-    def __init__(self, rewrite: Rewrite, diagnostics: Diagnostics) -> None:
+    def __init__(self, rewrite: Rewrite, diagnostics: Diagnostics, numbers: Kernels | None) -> None:
+        self.numbers = numbers
         self.rewrite = rewrite
         self.diagnostics = diagnostics
         low, high = DOMAIN_RANGE[""]
@@ -380,11 +386,11 @@ class _Checker:
     def check_code(
         self, patterns: tuple[Pattern, ...], names: Names, types: list[list[Value]]
     ) -> None:
-        checker = RewriteChecker(self.rewrite, names, self.opsets, self.diagnostics)
+        checker = RewriteChecker(self.rewrite, names, self.opsets, self.diagnostics, self.numbers)
         for pattern, before in zip(patterns, types, strict=True):
             for was, (node, value) in zip(before, checker.check(pattern), strict=False):
                 self.check_type(node, was.dtypes, _cast_type(node) or value.dtypes)
-        for name, declared in checker.limits.unused():
+        for name, declared in checker.limits.unused() if checker.limits is not None else ():
             self.error(declared.span, f"precision: nothing here needs '{name}'", fix="drop it")
 
     def check_type(

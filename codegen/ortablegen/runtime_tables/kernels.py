@@ -96,6 +96,63 @@ def read_kernels(numbers: bool = True) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_mended(path: Path, table: Path) -> list[str]:
+    """What the kernels of the installed, newer ONNX Runtime do right that ``table`` says they do
+    not, written to ``path``; returns what they do wrong that it does not say."""
+    import onnxruntime
+
+    version = ".".join(onnxruntime.__version__.split(".")[:2])
+    lines, worse = [_MENDED], []
+    for row in load_plain(table):
+        schema = _schema_of(row)
+        if schema is None or "numbers" not in row:
+            continue
+        said, found = flat_numbers(row["numbers"]), numbers_of(row, schema) or set()
+        name = f"op: {row['op']}, since: {row['since']}"
+        name += f", opset: {row['opset']}" if "opset" in row else ""
+        if said - found:
+            gone = ", ".join(" ".join(each) for each in sorted(said - found))
+            lines.append(f'- {{{name}, onnxruntime: "{version}", mended: [{gone}]}}')
+        worse += [f"{{{name}}}: {' '.join(each)}" for each in sorted(found - said)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return worse
+
+
+_MENDED = """\
+# Written by `python -m ortablegen mended` under a newer ONNX Runtime than the one that
+# kernels_cpu.yaml was read from: what its kernels do no more of what `numbers` there says.
+# Converters serve the oldest version too, so nothing reads this but the test of the table."""
+
+
+def numbers_of(row: Mapping[str, Any], schema: OnnxSchema) -> set[tuple[str, ...]] | None:
+    """What the installed kernels of a line of the table do to numbers: word and type, with the
+    variant in front; None where they do not run."""
+    kernels = [_element_numbers(k) for k in (*row["kernels"], *row.get("functions", ()))]
+    line = _Row(schema, row.get("opset", schema.since), kernels, [], [])
+    found = with_numbers(line).numbers
+    if found is None:
+        return None
+    return {
+        (*([variant] * bool(variant)), word, dtypes.name(each))
+        for variant, words in found.items()
+        for word, types in words.items()
+        for each in types
+    }
+
+
+def flat_numbers(written: Any) -> set[tuple[str, ...]]:
+    """``numbers`` of a line of the table in the same form."""
+    if not isinstance(written, Mapping):
+        return set()
+    found: set[tuple[str, ...]] = set()
+    for key, value in written.items():
+        if isinstance(value, Mapping):
+            found |= {(key, *each) for each in flat_numbers(value)}
+        else:
+            found |= {(key, each) for each in value}
+    return found
+
+
 _HEADER = """\
 # Read from the installed ONNX Runtime by `python -m ortablegen kernels`; not written by hand.
 # One line per operator and schema version between the lowest and the highest supported opset

@@ -57,7 +57,7 @@ def _measured(
             if got is None:
                 return None
             ran = True
-            found |= _judged(probe, got)
+            found |= judged(probe, got)
     return found if ran else None
 
 
@@ -124,7 +124,8 @@ def _run(session: Any, probe: Probe) -> Array | None:
 # -- judging
 
 
-def _judged(probe: Probe, got: Array) -> set[str]:
+def judged(probe: Probe, got: Array) -> set[str]:
+    """What is wrong with a result, in the words of the table."""
     given = [None if x is None else exact(x) for x in probe.inputs]
     wanted = np.asarray(probe.meaning(*given))
     if wanted.size not in (1, got.size):
@@ -132,7 +133,7 @@ def _judged(probe: Probe, got: Array) -> set[str]:
     wanted = np.broadcast_to(wanted, got.shape) if wanted.size == 1 else wanted.reshape(got.shape)
     own = probe.inputs[1] if got.dtype.kind == "b" and len(probe.inputs) > 2 else probe.inputs[0]
     assert own is not None
-    if got.dtype.kind == "b" or got.dtype != own.dtype and got.dtype.kind in "iu":
+    if got.dtype.kind == "b" or (got.dtype != own.dtype and got.dtype.kind in "iu"):
         return _judged_choice(probe, got, wanted)
     if got.dtype.kind in "iu":
         return _judged_ints(got, wanted)

@@ -1,9 +1,9 @@
-"""What operators are fed to learn how exactly their kernels compute, and what they have to give: the
-meaning of each operator on exact numbers (Python's ints, long doubles). For `precision.py`."""
+"""What operators are fed to learn how exactly their kernels compute, and what they have to give:
+the meaning of each operator on exact numbers (Python's ints, long doubles). For `precision.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -177,9 +177,7 @@ def _several(meaning: Callable[..., Array]) -> Maker:
     return make
 
 
-def _division(
-    meaning: Callable[..., Array], ints_only: bool = False, **attributes: Any
-) -> Maker:
+def _division(meaning: Callable[..., Array], ints_only: bool = False, **attributes: Any) -> Maker:
     """Ints are not divided by 0, nor the lowest by -1: torch refuses them, and processors stop."""
 
     def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
@@ -404,7 +402,9 @@ def _pools(meaning: Callable[..., Array]) -> Maker:
         for rows in _rows(dtype):
             yield Probe(
                 (rows[None],),
-                lambda x: np.stack([meaning(x[..., i : i + 2]) for i in range(x.shape[-1] - 1)], -1),
+                lambda x: np.stack(
+                    [meaning(x[..., i : i + 2]) for i in range(x.shape[-1] - 1)], -1
+                ),
                 {"kernel_shape": [2]},
             )
 
@@ -425,7 +425,9 @@ def _scatters(reduction: str, meaning: Callable[..., Array], nd: bool) -> Maker:
         other = np.roll(found, 7)
         at = np.arange(len(found))
         indices = at[:, None] if nd else at
-        yield Probe((found, indices, other), lambda x, _, y: meaning(x, y), {"reduction": reduction})
+        yield Probe(
+            (found, indices, other), lambda x, _, y: meaning(x, y), {"reduction": reduction}
+        )
 
     return make
 
@@ -492,7 +494,8 @@ _UNARY: dict[str, Callable[..., Array]] = {
     "Acos": np.arccos, "Acosh": np.arccosh, "Asin": np.arcsin, "Asinh": np.arcsinh,
     "Atan": np.arctan, "Atanh": np.arctanh, "Ceil": np.ceil, "Cos": np.cos, "Cosh": np.cosh,
     "Erf": _erf, "Exp": np.exp, "Floor": np.floor, "Log": np.log, "Not": np.logical_not,
-    "Reciprocal": lambda x: 1 / x, "Dropout": np.array, "Round": np.rint, "Sigmoid": _sigmoid, "Sin": np.sin,
+    "Reciprocal": lambda x: 1 / x, "Dropout": np.array, "Round": np.rint, "Sigmoid": _sigmoid,
+    "Sin": np.sin,
     "Sinh": np.sinh, "Sqrt": np.sqrt, "Tan": np.tan, "Tanh": np.tanh, "Softplus": _softplus,
     "Softsign": lambda x: np.where(np.isinf(x), np.nan, x / (1 + np.abs(x))), "Gelu": _gelu,
     "Mish": _mish, "IsNaN": np.isnan, "IsInf": np.isinf, "BitwiseNot": lambda x: -x - 1,
@@ -516,7 +519,9 @@ _MOVED: dict[str, Maker] = {
     "Tile": _moved(lambda x: np.tile(x, (2, 1)), np.array([2, 1])),
     "Expand": _moved(lambda x: np.stack([x, x]), np.array([2, 1, 1])),
     "Slice": _moved(lambda x: x[1:3], np.array([1]), np.array([3])),
-    "Pad": _moved(lambda x: np.pad(x, ((1, 0), (0, 1)), "edge"), np.array([1, 0, 0, 1]), mode="edge"),
+    "Pad": _moved(
+        lambda x: np.pad(x, ((1, 0), (0, 1)), "edge"), np.array([1, 0, 0, 1]), mode="edge"
+    ),
     "Gather": _moved(lambda x: x[[2, 0]], np.array([2, 0])),
     "GatherElements": _moved(lambda x: x[[[2, 0]], [[0, 1]]], np.array([[2, 0]])),
     "GatherND": _moved(lambda x: x[[2, 0]], np.array([[2], [0]])),
@@ -546,13 +551,9 @@ PROBES: dict[str, Maker] = {
     "ReduceMin": _reduction(_extreme(False)),
     "ReduceProd": _reduction(_PRODUCT),
     "ReduceL1": _reduction(lambda x, axis: _SUM(np.abs(x), axis=axis)),
-    "ReduceL2": _reduction(
-        lambda x, axis: np.sqrt(_SUM(x * x, axis=axis)), floats_only=True
-    ),
+    "ReduceL2": _reduction(lambda x, axis: np.sqrt(_SUM(x * x, axis=axis)), floats_only=True),
     "ReduceSumSquare": _reduction(lambda x, axis: _SUM(x * x, axis=axis)),
-    "ReduceLogSum": _reduction(
-        lambda x, axis: np.log(_SUM(x, axis=axis)), floats_only=True
-    ),
+    "ReduceLogSum": _reduction(lambda x, axis: np.log(_SUM(x, axis=axis)), floats_only=True),
     "ReduceLogSumExp": _reduction(_log_sum_exp, floats_only=True),
     "ArgMax": _along(_first_extreme(True), keepdims=0),
     "ArgMin": _along(_first_extreme(False), keepdims=0),

@@ -87,8 +87,9 @@ def log1p_of(graph: Graph, x: Result) -> Result:
 
 
 def larger_of(graph: Graph, a: Result, b: Result) -> Result:
-    """The larger of two numbers of one dtype, NaN kept; ONNX Runtime before 1.32 compares vectors of
-    int64 by their lower halves, so those are chosen."""
+    """The larger of two numbers of one dtype, NaN kept.
+
+    ONNX Runtime before 1.32 compares vectors of int64 by their lower halves: those are chosen."""
     if graph.get_type(a) == dtypes.int64:
         return graph.make_node("Where", [graph.make_node("Less", [a, b]), b, a])
     return graph.make_node("Max", [a, b])
