@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check format sweeps opsets conformance support bench bench-conversion bench-large bench-training bench-rewrites clean
+.PHONY: help run test codegen check format sweeps opsets derive conformance support bench bench-conversion bench-large bench-training bench-rewrites clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ sweeps: $(READY)  ## programs and models that others wrote, random graphs, sever
 
 opsets: $(READY)  ## every sample call of every spec, at every opset, against eager
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/specs --opsets all $(ARGS)
+
+derive: $(READY)  ## samples derived from those of the specs, against eager (ARGS=--bounded: a rotating tenth)
+	$(BIN)/python -m tests.derive --jobs $(JOBS) $(ARGS)
 
 conformance: $(READY)  ## PyTorch's own operator tests against eager (ARGS=--bounded: the short run)
 	$(BIN)/python -m tests.conformance --jobs $(JOBS) $(ARGS)

@@ -39,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
     parser.addoption(
+        "--derived",
+        type=int,
+        help="which part of the derived samples tests/derive runs; the commit chooses one",
+    )
+
+    parser.addoption(
         "--every-program",
         action="store_true",
         help="run each small program of the sweeps in all of its modes, not only in one",

@@ -16,6 +16,7 @@ from ortablegen.aten.emit import count_escapes, emit_aten
 from ortablegen.aten.model import Specs
 from ortablegen.aten.read import compare_external, read_folder
 from ortablegen.language.precision import read_numbers
+from ortablegen.language.served import kernels_of
 from ortablegen.language.word_list import with_core_words
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.read import load_onnx_rules
@@ -25,6 +26,7 @@ from ortablegen.rewrites.emit import emit_rewrites
 from ortablegen.rewrites.model import Rewrite
 from ortablegen.rewrites.read import read_rewrites
 from ortablegen.runtime_tables.decompositions import emit_decompositions
+from ortablegen.runtime_tables.foreach import emit_foreach
 from ortablegen.runtime_tables.kernels import emit_kernels, write_kernel_table, write_mended
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers
 from ortablegen.schemas.ranges import dotted, listed
@@ -55,10 +57,12 @@ def generate(root: Path) -> Generated:
     diagnostics = Diagnostics()
     record = read_record(root / PLACE)
     specs = read_folder(root / "specs" / "aten", root, diagnostics)
-    numbers = read_numbers(root / "specs" / "runtime" / "kernels_cpu.yaml")
-    check_specs(specs, diagnostics, numbers=numbers)
     rules = load_onnx_rules(root / "specs" / "onnx", diagnostics)
     traits = {name: rules.having(name) for name in TRAITS}
+    tables = emit_kernels(root / "specs" / "runtime" / "kernels_cpu.yaml")
+    numbers = read_numbers(root / "specs" / "runtime" / "kernels_cpu.yaml")
+    kernels = kernels_of(tables, traits["type_is_meaning"])
+    check_specs(specs, diagnostics, kernels=kernels, numbers=numbers)
     rewrites = read_rewrites(root / "specs" / "rewrites", root, diagnostics, traits)
     check_rewrites(rewrites, diagnostics, numbers)
     diagnostics.raise_if_any()
@@ -66,10 +70,11 @@ def generate(root: Path) -> Generated:
     files |= emit_aten(specs)
     files |= emit_onnx_rules(rules)
     files |= emit_rewrites(rewrites)
-    files |= emit_kernels(root / "specs" / "runtime" / "kernels_cpu.yaml")
+    files |= tables
     files |= emit_decompositions(
         root / "specs" / "runtime" / "decompositions.yaml", diagnostics, record
     )
+    files |= emit_foreach(root / "specs" / "runtime" / "foreach.yaml", diagnostics, record)
     optimizers = read_optimizers(root / "specs" / "runtime" / "optimizers.yaml", diagnostics)
     files |= emit_optimizers(optimizers)
     diagnostics.raise_if_any()

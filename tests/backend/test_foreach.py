@@ -1,4 +1,5 @@
-"""Operators on lists of tensors: each overload as one operator a tensor; compiled optimizers."""
+"""Operators on lists of tensors: each overload as operators of one tensor, in exports and in
+compiled functions; compiled optimizers."""
 
 from __future__ import annotations
 
@@ -8,12 +9,17 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from ortable import get_decomposition_table
-from ortable.backend.aot.foreach import foreach_table
+from ortable import get_decomposition_table, to_onnx
 from ortable.compat.torch_version import TORCH
+from ortable_generated.foreach import FOREACH
+from tests.exporter.helpers import run_onnx
 
 TRACES_FACTORS = (2, 15)
-TABLE = {op.name().removeprefix("aten::_foreach_"): op for op in foreach_table()}
+TABLE = {
+    op.name().removeprefix("aten::_foreach_"): op
+    for op in get_decomposition_table()
+    if op.name() in FOREACH
+}
 
 
 def argument(arg):
@@ -37,7 +43,7 @@ def argument(arg):
 def test_each_overload_is_the_operator_of_one_tensor(name):
     op = TABLE[name]
     given = [argument(a) for a in op._schema.arguments if not a.has_default_value()]
-    got = foreach_table()[op](*given)
+    got = FOREACH[op.name()](*given)
     torch.testing.assert_close(got, list(op(*given)), rtol=1e-6, atol=1e-6)
 
 
@@ -52,7 +58,7 @@ OPTIONAL = [
 def test_optional_arguments_may_go_by_position(name):
     op = TABLE[name]
     given = [argument(a) for a in op._schema.arguments if not a.kwarg_only]
-    got = foreach_table()[op](*given)
+    got = FOREACH[op.name()](*given)
     torch.testing.assert_close(got, list(op(*given)), rtol=1e-6, atol=1e-6)
 
 
@@ -61,8 +67,50 @@ def test_arguments_by_name_go_to_each_tensor(given):
     name = {"alpha": "add.List", "value": "addcdiv.Scalar", "ord": "norm.Scalar"}[next(iter(given))]
     op = TABLE[name]
     args = [argument(a) for a in op._schema.arguments if str(a.type) == "List[Tensor]"]
-    got = foreach_table()[op](*args, **given)
+    got = FOREACH[op.name()](*args, **given)
     torch.testing.assert_close(got, list(op(*args, **given)))
+
+
+class Lists(torch.nn.Module):
+    """Several operators on lists, one of them with factors of its own for each tensor."""
+
+    def forward(self, tensors, others):
+        added = torch._foreach_add(tensors, others, alpha=0.5)
+        moved = torch._foreach_addcdiv(added, tensors, others, [0.5, 2.0])
+        powers = torch._foreach_powsum(moved, 3)
+        return *torch._foreach_lerp(moved, others, 0.25), *powers, *torch._foreach_pow(2.0, tensors)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_operators_on_lists_are_exported(dtype):
+    given = [[(torch.rand(shape) + 0.5).to(dtype) for shape in ((3, 2), (4,))] for _ in range(2)]
+    model = to_onnx(Lists(), tuple(given))
+    feeds = dict(
+        zip(
+            [i.name for i in model.graph.input],
+            [t.numpy() for each in given for t in each],
+            strict=True,
+        )
+    )
+    torch.testing.assert_close(run_onnx(model, feeds), list(Lists()(*given)))
+
+
+def test_lists_are_written_in_place(fresh_dynamo):
+    """All that write into their first list, one after the other in one graph."""
+
+    def written(tensors, others):
+        torch._foreach_mul_(tensors, others)
+        torch._foreach_addcmul_(tensors, tensors, others, 0.5)
+        torch._foreach_clamp_min_(tensors, [0.1, 0.2])
+        torch._foreach_sqrt_(tensors)
+        torch._foreach_copy_(others, tensors)
+        torch._foreach_zero_(tensors[:1])
+
+    made = [[torch.rand(3, 2), torch.rand(4).double()] for _ in range(2)]
+    compiled = copy.deepcopy(made)
+    written(*made)
+    torch.compile(written, backend="ortable", fullgraph=True)(*compiled)
+    torch.testing.assert_close(compiled, made)
 
 
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW])
@@ -78,6 +126,26 @@ def test_a_compiled_step_of_an_optimizer(kind, fresh_dynamo):
             each(x).pow(2).sum().backward()
             step()
     torch.testing.assert_close(list(model.parameters()), list(eager.parameters()))
+
+
+def test_numbers_that_adafactor_reads_from_its_state(fresh_dynamo, monkeypatch):
+    """The weight of its lerp is a number that only the running graph knows."""
+    monkeypatch.setattr(torch._dynamo.config, "capture_scalar_outputs", True)
+    parameters = [torch.nn.Parameter(torch.randn(shape)) for shape in ((3, 4), (4,))]
+    eager = copy.deepcopy(parameters)
+    optimizers = [torch.optim.Adafactor(p, foreach=True) for p in (parameters, eager)]
+    store: dict = {}
+    step = torch.compile(optimizers[0].step, backend="ortable", options={"storage": store})
+    for _ in range(3):
+        for ours, theirs in zip(parameters, eager, strict=True):
+            theirs.grad = torch.randn_like(theirs)
+            ours.grad = theirs.grad.clone()
+        step()
+        optimizers[1].step()
+    assert store["instance"]
+    torch.testing.assert_close(parameters, eager)
+    states = [[o.state[p] for p in o.param_groups[0]["params"]] for o in optimizers]
+    torch.testing.assert_close(*states)
 
 
 def factors_of_a_tensor(tensors, factors):

@@ -53,7 +53,11 @@ def package(module: str) -> str | None:
     if len(parts) < 2 or parts[0] not in ("ortable", "ortable_generated"):
         return None
     name = ".".join(parts[:2])
-    tables = ("ortable_generated.coverage", "ortable_generated.decompositions")
+    tables = (
+        "ortable_generated.coverage",
+        "ortable_generated.decompositions",
+        "ortable_generated.foreach",
+    )
     return (
         "ortable_generated.tables" if name.startswith((*tables, "ortable_generated.opt")) else name
     )

@@ -10,6 +10,7 @@ import ast
 import contextlib
 import functools
 import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,9 +74,19 @@ def overload_of(schema: OpSchema) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), plain), overload or "default")
 
 
-def make_tensor(sample: TensorSample, generator: torch.Generator, grow: int = 0) -> torch.Tensor:
+# What is added to dynamic dimensions: to all of them, or to each by its name.
+Growth = int | Mapping[str, int]
+
+
+def _grown(size: int, name: str | None, grow: Growth) -> int:
+    if name is None:
+        return size
+    return size + (grow if isinstance(grow, int) else grow[name])
+
+
+def make_tensor(sample: TensorSample, generator: torch.Generator, grow: Growth = 0) -> torch.Tensor:
     """The tensor of a sample; ``grow`` is added to its dynamic dimensions."""
-    shape = [size + (grow if name else 0) for size, name in sample.dims]
+    shape = [_grown(size, name, grow) for size, name in sample.dims]
     dtype = getattr(torch, sample.dtype)
     if sample.values is not None:
         return torch.tensor(sample.values, dtype=dtype).reshape(shape)
@@ -140,13 +151,26 @@ def eager(
 ) -> tuple[Any, list[torch.Tensor]]:
     """The result of the call in torch, and the tensors that went in."""
     parsed = parse_sample(sample, schema)
+    tensors = make_tensors(parsed, grow, seed)
+    given = [tensor.clone() for tensor in tensors]
+    return call_eager(schema, parsed, given, grow), tensors
+
+
+def make_tensors(parsed: Mapping[str, Any], grow: Growth = 0, seed: int = 0) -> list[torch.Tensor]:
+    """The tensors of a parsed sample, in order."""
     generator = torch.Generator().manual_seed(seed)
-    tensors = [make_tensor(leaf, generator, grow) for leaf in _leaves(list(parsed.values()))]
-    sizes = {name: size + grow for name, size in _names(list(parsed.values()))}
-    feed = iter(tensor.clone() for tensor in tensors)
+    return [make_tensor(leaf, generator, grow) for leaf in _leaves(list(parsed.values()))]
+
+
+def call_eager(
+    schema: OpSchema, parsed: Mapping[str, Any], tensors: Sequence[torch.Tensor], grow: Growth = 0
+) -> Any:
+    """The result of a parsed sample's call in torch, on ``tensors``."""
+    sizes = {name: _grown(size, name, grow) for name, size in _names(list(parsed.values()))}
+    feed = iter(tensors)
     values = {name: _fill(evaluate(value, sizes), feed) for name, value in parsed.items()}
     args, kwargs = call_arguments(schema, values)
-    return overload_of(schema)(*args, **kwargs), tensors
+    return overload_of(schema)(*args, **kwargs)
 
 
 def _fake(mode: FakeTensorMode, tensor: torch.Tensor, leaf: TensorSample) -> torch.Tensor:
@@ -159,9 +183,19 @@ def fx_graph(
 ) -> tuple[torch.fx.GraphModule, torch.fx.Node, list[torch.Tensor]]:
     """A graph of one call with fake tensors in its metadata, as torch.export would leave it."""
     parsed = parse_sample(sample, schema)
-    generator = torch.Generator().manual_seed(0)
+    tensors = make_tensors(parsed)
+    module, call = graph_of_call(schema, parsed, tensors, sample.unread)
+    return module, call, tensors
+
+
+def graph_of_call(
+    schema: OpSchema,
+    parsed: Mapping[str, Any],
+    tensors: Sequence[torch.Tensor],
+    unread: tuple[int, ...] = (),
+) -> tuple[torch.fx.GraphModule, torch.fx.Node]:
+    """A graph of the call of a parsed sample, with fake tensors like ``tensors``."""
     leaves = _leaves(list(parsed.values()))
-    tensors = [make_tensor(leaf, generator) for leaf in leaves]
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
     graph = torch.fx.Graph()
     nodes: list[torch.fx.Node] = []
@@ -188,8 +222,8 @@ def fx_graph(
         # some results torch cannot foretell; the graph then has no metadata for them
         with contextlib.suppress(*DATA_DEPENDENT):
             call.meta["val"] = call.target(*fake_args, **fake_kwargs)
-    _output(graph, call, sample.unread)
-    return torch.fx.GraphModule(torch.nn.Module(), graph), call, tensors
+    _output(graph, call, unread)
+    return torch.fx.GraphModule(torch.nn.Module(), graph), call
 
 
 def _as_nodes(value: Any, graph: torch.fx.Graph, dim_nodes: dict[str, torch.fx.Node]) -> Any:
@@ -249,6 +283,31 @@ def _output(graph: torch.fx.Graph, call: torch.fx.Node, unused: tuple[int, ...])
 def convert(schema: OpSchema, sample: Sample, opset: int, target: str | None = None) -> Converted:
     """Convert the one-call graph of a sample."""
     return SampleCheck(schema, sample).convert(opset, target)
+
+
+def convert_graph(
+    module: torch.fx.GraphModule,
+    call: torch.fx.Node,
+    tensors: list[torch.Tensor],
+    opset: int,
+    target: str | None,
+) -> Converted:
+    """Convert a graph of :func:`graph_of_call`."""
+    builder = GraphBuilder(opset, target=target)
+    interpreter = DynamoInterpreter(builder)
+    interpreter.run(module)
+    builder.remove_unused()
+    model = builder.to_onnx()
+    _check_axes(model)
+    return Converted(model, interpreter, tensors, call)
+
+
+def check_model(converted: Converted) -> None:
+    """What every model must be, whatever its numbers are."""
+    onnx.checker.check_model(converted.model, full_check=False)
+    assert not unsafe_nodes(converted.model), "ONNX Runtime's optimizers misread such nodes"
+    narrowed = narrowed_attributes(converted.interpreter.builder)
+    assert not narrowed, f"float64 is computed with numbers of float32: {narrowed}"
 
 
 def _check_axes(model: onnx.ModelProto) -> None:
@@ -372,13 +431,7 @@ class SampleCheck:
 
     def convert(self, opset: int, target: str | None) -> Converted:
         module, call, tensors = self.graph
-        builder = GraphBuilder(opset, target=target)
-        interpreter = DynamoInterpreter(builder)
-        interpreter.run(module)
-        builder.remove_unused()
-        model = builder.to_onnx()
-        _check_axes(model)
-        return Converted(model, interpreter, tensors, call)
+        return convert_graph(module, call, tensors, opset, target)
 
     def run(self, opset: int, target: str | None) -> Converted | None:
         """Convert at ``opset`` for ``target`` and compare with eager."""
@@ -396,10 +449,7 @@ class SampleCheck:
         text = converted.model.SerializeToString(deterministic=True)
         if text in self._right:
             return converted
-        onnx.checker.check_model(converted.model, full_check=False)
-        assert not unsafe_nodes(converted.model), "ONNX Runtime's optimizers misread such nodes"
-        narrowed = narrowed_attributes(converted.interpreter.builder)
-        assert not narrowed, f"float64 is computed with numbers of float32: {narrowed}"
+        check_model(converted)
         session = session_of(text) if converted.model.graph.output else None
         dynamic = bool(_names(list(parse_sample(sample, self.schema).values())))
         for grow in (0, 3) if dynamic else (0,):

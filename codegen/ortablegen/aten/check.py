@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ortable import dtypes
 from ortablegen.language import kinds, vocabulary
@@ -13,8 +14,9 @@ from ortablegen.language.check import CodeChecker
 from ortablegen.language.kinds import Kind, of_torch
 from ortablegen.language.narrowing import COMPLEX, FLOATS, Env, Value, narrowed
 from ortablegen.language.parse import Code
-from ortablegen.language.precision import Kernels, Limits
+from ortablegen.language.precision import Limits, NumberTable
 from ortablegen.language.samples import SampleProblem
+from ortablegen.language.served import Kernels
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, dotted, listed, meet
 from ortablegen.schemas.registry import Registry
@@ -35,6 +37,7 @@ from .model import (
 from .numbers import check_numbers
 from .rule_words import check_rules
 from .samples import check_sample
+from .types import check_types, inner_dtypes
 
 
 def check_specs(
@@ -43,13 +46,15 @@ def check_specs(
     *,
     user_lowerings: frozenset[str] | None = None,
     existing: Mapping[str, OpEntry] | None = None,
-    numbers: Kernels | None = None,
+    numbers: NumberTable | None = None,
+    kernels: Kernels | None = None,
 ) -> None:
     """Report everything wrong with ``specs``.
 
     ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's
     own lowerings. ``existing``: operators that aliases may mean besides those of the file.
     ``numbers``: how exactly kernels compute, with which calls are compared; None: they are not.
+    ``kernels``: the table that `types` is proven with, besides ONNX's schemas.
     """
     if user_lowerings is None:
         _check_vocabulary(specs.registry, diagnostics)
@@ -59,8 +64,9 @@ def check_specs(
     own = {entry.key for entry in specs.ops}
     others = [entry for key, entry in (existing or {}).items() if key not in own]
     targets = Targets([*others, *specs.ops])
+    kernels = kernels or Kernels()
     for entry in specs.ops:
-        _OpChecker(entry, diagnostics, user_lowerings, numbers).check()
+        _OpChecker(entry, diagnostics, user_lowerings, kernels, numbers).check()
     for alias in specs.aliases:
         _check_alias(alias, targets, diagnostics)
     for call in specs.calls:
@@ -76,7 +82,7 @@ def check_specs(
 
 def check_op(entry: OpEntry, diagnostics: Diagnostics) -> None:
     """Report everything wrong with one op entry of the repository, looked at by itself."""
-    _OpChecker(entry, diagnostics, None).check()
+    _OpChecker(entry, diagnostics, None, Kernels()).check()
 
 
 def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
@@ -239,8 +245,10 @@ class _OpChecker:
         entry: OpEntry,
         diagnostics: Diagnostics,
         user_lowerings: frozenset[str] | None,
-        numbers: Kernels | None = None,
+        kernels: Kernels,
+        numbers: NumberTable | None = None,
     ) -> None:
+        self.kernels = kernels
         self.entry = entry
         self.diagnostics = diagnostics
         self.user_lowerings = user_lowerings
@@ -268,6 +276,9 @@ class _OpChecker:
         env = argument_env(entry.schema)
         env["res"] = Value(Kind(kinds.RES), result_dtypes(entry))
         linked = self.check_promote(env)
+        for name, members in inner_dtypes(entry).items():
+            if env[name].kind.base == kinds.RESULT:
+                env[name] = replace(env[name], dtypes=members)
         if entry.draw is not None:
             self.read |= draws.check_draw(entry, self.diagnostics)
             env[draws.DRAWN] = Value(Kind(kinds.RESULT, True))
@@ -285,6 +296,8 @@ class _OpChecker:
             for name, declared in self.limits.unused():
                 self.error(declared.span, f"precision: nothing here needs '{name}'", fix="drop it")
         check_rules(entry, self.diagnostics)
+        if len(self.diagnostics.errors) == before:
+            check_types(entry, self.kernels, self.diagnostics)
         for sample in entry.samples:
             _check_sample(sample, entry.schema, self.diagnostics)
 

@@ -11,6 +11,7 @@ from typing import Any
 from ortablegen.language.samples import TensorSample
 from ortablegen.source.yaml_source import load_plain
 
+from .deviations import deviation_lines
 from .model import AliasEntry, OpEntry, Sample, Specs, Targets
 from .samples import parse_sample
 
@@ -165,7 +166,9 @@ def operators_page(rows: list[Coverage], specs: Specs) -> str:
     files = sorted({row.file for row in rows})
     parts = [_INTRODUCTION, _counts(rows, specs)]
     for file in files:
-        parts.append(_table(file, [row for row in rows if row.file == file]))
+        table = _table(file, [row for row in rows if row.file == file])
+        deviating = deviation_lines(entry for entry in specs.ops if entry.file == file)
+        parts.append("\n".join([table.rstrip("\n"), *deviating, ""]))
     return "\n".join(parts)
 
 
@@ -197,6 +200,8 @@ def _counts(rows: list[Coverage], specs: Specs) -> str:
         f" operators; {len(specs.calls)} Python functions and tensor methods stand for them in"
         f" graphs that were traced symbolically.\n{escaped} entries ({share:.1f}%) use"
         f" {len(functions)} Python lowerings; every other one is YAML alone.\n"
+        f"{sum(bool(entry.types) for entry in specs.ops)} operators say which dtypes their operands"
+        " may have, and codegen proves their ONNX nodes for each of them.\n"
     )
 
 

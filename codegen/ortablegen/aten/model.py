@@ -103,6 +103,19 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Deviation:
+    """``deviates:``: what ONNX Runtime does otherwise than torch and why nothing exact is emitted,
+    a sample call that shows it, and patterns of the derived samples (tests/derive) that fail."""
+
+    what: str
+    why: str
+    upstream: str
+    shows: Sample
+    derived: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
 class ComplexForm:
     """``complex:``: cases of its own, or (``by_parts``) the names of the arguments whose real and
     imaginary parts go through the real lowering one after the other."""
@@ -125,6 +138,17 @@ class Draw:
 
 
 @dataclass(frozen=True)
+class TypeVariable:
+    """A variable of ``types:``, or an argument with dtypes of its own: the members, in the order
+    of `aten.types.EVERY`, and the arguments that have one of them, all the same one."""
+
+    name: str
+    members: tuple[int, ...]
+    arguments: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
 class OpEntry:
     """A torch overload, its rules, its lowering cases and its sample calls."""
 
@@ -143,6 +167,8 @@ class OpEntry:
     versions: TorchVersions = EVERY_VERSION
     draw: Draw | None = None
     precision: Precision = ()
+    deviates: tuple[Deviation, ...] = ()
+    types: tuple[TypeVariable, ...] = ()
 
     @property
     def key(self) -> str:

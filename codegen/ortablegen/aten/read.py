@@ -33,6 +33,7 @@ from ortablegen.schemas.torch import OpSchema, SchemaProblem
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
 
+from .deviations import read_deviations
 from .draws import DRAW_FORM, overload
 from .model import (
     PROMOTE_KINDS,
@@ -55,9 +56,12 @@ from .model import (
 )
 from .numbers import read_number
 from .traits import read_traits
+from .type_variables import read_types, with_variables
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
-SAMPLE_KEYS = ("expect", "refused", "tolerance", "opset", "built_for", "unread", "random")
+SAMPLE_KEYS = ("expect", "refused", "tolerance", "why", "opset", "built_for", "unread", "random")
+# a wider tolerance has to say why: it hides more than the rounding of a half
+WIDEST_TOLERANCE = 1e-2
 _PARTS = re.compile(r"parts\(([\w\s,]*)\)")
 SAMPLE_TARGETS = (*TARGETS, "none")
 
@@ -303,13 +307,19 @@ class PartReader(EntryReader):
             if not argument.has_default and node.get(argument.name) is None:
                 self.error(node.span, f"the sample call lacks argument '{argument.name}'")
         expect = self.text(node.get("expect"), "expect")
-        tolerance = self.text(node.get("tolerance"), "tolerance")
+        tolerance = self.number(
+            self.text(node.get("tolerance"), "tolerance"), node.get("tolerance")
+        )
+        why = self.text(node.get("why"), "why")
+        if tolerance is not None and tolerance > WIDEST_TOLERANCE and not (why or "").strip():
+            fix = "say where the difference comes from: why: ..."
+            self.error(node.span, f"a tolerance above {WIDEST_TOLERANCE:g} needs 'why'", fix=fix)
         return Sample(
             node.span,
             values,
             tuple(expect.split()) if expect is not None else None,
             self.text(node.get("refused"), "refused"),
-            self.number(tolerance, node.get("tolerance")),
+            tolerance,
             self.opset(node.get("opset")),
             self.sample_target(node.get("built_for")),
             self.unread(node.get("unread"), schema),
@@ -345,8 +355,8 @@ def _readable_else(node: YScalar) -> YScalar:
 
 
 OP_KEYS = (
-    "op", "requires", "torch", "promote", "out", "let", "lower", "complex", "ignore", "mutates",
-    "precision", "draw", "place", "why", "traits", "cases",
+    "op", "requires", "torch", "promote", "types", "out", "let", "lower", "complex", "ignore",
+    "mutates", "precision", "draw", "deviates", "place", "why", "traits", "cases",
 )  # fmt: skip
 ALIAS_KEYS = ("alias", "requires", "torch", "of", "args", "ignore", "traits", "cases")
 CALL_KEYS = (
@@ -358,7 +368,18 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _OPERATOR = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?")
 NUMBER_KEYS = ("number", "condition", "lower")
 HOP_KEYS = ("hop", "args", "python", "why", "refuse", "place", "traits")
-_LOWERING_KEYS = {"out", "lower", "complex", "promote", "let", "ignore", "mutates", "draw", "cases"}
+_LOWERING_KEYS = {
+    "out",
+    "lower",
+    "complex",
+    "promote",
+    "let",
+    "ignore",
+    "mutates",
+    "draw",
+    "cases",
+    "deviates",
+}
 
 
 def read_folder(folder: Path, root: Path, diagnostics: Diagnostics) -> Specs:
@@ -526,11 +547,13 @@ class _Reader(PartReader):
             node.get("complex") is not None and complex_form is None
         ):
             return None
-        return OpEntry(
+        promote = self.promote(node.get("promote"))
+        entry = OpEntry(
             schema=schema,
             file=self.file,
             span=node.pairs[0][1].span,
-            promote=self.promote(node.get("promote")),
+            promote=promote,
+            types=read_types(node.get("types"), schema, promote, self),
             out=out,
             let=self.let(node.get("let")),
             lower=lower,
@@ -538,11 +561,15 @@ class _Reader(PartReader):
             ignore=self.ignore(node.get("ignore")),
             mutates=self.text(node.get("mutates"), "mutates"),
             samples=self.samples(node.get("cases"), schema),
+            deviates=read_deviations(
+                node.get("deviates"), lambda each: self.sample(each, schema), self.diagnostics
+            ),
             requires=requires,
             versions=versions,
             draw=self.draw(node.get("draw")),
             precision=self.precision(node.get("precision")),
         )
+        return with_variables(entry)
 
     def note_traits(self, node: YMap, name: str | None) -> None:
         """Keep the ``traits:`` of an entry."""

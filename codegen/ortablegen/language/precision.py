@@ -47,7 +47,7 @@ class KernelNumbers:
     found: Mapping[str, Mapping[str, frozenset[int]]] | None
 
 
-Kernels = Mapping[str, tuple[KernelNumbers, ...]]
+NumberTable = Mapping[str, tuple[KernelNumbers, ...]]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Limits:
     that the pattern of a rewrite has, too: they bring nothing new. ``used`` is what a call
     needed."""
 
-    kernels: Kernels
+    kernels: NumberTable
     declared: Mapping[tuple[str, str], Declared] = field(default_factory=dict)
     inherited: frozenset[str] = frozenset()
     used: set[tuple[str, str]] = field(default_factory=set)
@@ -87,7 +87,7 @@ class Limits:
 
 
 @cache
-def read_numbers(path: Path) -> Kernels:
+def read_numbers(path: Path) -> NumberTable:
     """What the kernel table at ``path`` says about numbers."""
     found: dict[str, list[KernelNumbers]] = {}
     for row in load_plain(path) or ():
@@ -173,7 +173,7 @@ def _report(
 
 
 def _lines(
-    kernels: Kernels,
+    kernels: NumberTable,
     schema: OnnxSchema,
     schemas: tuple[OnnxSchema, ...],
     opsets: tuple[int, int],
@@ -272,7 +272,7 @@ def _check_attributes(
         )
 
 
-def _takes_float64(schema: OnnxSchema, inputs: list[Value], kernels: Kernels) -> bool:
+def _takes_float64(schema: OnnxSchema, inputs: list[Value], kernels: NumberTable) -> bool:
     lines = kernels.get(schema.key)
     if lines is not None and not any(dtypes.float64 in line.served for line in lines):
         return False

@@ -8,58 +8,46 @@ from collections.abc import Mapping
 from ortable import dtypes
 
 from . import kinds
+from .members import FIXED, SAME
 from .narrowing import ALL, Value
 from .vocabulary import Word
 
 _WIDE = frozenset({dtypes.float32, dtypes.float64})
 _HALVES = frozenset({dtypes.float16, dtypes.bfloat16})
 _INT64, _BOOL = frozenset({dtypes.int64}), frozenset({dtypes.boolean})
-# the argument whose dtype the result has
+# Besides `members.SAME` and `members.FIXED`: the argument whose dtype the
+# result has.
 _LIKE = {
     "merged_heads": "heads", "merged_transposed_heads": "heads", "zeros": "like", "ones": "like",
-    "const_like": "x", "dtype_of": "x",
+    "dtype_of": "x",
     **dict.fromkeys(
         (
-            "at_least_1d", "at_least_2d", "at_least_3d", "edge_pad", "expanded", "expanded_like",
-            "expm1_of", "flipped_along", "hypot_of", "leaky", "leading_part", "log1p_of",
-            "matrix_transpose", "permuted", "reduced_extreme", "reshape_to", "rows_of", "scaled",
-            "sliced", "softplus_of", "squeezed", "take_along_dim", "triu", "truncated", "unit_like",
-            "unsqueezed", "atan_of", "erf_of", "lgamma_of", "power_norm",
-            "relu_of", "gelu_of", "polynomial", "rolled_along", "projected",
+            "edge_pad", "gelu_of", "leaky", "lgamma_of", "power_norm", "projected", "relu_of",
+            "rolled_along", "rows_of", "sliced", "unit_like",
         ),
         "x",
     ),
-    **dict.fromkeys(
-        (
-            "floor_quotient", "fmod_of", "larger_of", "matrix_product", "remainder_of",
-            "smaller_of", "trunc_quotient",
-        ),
-        "a",
-    ),
+    **dict.fromkeys(("fmod_of", "larger_of", "remainder_of", "smaller_of", "trunc_quotient"), "a"),
 }  # fmt: skip
 _ALWAYS = {
-    **dict.fromkeys(
-        (
-            "argsort", "as_scalar", "as_vec", "count_true", "extreme_index", "int_range", "iota",
-            "median_index", "nonzero_rows", "run_ids", "run_lengths", "window_indices",
-        ),
-        _INT64,
-    ),
-    **dict.fromkeys(
-        ("all_true", "any_true", "c_is_zero", "c_truth", "close_to", "is_sign_set", "run_starts"),
-        _BOOL,
-    ),
+    **dict.fromkeys(("median_index", "run_ids", "run_lengths"), _INT64),
+    **dict.fromkeys(("c_is_zero", "c_truth", "close_to", "run_starts"), _BOOL),
     "linspace_dtype": _WIDE,
-}  # fmt: skip
+}
 
 
 def word_dtypes(word: Word, given: Mapping[str, Value]) -> frozenset[int] | None:
     """The dtypes that a result of the word may have, or of which it is one; None: nothing known."""
     if word.name in _ALWAYS:
         return _ALWAYS[word.name]
+    if word.name in FIXED:
+        return frozenset({FIXED[word.name]})
     if word.name in ("opmath", "opmath_dtype"):
         return _widened(given.get("x", given.get("dtype")))
-    like = given.get(_LIKE.get(word.name, ""))
+    name = _LIKE.get(word.name, "")
+    if word.name in SAME:
+        name = word.parameters[SAME[word.name]].name
+    like = given.get(name)
     if like is not None:
         return like.dtypes
     told = given.get("dtype")

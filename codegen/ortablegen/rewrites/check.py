@@ -14,7 +14,7 @@ from ortablegen.language.kinds import Kind
 from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.onnx_calls import OnnxCall, check_onnx_call
 from ortablegen.language.parse import Code, onnx_call
-from ortablegen.language.precision import Kernels, Limits
+from ortablegen.language.precision import Limits, NumberTable
 from ortablegen.schemas.onnx import DOMAIN_RANGE, operators, versions_between
 from ortablegen.source.diagnostics import Diagnostics, Span
 
@@ -203,7 +203,7 @@ class RewriteChecker:
         names: Names,
         opsets: tuple[int, int],
         diagnostics: Diagnostics,
-        numbers: Kernels | None = None,
+        numbers: NumberTable | None = None,
     ) -> None:
         self.rewrite = rewrite
         self.names = names
@@ -273,7 +273,7 @@ RESERVED = {"graph", "res", "len", "list", "dict", *CASE_KEYS}
 
 
 def check_rewrites(
-    rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics, numbers: Kernels | None = None
+    rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics, numbers: NumberTable | None = None
 ) -> None:
     """Report everything wrong with ``rewrites``; ``numbers`` is how exactly kernels compute (None:
     replacements are not compared with it)."""
@@ -306,7 +306,9 @@ def _check_order(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> Non
 class _Checker:
     """Checks one rewrite."""
 
-    def __init__(self, rewrite: Rewrite, diagnostics: Diagnostics, numbers: Kernels | None) -> None:
+    def __init__(
+        self, rewrite: Rewrite, diagnostics: Diagnostics, numbers: NumberTable | None
+    ) -> None:
         self.numbers = numbers
         self.rewrite = rewrite
         self.diagnostics = diagnostics

@@ -173,9 +173,9 @@ class _Row:
 
     schema: OnnxSchema
     opset: int
-    kernels: list[Kernel]
-    functions: list[Kernel]
-    rounds: list[Kernel]
+    kernels: Sequence[Kernel]
+    functions: Sequence[Kernel]
+    rounds: Sequence[Kernel]
     numbers: Numbers | None = None
 
 

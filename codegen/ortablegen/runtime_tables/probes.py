@@ -205,6 +205,10 @@ def _powers(dtype: np.dtype[Any]) -> Iterator[Probe]:
         yield Probe((found, np.array([power], dtype)), lambda a, b: a**b)
 
 
+def _where(condition: Any, left: Any, right: Any) -> Array:
+    return np.asarray(np.where(condition, left, right))
+
+
 def _float_power(base: Array, power: Array) -> Array:
     return np.power(base, power)
 
@@ -320,7 +324,7 @@ def _softplus(x: Array) -> Array:
 
 
 def _erf(x: Array) -> Array:
-    import mpmath
+    import mpmath  # type: ignore[import-untyped]
 
     return np.array(
         [float(mpmath.erf(float(each))) if each == each else _NAN for each in x], np.longdouble
@@ -333,7 +337,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _gelu(x: Array) -> Array:
-    import mpmath
+    import mpmath  # type: ignore[import-untyped]
 
     root = mpmath.sqrt(2)
     found = [
@@ -369,7 +373,7 @@ def _wheres(dtype: np.dtype[Any]) -> Iterator[Probe]:
     one = found[3:4]
     for chosen in (np.arange(len(found)) % 3 == 0, np.arange(len(found)) % 3 != 0):
         for left, right in ((found, other), (one, other), (found, one)):
-            yield Probe((chosen, left, right), lambda c, a, b: np.where(c, a, b))
+            yield Probe((chosen, left, right), _where)
 
 
 def _products(dtype: np.dtype[Any]) -> Iterator[Probe]:
@@ -472,7 +476,7 @@ def _networks(gates: int) -> Maker:
 
 
 def _lost_rows(x: Array, *_: Array) -> Array:
-    lost = np.isnan(x).any(-1)[:, None, :, None]
+    lost = np.asarray(np.isnan(x).any(-1))[:, None, :, None]
     return np.where(np.broadcast_to(lost, (*lost.shape[:-1], 3)), _NAN, ANYTHING)
 
 
@@ -497,9 +501,9 @@ _UNARY: dict[str, Callable[..., Array]] = {
     "Reciprocal": lambda x: 1 / x, "Dropout": np.array, "Round": np.rint, "Sigmoid": _sigmoid,
     "Sin": np.sin,
     "Sinh": np.sinh, "Sqrt": np.sqrt, "Tan": np.tan, "Tanh": np.tanh, "Softplus": _softplus,
-    "Softsign": lambda x: np.where(np.isinf(x), np.nan, x / (1 + np.abs(x))), "Gelu": _gelu,
+    "Softsign": lambda x: _where(np.isinf(x), np.nan, x / (1 + np.abs(x))), "Gelu": _gelu,
     "Mish": _mish, "IsNaN": np.isnan, "IsInf": np.isinf, "BitwiseNot": lambda x: -x - 1,
-    "Elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "Elu": lambda x: _where(x > 0, x, np.expm1(np.minimum(x, 0))),
     "Swish": lambda x: x * _sigmoid(x),
 }  # fmt: skip
 _BINARY: dict[str, Callable[..., Array]] = {
@@ -507,7 +511,7 @@ _BINARY: dict[str, Callable[..., Array]] = {
     "Or": np.logical_or, "Xor": np.logical_xor, "Equal": np.equal, "Greater": np.greater,
     "GreaterOrEqual": np.greater_equal, "Less": np.less, "LessOrEqual": np.less_equal,
     "BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor,
-    "PRelu": lambda x, slope: np.where(x < 0, x * slope, x),
+    "PRelu": lambda x, slope: _where(x < 0, x * slope, x),
 }  # fmt: skip
 _MOVED: dict[str, Maker] = {
     "Transpose": _moved(np.transpose),

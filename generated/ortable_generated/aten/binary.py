@@ -10,7 +10,7 @@ from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_power
 from ortable.lowerings.pointwise import int_power, is_number
 from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_mul, c_scaled
-from ortable.prelude.facts import dtype_of, is_bool, is_float
+from ortable.prelude.facts import dtype_of, is_bool, is_float, is_static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, int_pow, is_sign_set, log1p_of
 from ortable.prelude.promotion import in_dtype, opmath, promote_values, promoted_dtype
@@ -92,6 +92,13 @@ def aten_hypot(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Re
 def aten_lerp_Scalar(graph: Graph, res: ResultSpec, self: Result, end: Result, weight: Scalar) -> Result:
     """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
     self, end = promote_values(graph, 'default', [self, end])
+    if not is_static(weight):
+        # a number read from a tensor; which side is exact is decided when the model runs
+        x, y = (opmath(graph, self), opmath(graph, end))
+        way, w = (graph.make_node('Sub', [y, x]), const_like(graph, weight, x))
+        late = graph.make_node('Sub', [y, graph.make_node('Mul', [way, graph.make_node('Sub', [const_like(graph, 1, w), w])])])
+        result = graph.make_node('Where', [graph.make_node('Less', [graph.make_node('Abs', [w]), const_like(graph, 0.5, w)]), graph.make_node('Add', [x, graph.make_node('Mul', [w, way])]), late])
+        return cast(graph, result, dtype_of(graph, res))
     if weight < 0.5 and weight > -0.5:
         x = opmath(graph, self)
         way = graph.make_node('Sub', [opmath(graph, end), x])

@@ -1608,6 +1608,7 @@ COMPLEX_CONVERTERS = LazyFunctions(__package__, {
     "prims::fft_c2r": "fft.complex_prims_fft_c2r",
     "prims::fft_r2c": "fft.complex_prims_fft_r2c",
     "prims::fill": "prims.complex_prims_fill",
+    "prims::fma": "prims_pointwise.complex_prims_fma",
     "prims::full": "prims.complex_prims_full",
     "prims::full_like": "prims.complex_prims_full_like",
     "prims::isfinite": "prims_pointwise.complex_prims_isfinite",

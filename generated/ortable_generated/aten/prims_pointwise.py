@@ -4,6 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.inference import broadcast
+from ortable.lowerings.complex.arithmetic import promote_complex
+from ortable.prelude.complex_arithmetic import c_add, c_mul
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
@@ -91,6 +93,12 @@ def complex_prims_exp2(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def complex_prims_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::expm1(Tensor self) -> Tensor"""
     return complex_aten_expm1(graph, res, self=self)
+
+
+def complex_prims_fma(graph: Graph, res: ResultSpec, a: Result, b: Result, c: Result) -> Result:
+    """prims::fma(Tensor a, Tensor b, Tensor c) -> Tensor"""
+    a, b, c = promote_complex(graph, 'default', [a, b, c])
+    return c_add(graph, c_mul(graph, a, b), c)
 
 
 def complex_prims_isfinite(graph: Graph, res: ResultSpec, self: Result) -> Result:

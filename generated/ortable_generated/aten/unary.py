@@ -13,7 +13,7 @@ from ortable.prelude.facts import dtype_of, is_float
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, log1p_of
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
-from ortable.prelude.values import cast
+from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -114,9 +114,9 @@ def aten_logit(graph: Graph, res: ResultSpec, self: Result, eps: Float | None = 
     if eps is None:
         x = opmath(graph, self)
         return cast(graph, graph.make_node('Log', [graph.make_node('Div', [x, graph.make_node('Sub', [const_like(graph, 1, x), x])])]), dtype_of(graph, self))
-    x = opmath(graph, self)
-    z = graph.make_node('Clip', [x, const_like(graph, eps, x), const_like(graph, 1 - eps, x)])
-    return cast(graph, graph.make_node('Log', [graph.make_node('Div', [z, graph.make_node('Sub', [const_like(graph, 1, x), z])])]), dtype_of(graph, self))
+    # torch rounds the bounds to the dtype of self, 0.999 to 1 in bfloat16
+    z = opmath(graph, graph.make_node('Clip', [self, const(graph, eps, dtype_of(graph, self)), const(graph, 1 - eps, dtype_of(graph, self))]))
+    return cast(graph, graph.make_node('Log', [graph.make_node('Div', [z, graph.make_node('Sub', [const_like(graph, 1, z), z])])]), dtype_of(graph, self))
 
 
 def aten_neg(graph: Graph, res: ResultSpec, self: Result) -> Result:

@@ -5,7 +5,7 @@ interpreter knows where converters live."""
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -23,8 +23,10 @@ class ConverterTables:
     and dtype rule; ``callables``: ``"torch.nn.functional.relu"`` -> call target; ``methods``:
     ``"sum"`` -> call target; ``hops``: ``"cond"`` -> converter; ``mutates``: overload -> the bool
     argument that makes it write its inputs; ``spec_files``: overload -> spec file; ``decompose``:
-    overloads that are decomposed by torch when asked for; ``place``: overload -> why the backend
-    leaves its calls to torch; ``draws``: overload -> function of a call, what torch draws for it.
+    overloads that are decomposed by torch when asked for; ``foreach``: overloads on lists of
+    tensors -> what calls the operators of one tensor in their place; ``place``: overload -> why
+    the backend leaves its calls to torch; ``draws``: overload -> function of a call, what torch
+    draws for it.
     """
 
     converters: Mapping[str, Converter]
@@ -36,6 +38,7 @@ class ConverterTables:
     mutates: Mapping[str, str] = field(default_factory=dict)
     spec_files: Mapping[str, str] = field(default_factory=dict)
     decompose: tuple[str, ...] = ()
+    foreach: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     place: Mapping[str, str] = field(default_factory=dict)
     draws: Mapping[str, Function] = field(default_factory=dict)
 
@@ -56,7 +59,7 @@ class ConverterTables:
 @lru_cache(maxsize=1)
 def generated_tables() -> ConverterTables:
     """The tables of ``ortable_generated``, imported at the first call."""
-    from ortable_generated import decompositions
+    from ortable_generated import decompositions, foreach
     from ortable_generated.aten import dispatch
 
     return ConverterTables(
@@ -69,6 +72,7 @@ def generated_tables() -> ConverterTables:
         mutates=dispatch.MUTATES,
         spec_files=dispatch.SPEC_FILES,
         decompose=tuple(decompositions.DECOMPOSE),
+        foreach=foreach.FOREACH,
         place=dispatch.PLACE,
         draws=dispatch.DRAWS,
     )

@@ -155,8 +155,11 @@ def supported_ops() -> tuple[SupportedOp, ...]:
 def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dict[str, Any]]:
     """The specs of a file, the file's name for messages, and the supported operators that its
     aliases mean."""
+    from ortable_generated.kernels import KERNELS_CPU, WIDER
+    from ortable_generated.onnx.traits import TYPE_IS_MEANING
     from ortablegen.aten.check import check_specs
     from ortablegen.aten.read import read_text
+    from ortablegen.language.served import Kernels
     from ortablegen.source.diagnostics import Diagnostics
 
     file = Path(path)
@@ -167,7 +170,8 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dic
     diagnostics = Diagnostics()
     specs = read_text(text, file.name, diagnostics, imports=False)
     existing = _existing_targets(specs, file.name)
-    check_specs(specs, diagnostics, user_lowerings=lowerings, existing=existing)
+    kernels = Kernels(KERNELS_CPU, WIDER, TYPE_IS_MEANING)
+    check_specs(specs, diagnostics, user_lowerings=lowerings, existing=existing, kernels=kernels)
     for span in [*(call.span for call in specs.calls), *(hop.span for hop in specs.hops)]:
         text = "a user's file holds op, alias, number and condition entries, and traits"
         diagnostics.error(span, text)

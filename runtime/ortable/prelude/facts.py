@@ -159,11 +159,11 @@ def is_complex(graph: Graph, x: Result) -> Bool:
     return dtypes.is_complex_type(dtype_of(graph, x))
 
 
-def is_static(value: SymInts) -> Bool:
-    """True when an int, or every int of a list, is known while converting."""
+def is_static(value: Any) -> Bool:
+    """True when a number, or every int of a list, is known while converting."""
     if isinstance(value, list | tuple):
         return all(type(each) is int for each in value)
-    return not isinstance(value, SymDim)
+    return not isinstance(value, SymDim | str)  # a str: a result, a number read from a tensor
 
 
 def is_used(result: ResultSpec) -> Bool:

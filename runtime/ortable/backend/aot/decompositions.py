@@ -8,9 +8,9 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ortable.interpreter.tables import generated_tables
+import torch
 
-from .foreach import foreach_table
+from ortable.interpreter.tables import generated_tables
 
 __all__ = ["filter_decomposition_table", "get_decomposition_table", "resolve_table"]
 
@@ -19,7 +19,12 @@ Table = dict[Any, Callable[..., Any]]
 
 @functools.cache
 def _default_table() -> Table:
-    from ortable.compat.torch import OpOverload, core_aten_decompositions, decomposition_table
+    from ortable.compat.torch import (
+        OpOverload,
+        all_operator_names,
+        core_aten_decompositions,
+        decomposition_table,
+    )
 
     tables = generated_tables()
     wanted = set(tables.decompose)
@@ -32,7 +37,17 @@ def _default_table() -> Table:
     for op, fct in decomposition_table.items():
         if isinstance(op, OpOverload) and op.name() in wanted:
             table[op] = fct
-    return {**foreach_table(), **table}
+    present = all_operator_names()
+    foreach = {
+        _overload(name): function for name, function in tables.foreach.items() if name in present
+    }
+    return {**foreach, **table}
+
+
+def _overload(name: str) -> Any:
+    """The overload that is called ``aten::add.Tensor``."""
+    packet, _, overload = name.removeprefix("aten::").partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
 
 
 def get_decomposition_table() -> Table:

@@ -129,9 +129,9 @@ def to_decompose(
     decompositions, and of those of torch.onnx.ops that ONNX has in later opsets only."""
     nodes = _operators(graph_module)
     wanted = _too_new(nodes, dispatcher, opset) if opset is not None else {}
-    if not tables.decompose:
+    if not tables.decompose and not tables.foreach:
         return wanted
-    names = frozenset(tables.decompose)
+    names = frozenset((*tables.decompose, *tables.foreach))
     for node in nodes:
         target: Any = node.target
         name = target.name()
@@ -139,7 +139,7 @@ def to_decompose(
             continue
         native = tables.converters.get(name)
         if direct_converter(dispatcher, name, target, native) is None:
-            function = _decomposition(target)
+            function = tables.foreach.get(name) or _decomposition(target)
             if function is not None:
                 wanted[target] = function
     return wanted

@@ -1,0 +1,179 @@
+"""``types:`` of an entry: type variables, their members, and which arguments have them.
+
+In come the YAML of the key and the schema; out go `TypeVariable`s, and entries in which ``T`` is
+spelled out. Called by `read.py`; what is proven of the members stands in `types.py`."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ortable import dtypes
+from ortablegen.language import vocabulary
+from ortablegen.language.entries import EntryReader
+from ortablegen.language.parse import Code
+from ortablegen.schemas.torch import OpSchema
+from ortablegen.source.diagnostics import Span
+from ortablegen.source.yaml_source import YMap, YNode, YScalar
+
+from .model import LowerCase, OpEntry, OutRule, Promote, TypeVariable
+
+FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+INTS = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint8)
+UNSIGNED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
+# what `types:` may call several dtypes
+CLASSES: dict[str, tuple[int, ...]] = {
+    "float": FLOATS,
+    "int": INTS,
+    "number": FLOATS + INTS,
+    "real": (*FLOATS, *INTS, dtypes.boolean),
+    "index": (dtypes.int32, dtypes.int64),
+    "unsigned": UNSIGNED,
+    "any": (*FLOATS, *INTS, dtypes.boolean, *UNSIGNED),
+}
+EVERY = CLASSES["any"]
+# dtypes by the names that specs use
+DTYPES = {name: getattr(dtypes, name) for name in vocabulary.DTYPES}
+
+
+def members_of(text: str) -> tuple[int, ...] | str:
+    """The dtypes that ``"float int64"`` or ``"real -boolean"`` names, in the order of `EVERY`; the
+    word that names none."""
+    found: set[int] = set()
+    for word in text.split():
+        plain = word.removeprefix("-")
+        named = CLASSES.get(plain) or ((DTYPES[plain],) if plain in DTYPES else ())
+        if not named:
+            return plain
+        found = found - set(named) if word.startswith("-") else found | set(named)
+    return tuple(each for each in EVERY if each in found)
+
+
+def unknown_class(word: str) -> str:
+    """What to say of a word that names no dtypes."""
+    close = difflib.get_close_matches(word, [*CLASSES, *DTYPES], n=1)
+    return f"'{word}' names no dtypes" + (f"; did you mean '{close[0]}'?" if close else "")
+
+
+def read_types(
+    node: YNode | None, schema: OpSchema, promote: Promote | None, reader: EntryReader
+) -> tuple[TypeVariable, ...]:
+    """``{T: float, index: int64}``: a variable, which tensor arguments have unless a key names
+    them, or an argument; then its members, or the variable that it has."""
+    if node is None:
+        return ()
+    if not isinstance(node, YMap):
+        reader.error(node.span, "types must be a mapping", fix="types: {T: float}")
+        return ()
+    kinds = {a.name: a.type for a in schema.arguments}
+    promoted = promote.args if promote is not None else ()
+    can = {n for n, kind in kinds.items() if kind.startswith(("Tensor", "ScalarType"))}
+    can |= set(promoted)
+    given = {key.text: value for key, value in node.items()}
+    variables = [name for name in given if name not in can]
+    found: dict[str, list[str]] = {name: [] for name in variables}
+    for name in (each for each in kinds if each in can):
+        if name in given:
+            value = given[name]
+            of = value.text if isinstance(value, YScalar) else ""
+            found.setdefault(of if of in variables else name, []).append(name)
+        elif variables and not kinds[name].startswith("ScalarType"):
+            found[variables[0]].append(name)
+    spans = {key.text: key.span for key, _ in node.items()}
+    parts = [_variable(name, given[name], found[name], spans[name], reader) for name in found]
+    read = tuple(part for part in parts if part is not None)
+    for part in read:
+        here = [name for name in promoted if name in part.arguments]
+        if here and len(here) < len(promoted):
+            other = next(name for name in promoted if name not in here)
+            message = f"'{other}' is promoted with '{here[0]}': both have one type"
+            reader.error(part.span, message, fix="leave them to one variable: {T: ...}")
+            return ()
+    return read if len(read) == len(parts) else ()
+
+
+def _variable(
+    name: str, node: YNode, arguments: list[str], span: Span, reader: EntryReader
+) -> TypeVariable | None:
+    if name not in arguments and not re.fullmatch(r"[A-Z]\d?", name):
+        fix = "a variable is a capital letter: T"
+        reader.error(span, f"'{name}' is no tensor argument of the operator", fix=fix)
+        return None
+    if not arguments:
+        reader.error(span, f"no argument has the type '{name}'", fix=f"name one: {{index: {name}}}")
+        return None
+    members = members_of(reader.text(node, "the members") or "")
+    if isinstance(members, str) or not members:
+        message = unknown_class(members) if isinstance(members, str) else "no dtype is left"
+        notes = [f"words are {', '.join(CLASSES)}, and dtypes; '-' takes one out"]
+        reader.error(node.span, message, notes)
+        return None
+    return TypeVariable(name, members, tuple(arguments), span)
+
+
+# -- variables in expressions ---------------------------------------------------------------------
+
+
+class _Variables(ast.NodeTransformer):
+    """``T`` in an expression becomes what it stands for."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.texts = texts
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id not in self.texts:
+            return node
+        found = ast.parse(self.texts[node.id], mode="eval").body
+        for each in ast.walk(found):
+            if isinstance(each, ast.expr | ast.keyword):
+                ast.copy_location(each, node)
+        return found
+
+
+def with_variables(entry: OpEntry) -> OpEntry:
+    """The entry with its type variables spelled out: ``T`` is ``dtype_of(self)`` in blocks and
+    conditions, ``same(self)`` or ``promote(self, other)`` in ``out``."""
+    inside, outside = _texts(entry)
+    if not inside:
+        return entry
+
+    out = tuple(_in_rule(rule, outside) for rule in entry.out)
+    let = tuple((name, _spelled(code, inside)) for name, code in entry.let)
+    lower = tuple(_in_case(case, inside) for case in entry.lower)
+    return replace(entry, out=out, let=let, lower=lower)
+
+
+def _spelled(code: Code, texts: Mapping[str, str]) -> Code:
+    if not any(name in code.text for name in texts):
+        return code
+    return replace(code, body=tuple(_Variables(texts).visit(each) for each in code.body))
+
+
+def _in_rule(rule: OutRule, texts: Mapping[str, str]) -> OutRule:
+    return replace(rule, dtype=_spelled(rule.dtype, texts))
+
+
+def _in_case(case: LowerCase, texts: Mapping[str, str]) -> LowerCase:
+    when = _spelled(case.when, texts) if case.when is not None else None
+    do = _spelled(case.do, texts) if case.do is not None else None
+    return replace(case, when=when, do=do)
+
+
+def _texts(entry: OpEntry) -> tuple[dict[str, str], dict[str, str]]:
+    promoted = entry.promote.args if entry.promote is not None else ()
+    types = {argument.name: argument.type for argument in entry.schema.arguments}
+    inside: dict[str, str] = {}
+    outside: dict[str, str] = {}
+    for variable in entry.types:
+        plain = [name for name in variable.arguments if types[name] == "Tensor"]
+        if variable.name in types or not plain:
+            continue
+        first = next((name for name in plain if name in promoted), plain[0])
+        inside[variable.name] = f"dtype_of({first})"
+        outside[variable.name] = (
+            f"promote({', '.join(promoted)})" if first in promoted else f"same({first})"
+        )
+    return inside, outside

@@ -1,0 +1,195 @@
+"""specs/runtime/foreach.yaml -> `ortable_generated/foreach.py`: one function for each functional
+overload of `_foreach_add` and its like, which calls the operators of one tensor. In come the rows
+and the record of torch's schemas, out goes the text of the module. Called by `cli`."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ortablegen.schemas.ranges import listed
+from ortablegen.schemas.record import Record
+from ortablegen.schemas.torch import Argument, OpSchema, from_torch_schema, parsed_schema
+from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.yaml_source import YMap, YScalar, YSeq, load
+
+_PREFIX = "aten::_foreach_"
+_KEYS = ("op", "each", "elements", "ignore")
+_HEADER = '''\
+# Generated from specs/runtime/foreach.yaml by codegen. Do not edit: change the spec,
+# then run `make codegen`.
+"""Operators on lists of tensors as operators of one tensor."""
+
+from __future__ import annotations
+
+from torch import ops
+'''
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One overload: ``each`` is an expression of calls, ``elements`` the tensors that are taken
+    apart beside the lists, ``ignored`` the arguments that have a reason not to be read."""
+
+    op: YScalar
+    each: YScalar
+    elements: tuple[str, ...] = ()
+    ignored: frozenset[str] = field(default=frozenset())
+
+
+def emit_foreach(path: Path, diagnostics: Diagnostics, record: Record) -> dict[str, str]:
+    """Rows are ``{op: aten::_foreach_x, each: "x(self)"}``, one for every functional overload of a
+    supported torch; the result is a function for each, and ``FOREACH``, which has them by name."""
+    display = "specs/runtime/" + path.name
+    rows = [row for entry in load(path, display, diagnostics) if (row := _row(entry, diagnostics))]
+    functions: dict[str, str] = {}
+    for row in rows:
+        schema = _schema(row.op, diagnostics, record)
+        if schema is None:
+            continue
+        if row.op.text in functions:
+            diagnostics.error(row.op.span, f"a second row for '{row.op.text}'")
+        functions[row.op.text] = _function(row, schema, diagnostics, record)
+    known = record.keys()
+    forgotten = {key for key in known if key.startswith(_PREFIX)} - set(functions)
+    if rows and forgotten and not diagnostics.errors:
+        diagnostics.error(rows[-1].op.span, f"no row for {', '.join(sorted(forgotten))}")
+    table = "".join(f'    "{key}": {_name(key)},\n' for key in sorted(functions))
+    bodies = "\n\n".join(functions[key] for key in sorted(functions))
+    text = f"{_HEADER}\naten = ops.aten\n\n\n{bodies}\n\nFOREACH = {{\n{table}}}\n"
+    return {"ortable_generated/foreach.py": text}
+
+
+def _row(entry: object, diagnostics: Diagnostics) -> _Row | None:
+    if not isinstance(entry, YMap):
+        diagnostics.error(entry.span, "a row is {op: aten::_foreach_x, each: calls}")  # type: ignore[attr-defined]
+        return None
+    for key, _ in entry.items():
+        if key.text not in _KEYS:
+            diagnostics.error(key.span, f"unknown key '{key.text}'; a row has {', '.join(_KEYS)}")
+    op, each = entry.get("op"), entry.get("each")
+    if not isinstance(op, YScalar) or not isinstance(each, YScalar):
+        diagnostics.error(entry.span, "a row needs 'op' and 'each'")
+        return None
+    elements, ignored = entry.get("elements"), entry.get("ignore")
+    names = elements.values if isinstance(elements, YSeq) else ()
+    reasons = ignored.items() if isinstance(ignored, YMap) else ()
+    split = tuple(name.text for name in names if isinstance(name, YScalar))
+    return _Row(op, each, split, frozenset(key.text for key, _ in reasons))
+
+
+def _schema(op: YScalar, diagnostics: Diagnostics, record: Record) -> OpSchema | None:
+    """The schema that all supported versions agree on, for the versions that have the operator."""
+    texts = {text for v in record.versions if (text := record.text(op.text, v)) is not None}
+    if not texts:
+        diagnostics.error(op.span, f"no supported torch has an operator '{op.text}'")
+    elif len(texts) > 1:
+        diagnostics.error(
+            op.span, f"supported versions of torch differ: {' / '.join(sorted(texts))}"
+        )
+    else:
+        return from_torch_schema(parsed_schema(texts.pop()))
+    return None
+
+
+def _function(row: _Row, schema: OpSchema, diagnostics: Diagnostics, record: Record) -> str:
+    """The text of one function."""
+    arguments = {argument.name: argument for argument in schema.arguments}
+    lists = [a.name for a in schema.arguments if a.type in ("Tensor[]", "Scalar[]")]
+    split = [*lists, *row.elements]
+    for name in {*row.elements, *row.ignored} - set(arguments):
+        diagnostics.error(row.op.span, f"'{schema.key}' has no argument '{name}'")
+    body = _Calls(row, arguments, split, diagnostics, record).text()
+    sources = [f"{name}.unbind()" if name in row.elements else name for name in split]
+    loop = f"for {', '.join(map(_one, split))} in zip({', '.join(sources)}, strict=True)"
+    if len(split) == 1:
+        loop = f"for {_one(split[0])} in {sources[0]}"
+    return f"def {_name(schema.key)}({_signature(schema)}):\n    return [{body} {loop}]\n"
+
+
+class _Calls:
+    """Turns ``each`` into Python, checking every call against the schema of what it calls."""
+
+    def __init__(
+        self, row: _Row, arguments: dict[str, Argument], split: list[str],
+        diagnostics: Diagnostics, record: Record,
+    ) -> None:  # fmt: skip
+        self._row, self._arguments, self._split = row, arguments, split
+        self._diagnostics, self._record = diagnostics, record
+        self._read: set[str] = set()
+
+    def text(self) -> str:
+        """The expression of one element."""
+        try:
+            tree = ast.parse(self._row.each.text, mode="eval").body
+        except SyntaxError as error:
+            self._error(f"not an expression: {error.msg}")
+            return ""
+        text = self._expression(tree)
+        for name in set(self._arguments) - self._read - self._row.ignored:
+            self._error(f"argument '{name}' is not read")
+        return text
+
+    def _expression(self, node: ast.expr) -> str:
+        if isinstance(node, ast.Name):
+            if node.id not in self._arguments:
+                self._error(f"'{self._row.op.text}' has no argument '{node.id}'")
+            self._read.add(node.id)
+            return _one(node.id) if node.id in self._split else node.id
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        self._error(f"'{ast.unparse(node)}' is neither an argument nor a call of an operator")
+        return ""
+
+    def _call(self, node: ast.Call) -> str:
+        name = ast.unparse(node.func)
+        given = [self._expression(argument) for argument in node.args]
+        named = {str(k.arg): self._expression(k.value) for k in node.keywords}
+        self._check(name, len(given), set(named))
+        overload = name if "." in name else f"{name}.default"
+        return f"aten.{overload}({', '.join([*given, *(f'{k}={v}' for k, v in named.items())])})"
+
+    def _check(self, name: str, count: int, named: set[str]) -> None:
+        """Every version that has the row's operator has this one, with these arguments."""
+        key, op = f"aten::{name}", self._row.op.text
+        having = [v for v in self._record.versions if self._record.text(op, v) is not None]
+        texts = {v: self._record.text(key, v) for v in having}
+        if missing := [v for v, text in texts.items() if text is None]:
+            self._error(f"torch {listed(missing)} has no operator '{key}'")
+            return
+        for text in sorted({text for text in texts.values() if text is not None}):
+            schema = from_torch_schema(parsed_schema(text))
+            places = [a.name for a in schema.arguments if not a.kwarg_only]
+            taken = {*places[:count], *named}
+            needed = {a.name for a in schema.arguments if not a.has_default}
+            names = {a.name for a in schema.arguments}
+            if (
+                count > len(places)
+                or needed - taken
+                or named - names
+                or named & set(places[:count])
+            ):
+                self._error(f"these are not the arguments of {text}")
+
+    def _error(self, message: str) -> None:
+        self._diagnostics.error(self._row.each.span, message)
+
+
+def _signature(schema: OpSchema) -> str:
+    parts: list[str] = []
+    for argument in schema.arguments:
+        if argument.kwarg_only and "*" not in parts:
+            parts.append("*")
+        default = f"={argument.default!r}" if argument.has_default else ""
+        parts.append(f"{argument.name}{default}")
+    return ", ".join(parts)
+
+
+def _one(name: str) -> str:
+    """What an element of the list ``name`` is called."""
+    return f"one_{name}"
+
+
+def _name(key: str) -> str:
+    return key.removeprefix("aten::_").replace(".", "_")

@@ -1,0 +1,63 @@
+"""A rotating part of the derived samples, and the deviations that entries declare.
+
+`make test` runs every 100th form or so, a few thousand derived samples; the commit says which.
+``--derived 17`` runs that part again. ``make derive`` runs all of them.
+"""
+
+from __future__ import annotations
+
+from ortablegen.aten.model import Deviation, OpEntry
+from ortablegen.source.diagnostics import Span
+from tests.specs import harness
+from tests.specs.test_cases import ENTRIES
+
+from .known import Known, read_known
+from .parts import Part, chosen, key_of
+from .runner import Outcome, jobs_of
+
+
+def test_deviations_are_still_there() -> None:
+    here = [entry for entry in chosen() if isinstance(entry, OpEntry)]
+    gone = [
+        f"{entry.key}: {each.what}"
+        for entry in here
+        for each in entry.deviates
+        if not still_deviates(entry, each)
+    ]
+    assert not gone, f"exact now: take the deviation out, make its sample a case: {gone}"
+
+
+def still_deviates(entry: OpEntry, deviation: Deviation) -> bool:
+    """Whether the sample call that shows a deviation differs from eager."""
+    try:
+        for target in (None, "onnxruntime"):
+            harness.check_sample_at(entry.schema, deviation.shows, 18, target)
+    except AssertionError:
+        return True
+    return False
+
+
+def test_a_deviation_that_is_gone_is_found() -> None:
+    entry = ENTRIES["aten::relu"]
+    assert isinstance(entry, OpEntry)
+    nowhere = Span("", 0, 0)
+    right = Deviation("", "", "", entry.samples[0], (), nowhere)
+    assert not still_deviates(entry, right)
+
+
+def test_known_failures_only_shrink() -> None:
+    failing = Outcome("aten::relu", 0, "float16/nan", "nan")
+    known = Known({"aten::relu": ["nan */nan", "value */drawn"]})
+    other = Outcome("aten::relu", 0, "float16/drawn", "dtype")
+    assert known.unknown([failing, other]) == [other]
+    assert known.stale(["aten::relu"]) == ["aten::relu: value */drawn"]
+
+
+def test_known_failures_name_entries_that_there_are() -> None:
+    assert set(read_known().patterns) <= {key_of(entry) for entry in ENTRIES.values()}
+
+
+def test_the_parts_are_all_forms_once() -> None:
+    jobs = list(jobs_of(ENTRIES["aten::relu"]))
+    taken = [job for n in range(7) for job in jobs if Part(n, 7).has(job)]
+    assert sorted(map(id, taken)) == sorted(map(id, jobs))
