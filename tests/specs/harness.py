@@ -42,6 +42,8 @@ from ortablegen.language.samples import Expression, TensorSample, evaluate
 from ortablegen.schemas.torch import OpSchema
 from tests.optimizers.forms import unsafe_nodes
 
+from . import cuda_only  # noqa: F401 (registers kernels)
+
 UNKNOWN = object()
 DATA_DEPENDENT = (
     DataDependentOutputException,

@@ -15,6 +15,7 @@ from ortablegen.language.kinds import Kind, of_torch
 from ortablegen.language.narrowing import COMPLEX, FLOATS, Env, Value, narrowed
 from ortablegen.language.parse import Code
 from ortablegen.language.precision import Limits, NumberTable
+from ortablegen.language.reach import Solver
 from ortablegen.language.samples import SampleProblem
 from ortablegen.language.served import Kernels
 from ortablegen.schemas.onnx import DOMAIN_RANGE
@@ -33,6 +34,8 @@ from .model import (
     Sample,
     Specs,
     Targets,
+    complex_cases,
+    complex_lets,
 )
 from .numbers import check_numbers
 from .rule_words import check_rules
@@ -237,6 +240,22 @@ def result_dtypes(entry: OpEntry) -> frozenset[int] | None:
     return None
 
 
+_OPSET, _TARGET = "graph.opset", "graph.target"
+
+
+def _whole_condition(case: LowerCase) -> ast.expr | None:
+    """All that a case demands: ``when``, the opset and the target."""
+    parts: list[ast.expr] = []
+    if case.target is not None:
+        parts.append(ast.Compare(ast.Name(_TARGET), [ast.Eq()], [ast.Constant(case.target)]))
+    if case.opset is not None:
+        sign = ast.GtE() if case.opset[0] == ">=" else ast.Lt()
+        parts.append(ast.Compare(ast.Name(_OPSET), [sign], [ast.Constant(case.opset[1])]))
+    if case.when is not None:
+        parts.append(case.when.expression)
+    return ast.BoolOp(ast.And(), parts) if len(parts) > 1 else parts[0] if parts else None
+
+
 class _OpChecker:
     """Checks one op entry."""
 
@@ -377,8 +396,13 @@ class _OpChecker:
                 env[name] = Value(Kind(kinds.COMPLEX, env[name].kind.optional))
                 self.read.add(name)
         before = len(self.diagnostics.errors)
-        self.check_cases(form.cases, env, ())
-        if len(self.diagnostics.errors) == before and any(c.refuse is None for c in form.cases):
+        if form.as_lower and not self.entry.lower:
+            self.error(form.span, "complex: lower, and this entry lacks 'lower'")
+        cases = complex_cases(self.entry)
+        for name, code in complex_lets(self.entry):
+            env[name] = self.run(code, env, condition=True)
+        self.check_cases(cases, env, ())
+        if len(self.diagnostics.errors) == before and any(c.refuse is None for c in cases):
             ignored = {name for name, _, _ in self.entry.ignore}
             for argument in arguments:
                 if argument.name not in self.read | ignored:
@@ -409,6 +433,8 @@ class _OpChecker:
 
     def check_cases(self, cases: tuple[LowerCase, ...], env: Env, linked: tuple[str, ...]) -> None:
         seen: dict[tuple[object, ...], Span] = {}
+        unreached = False
+        given = {name: value.kind for name, value in env.items()}
         for position, case in enumerate(cases):
             last = position == len(cases) - 1
             if last and not case.is_catch_all:
@@ -417,12 +443,14 @@ class _OpChecker:
                     "the last case has a condition, so a call may find no case",
                     fix="drop its when/target/opset, or add '- refuse: <reason>' as the last case",
                 )
+                unreached = True
             if not last and case.is_catch_all:
                 self.error(
                     cases[position + 1].span,
                     "this case can't be reached",
                     [f"the case at line {case.span.line} takes every call"],
                 )
+                unreached = True
                 break
             key = (ast.dump(case.when.expression) if case.when else None, case.target, case.opset)
             if key in seen and not last:
@@ -431,9 +459,40 @@ class _OpChecker:
                     "this case can't be reached",
                     [f"line {seen[key].line} has the same condition"],
                 )
+                unreached = True
                 continue
             seen[key] = case.span
             env = self.check_case(case, env, linked)
+        if not unreached and len(cases) > 1:
+            self.check_reach(cases, given, linked)
+
+    def check_reach(
+        self, cases: tuple[LowerCase, ...], given: Mapping[str, Kind], linked: tuple[str, ...]
+    ) -> None:
+        """Conditions that cannot hold, hold always, or that earlier cases take."""
+        known = {**given, _OPSET: Kind(kinds.INT)}
+        solver = Solver(known, linked, {_OPSET: DOMAIN_RANGE[""]})
+        for found in solver.findings([_whole_condition(case) for case in cases]):
+            case = cases[found.place]
+            span = case.when.span if case.when is not None else case.span
+            if found.kind == "never":
+                self.error(span, "this condition never holds", fix="correct it, or drop the case")
+            elif found.kind == "always":
+                self.error(
+                    span,
+                    "this condition always holds",
+                    fix="drop it, and the cases after this one",
+                )
+                return
+            elif found.by is not None:
+                line = cases[found.by].span.line
+                notes = [f"where its condition holds, that of line {line} does, which comes first"]
+                self.error(case.span, "this case can't be reached", notes)
+            else:
+                notes = ["the cases before it take every call that meets its condition"]
+                if case.is_catch_all:
+                    notes = ["one of the cases before it takes every call"]
+                self.error(case.span, "this case can't be reached", notes)
 
     def check_case(self, case: LowerCase, env: Env, linked: tuple[str, ...]) -> Env:
         """Check one case; returns what is known when it was not taken."""

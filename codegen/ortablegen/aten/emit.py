@@ -16,7 +16,18 @@ from ortablegen.schemas.torch import Argument, OpSchema
 from ortablegen.source.templates import environment
 
 from . import draws, numbers, rule_words
-from .model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs, Targets
+from .model import (
+    AliasEntry,
+    CallEntry,
+    ComplexForm,
+    HopEntry,
+    LowerCase,
+    OpEntry,
+    Specs,
+    Targets,
+    complex_cases,
+    complex_lets,
+)
 from .traits import emit_traits
 
 TORCH = "TORCH"  # what generated code calls the major and minor version of the installed torch
@@ -144,7 +155,9 @@ def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[
         lines.append(
             f"    {names}{comma} = promote_complex(graph, {entry.promote.kind!r}, [{names}])"
         )
-    for case in form.cases:
+    for name, code in complex_lets(entry):
+        lines.append(f"    {name} = {expression_text(code.expression, needs)}")
+    for case in complex_cases(entry):
         lines.extend(_case(entry, case, needs))
     return lines
 

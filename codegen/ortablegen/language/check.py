@@ -214,6 +214,7 @@ class CodeChecker:
         positional = [p for p in word.parameters if not p.variadic]
         variadic = next((p for p in word.parameters if p.variadic), None)
         values: list[Value] = []
+        named: dict[str, Value] = {}
         starred = any(isinstance(argument, ast.Starred) for argument in node.args)
         for position, argument in enumerate(node.args):
             value = self.value(argument.value if isinstance(argument, ast.Starred) else argument)
@@ -224,7 +225,6 @@ class CodeChecker:
             elif not starred:
                 self.argument(argument, value, word, parameter)
         by_name = {p.name: p for p in positional}
-        named: dict[str, Value] = {}
         for keyword in node.keywords:
             value = self.value(keyword.value)
             if keyword.arg not in by_name:
@@ -242,6 +242,10 @@ class CodeChecker:
                 self.error(node, f"'{word.name}' lacks its argument '{parameter.name}'")
         if not starred:
             named |= {p.name: value for p, value in zip(positional, values, strict=False)}
+        if word.result.base in (kinds.TENSOR, kinds.TENSORS):
+            classes = [value.kind for value in (*values, *named.values())]
+            kind = kinds.of_tensors(word.result, classes)
+            return Value(kind, word_dtypes(word, named) if kind.base == RESULT else None)
         return self.word_result(word, values, named)
 
     def argument(

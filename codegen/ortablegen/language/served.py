@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from ortable import dtypes
@@ -157,7 +156,6 @@ def _results(schema: OnnxSchema, bound: Mapping[str, int], outputs: int) -> tupl
     return tuple(found)
 
 
-@cache
 def _allowed(schema: OnnxSchema, type_name: str) -> frozenset[int]:
     found = (element_type(text) for text in schema.allowed(type_name))
     return frozenset(each for each in found if each is not None)

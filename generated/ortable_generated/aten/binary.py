@@ -301,6 +301,7 @@ def complex_aten_pow_Scalar(graph: Graph, res: ResultSpec, self: Scalar, exponen
 
 def complex_aten_pow_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, exponent: Scalar) -> Result:
     """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    dtype = dtype_of(graph, res)
     if exponent == 2:
         base = as_complex(graph, self, dtype_of(graph, res))
         return c_mul(graph, base, base)

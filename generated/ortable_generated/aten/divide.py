@@ -116,6 +116,7 @@ def complex_aten_div_Scalar(graph: Graph, res: ResultSpec, self: Result, other: 
 
 def complex_aten_div_Scalar_mode(graph: Graph, res: ResultSpec, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
     """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
+    dtype = dtype_of(graph, res)
     if rounding_mode is None:
         dtype = dtype_of(graph, res)
         return c_div(graph, as_complex(graph, self, dtype), as_complex(graph, other, dtype))
@@ -130,6 +131,7 @@ def complex_aten_div_Tensor(graph: Graph, res: ResultSpec, self: Result, other: 
 
 def complex_aten_div_Tensor_mode(graph: Graph, res: ResultSpec, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    dtype = dtype_of(graph, res)
     if rounding_mode is None:
         dtype = dtype_of(graph, res)
         return c_div(graph, as_complex(graph, self, dtype), as_complex(graph, other, dtype))

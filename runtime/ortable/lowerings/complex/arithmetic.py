@@ -20,12 +20,12 @@ from ortable.prelude.complex_arithmetic import (
     Complexes,
     as_complex,
     c_mul,
-    complex_product,
     on_both_parts,
     re,
 )
 from ortable.prelude.complex_value import ComplexValue, join_pair, split_pair
 from ortable.prelude.facts import Bool, Int, Ints, Result, Scalar, Str, SymInts, dim_of, rank_of
+from ortable.prelude.matrices import matrix_product
 from ortable.prelude.pointwise import atan2_of, expanded_like
 from ortable.prelude.promotion import computation_dtype, promote_values
 from ortable.prelude.sums import summed_over
@@ -60,7 +60,7 @@ def c_unjoined(graph: Graph, x: Result) -> Complex:
 
 def c_matmul(graph: Graph, a: Complex, b: Complex) -> Complex:
     """The matrix product of two complex tensors."""
-    return complex_product(graph, "MatMul", a, b)
+    return matrix_product(graph, a, b)
 
 
 def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
