@@ -90,7 +90,9 @@ def other_axes(rank: Int, axes: Ints) -> Ints:
 
 def moved_axes(rank: Int, source: Ints, destination: Ints) -> Ints:
     """The permutation of torch.movedim: axes ``source`` come to stand at ``destination``, the
-    others keep their order."""
+    others keep their order; none where there is no axis, whose number may be 0 or -1."""
+    if rank == 0:
+        return []
     given = [
         normalize_axis(axis, rank) for axis in ([source] if isinstance(source, int) else source)
     ]
