@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.lowerings.recurrent import gate_parts
 from ortable.prelude.matrices import projected
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.pointwise import relu_of
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -33,7 +34,7 @@ def aten_lstm_cell(graph: Graph, res: ResultSpec, input: Result, hx: Results, w_
 
 def aten_rnn_relu_cell(graph: Graph, res: ResultSpec, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
     """aten::rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
-    return graph.make_node('Relu', [graph.make_node('Add', [projected(graph, input, w_ih, b_ih), projected(graph, hx, w_hh, b_hh)])], res.outputs)
+    return relu_of(graph, graph.make_node('Add', [projected(graph, input, w_ih, b_ih), projected(graph, hx, w_hh, b_hh)]))
 
 
 def aten_rnn_tanh_cell(graph: Graph, res: ResultSpec, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
