@@ -7,7 +7,7 @@ from ortable.dtypes import boolean, complex128, float32, float64, int32, int64
 from ortable.inference import broadcast
 from ortable.lowerings.float_parts import exponent_of, neighbour, scaled_by_power
 from ortable.lowerings.special.gamma import gcd_of
-from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_add, c_mul, c_power, complex_of, im, part_dtype, re
+from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_add, c_mul, c_power, im, re
 from ortable.prelude.facts import dtype_of, is_complex, is_float, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, log1p_of
@@ -128,11 +128,8 @@ def complex_aten_isclose(graph: Graph, res: ResultSpec, self: Result, other: Res
 def complex_aten_ldexp_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
     dtype = dtype_of(graph, res)
-    if is_complex(graph, other):
-        power = c_power(graph, as_complex(graph, 2.0, dtype_of(graph, other)), other)
-        return c_mul(graph, as_complex(graph, self, dtype), as_complex(graph, power, dtype))
-    power = graph.make_node('Pow', [const(graph, 2, part_dtype(dtype)), cast(graph, re(graph, other), part_dtype(dtype))])
-    return complex_of(graph, graph.make_node('Mul', [re(graph, self), power]), graph.make_node('Mul', [im(graph, self), power]))
+    power = c_power(graph, as_complex(graph, 2.0, dtype), as_complex(graph, other, dtype))
+    return c_mul(graph, as_complex(graph, self, dtype), power)
 
 
 def rule_aten_float_power_Scalar(graph: Graph, self: Scalar, exponent: Result) -> Rules:

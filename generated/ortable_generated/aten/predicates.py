@@ -4,10 +4,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import boolean, int64
-from ortable.lowerings.complex.arithmetic import c_where
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.float_parts import largest_finite
-from ortable.prelude.complex_arithmetic import c_abs, complex_of, im, re
+from ortable.prelude.complex_arithmetic import c_abs, c_where, complex_of, im, re
 from ortable.prelude.facts import dtype_of, is_bool, is_float
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, filled_like, is_sign_set
