@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float32, float64
+from ortable.dtypes import float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_tanh
@@ -16,7 +16,7 @@ from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, log1p_of, softplus_of
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
 from ortable.prelude.shapes import sliced
-from ortable.prelude.values import cast, const
+from ortable.prelude.values import cast, const, consts
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -140,8 +140,10 @@ def aten_mish(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_prelu(graph: Graph, res: ResultSpec, self: Result, weight: Result) -> Result:
     """aten::prelu(Tensor self, Tensor weight) -> Tensor"""
     single = rank_of(graph, self) < 2 or rank_of(graph, weight) == 0
+    longer = rank_of(graph, self) == 0 and rank_of(graph, weight) == 1
     slope = weight if single else per_channel(graph, weight, rank_of(graph, self))
-    return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), self, graph.make_node('Mul', [slope, self])], res.outputs)
+    fitting = graph.make_node('Squeeze', [slope, consts(graph, [0], int64)]) if longer else slope
+    return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), self, graph.make_node('Mul', [fitting, self])], res.outputs)
 
 
 def aten_relu(graph: Graph, res: ResultSpec, self: Result) -> Result:
