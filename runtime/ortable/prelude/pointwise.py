@@ -222,7 +222,7 @@ def int_pow(graph: Graph, x: Result, times: Result) -> Result:
     result, base, left = (
         filled_like(graph, make("Add", [x, times]), 1, dtype),
         x,
-        make("Max", [times, zero]),
+        larger_of(graph, times, zero),
     )
     result = _squaring_loop(graph, result, base, left)
     return make("Where", [negative, flipped, result])

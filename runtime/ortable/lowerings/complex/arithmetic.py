@@ -157,6 +157,8 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
 
 def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
     """The products of the first elements along one axis of static size, in doubling steps."""
+    if type(x) is not ComplexValue:
+        raise UnsupportedCase("the products of complex numbers, taken in a real dtype")
     size = dim_of(graph, x, axis) if rank_of(graph, x) else 1
     if isinstance(size, SymDim):
         raise UnsupportedCase(f"the products of complex numbers along the dynamic '{size}'")
