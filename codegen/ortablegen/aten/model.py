@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ortablegen.language.entries import Precision
 from ortablegen.language.parse import Code
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, covers
 from ortablegen.schemas.registry import EVERY_VERSION, INSTALLED, Registry, TorchVersions
@@ -168,6 +169,7 @@ class OpEntry:
     requires: str | None = None
     versions: TorchVersions = EVERY_VERSION
     draw: Draw | None = None
+    precision: Precision = ()
     deviates: tuple[Deviation, ...] = ()
     types: tuple[TypeVariable, ...] = ()
 

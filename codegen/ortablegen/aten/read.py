@@ -358,7 +358,7 @@ def _readable_else(node: YScalar) -> YScalar:
 
 OP_KEYS = (
     "op", "requires", "torch", "promote", "types", "out", "let", "lower", "complex", "ignore",
-    "mutates", "draw", "deviates", "place", "why", "traits", "cases",
+    "mutates", "precision", "draw", "deviates", "place", "why", "traits", "cases",
 )  # fmt: skip
 ALIAS_KEYS = ("alias", "requires", "torch", "of", "args", "ignore", "traits", "cases")
 CALL_KEYS = (
@@ -569,6 +569,7 @@ class _Reader(PartReader):
             requires=requires,
             versions=versions,
             draw=self.draw(node.get("draw")),
+            precision=self.precision(node.get("precision")),
         )
         return with_variables(entry)
 

@@ -31,6 +31,8 @@ from ortable.prelude.promotion import computation_dtype, promote_values
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import consts, reshape_to, squeezed, unsqueezed
 
+from ..reductions import product_over
+
 __all__ = [
     "c_angle",
     "c_cumprod",
@@ -120,12 +122,16 @@ def c_unsqueezed(graph: Graph, x: Complex, axes: Ints) -> Complex:
 
 
 def c_reshaped(graph: Graph, x: Complex, shape: SymInts) -> Complex:
-    """``x`` with another shape."""
+    """``x`` with another shape; a real tensor, too."""
+    if type(x) is not ComplexValue:
+        return reshape_to(graph, x, shape)
     return on_both_parts(graph, lambda part: reshape_to(graph, part, shape), x)
 
 
 def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
-    """The product along one axis of static size, by halves."""
+    """The product along one axis of static size, by halves; of a real tensor as of any other."""
+    if type(x) is not ComplexValue:
+        return product_over(graph, x, [axis] if rank_of(graph, x) else [], keepdim)
     if not rank_of(graph, x):
         return x
     size = dim_of(graph, x, axis)
@@ -151,6 +157,8 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
 
 def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
     """The products of the first elements along one axis of static size, in doubling steps."""
+    if type(x) is not ComplexValue:
+        raise UnsupportedCase("the products of complex numbers, taken in a real dtype")
     size = dim_of(graph, x, axis) if rank_of(graph, x) else 1
     if isinstance(size, SymDim):
         raise UnsupportedCase(f"the products of complex numbers along the dynamic '{size}'")
