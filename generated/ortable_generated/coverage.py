@@ -740,7 +740,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::pow.Scalar', 'specs/aten/binary.yaml', '', '18', 'f32 f16 i64 b c64', False, 3, 0, 6, '', '', ''),
     ('aten::pow.Tensor_Scalar', 'specs/aten/binary.yaml', '', '18', 'f32 f64 f16 bf16 i64 i32 b c64', True, 9, 1, 22, '', '41/41', '3/3'),
     ('aten::pow.Tensor_Tensor', 'specs/aten/binary.yaml', '', '18', 'f32 f16 i64 i32 b c64', False, 3, 0, 8, '', '54/54', '6/6'),
-    ('aten::prelu', 'specs/aten/activation.yaml', '', '18', 'f32 f64', False, 1, 0, 4, '', '16/16', '3/3'),
+    ('aten::prelu', 'specs/aten/activation.yaml', '', '18', 'f32 f64', False, 1, 0, 6, '', '16/16', '3/3'),
     ('aten::prod', 'specs/aten/reduce.yaml', '', '18', 'f32 i64 i32 b c64', True, 2, 0, 18, '', '15/15', '3/3'),
     ('aten::prod.dim_int', 'specs/aten/reduce.yaml', '', '18', 'f32 i64 i32 c64', True, 2, 0, 14, '', '55/57', '6/6'),
     ('aten::put', 'specs/aten/scatter.yaml', '', '18', 'f32 i64 b c64', True, 1, 0, 7, '', '39/39', '3/3'),
