@@ -16,7 +16,7 @@ from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, larger_of, log1p_of, relu_of, smaller_of, softplus_of
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
 from ortable.prelude.shapes import sliced
-from ortable.prelude.values import cast, const
+from ortable.prelude.values import cast, const, consts
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -142,8 +142,10 @@ def aten_mish(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_prelu(graph: Graph, res: ResultSpec, self: Result, weight: Result) -> Result:
     """aten::prelu(Tensor self, Tensor weight) -> Tensor"""
     single = rank_of(graph, self) < 2 or rank_of(graph, weight) == 0
+    longer = rank_of(graph, self) == 0 and rank_of(graph, weight) == 1
     slope = weight if single else per_channel(graph, weight, rank_of(graph, self))
-    return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), self, graph.make_node('Mul', [slope, self])], res.outputs)
+    fitting = graph.make_node('Squeeze', [slope, consts(graph, [0], int64)]) if longer else slope
+    return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), self, graph.make_node('Mul', [fitting, self])], res.outputs)
 
 
 def aten_relu(graph: Graph, res: ResultSpec, self: Result) -> Result:
