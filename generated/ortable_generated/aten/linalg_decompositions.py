@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import complex128, complex64, float64, int32, int64
+from ortable.dtypes import int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.linalg.power import matrix_exp, matrix_power, multi_dot
 from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_lengths, symmetric_parts, symmetric_values
 from ortable.prelude.complex_arithmetic import matrix_adjoint, part_dtype
-from ortable.prelude.complex_value import part_type
+from ortable.prelude.complex_value import complex_type, part_type
 from ortable.prelude.facts import dim_of, dtype_of, rank_of, shape_of
 from ortable.prelude.matrices import leading_part, smaller_side, triu
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
@@ -415,7 +415,7 @@ def rule_aten_geqrf(graph: Graph, self: Result) -> Rules:
 
 
 def rule_aten_linalg_eig(graph: Graph, self: Result) -> Rules:
-    return ((complex128 if dtype_of(graph, self) == float64 else complex64, None), (complex128 if dtype_of(graph, self) == float64 else complex64, None),)
+    return ((complex_type(dtype_or_none(graph, self)), None), (complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_linalg_eigh(graph: Graph, self: Result, UPLO: Str = 'L') -> Rules:

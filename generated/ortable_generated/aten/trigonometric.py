@@ -4,10 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
-from ortable.lowerings.complex.arithmetic import c_mul_i, c_where, promote_complex
+from ortable.lowerings.complex.arithmetic import c_mul_i, promote_complex
 from ortable.lowerings.complex.functions import c_acos, c_acosh, c_asin, c_atanh, c_cosh, c_sinh, c_tanh
 from ortable.lowerings.pointwise import expm1_of
-from ortable.prelude.complex_arithmetic import as_complex, c_div, c_is_zero, c_scaled
+from ortable.prelude.complex_arithmetic import as_complex, c_div, c_is_zero, c_scaled, c_where
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import atan2_of, atan_of, const_like, log1p_of
@@ -38,7 +38,9 @@ def aten_acosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
         return cast(graph, graph.make_node('Acosh', [opmath(graph, self)]), dtype_of(graph, self))
     one = const(graph, 1, float64)
     over = graph.make_node('Sub', [self, one])
-    return log1p_of(graph, graph.make_node('Add', [over, graph.make_node('Mul', [graph.make_node('Sqrt', [over]), graph.make_node('Sqrt', [graph.make_node('Add', [self, one])])])]))
+    near = log1p_of(graph, graph.make_node('Add', [over, graph.make_node('Mul', [graph.make_node('Sqrt', [over]), graph.make_node('Sqrt', [graph.make_node('Add', [self, one])])])]))
+    far = graph.make_node('Add', [graph.make_node('Log', [self]), const_like(graph, 0.6931471805599453, self)])
+    return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 1000000000.0, self)]), far, near], res.outputs)
 
 
 def aten_asin(graph: Graph, res: ResultSpec, self: Result) -> Result:
@@ -60,8 +62,9 @@ def aten_asinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     size = graph.make_node('Abs', [self])
     one = const(graph, 1, float64)
     root = graph.make_node('Add', [one, graph.make_node('Sqrt', [graph.make_node('Add', [one, graph.make_node('Mul', [self, self])])])])
-    result = graph.make_node('Mul', [graph.make_node('Sign', [self]), log1p_of(graph, graph.make_node('Add', [size, graph.make_node('Div', [graph.make_node('Mul', [size, size]), root])]))])
-    return graph.make_node('Where', [graph.make_node('IsInf', [self]), self, result], res.outputs)
+    near = log1p_of(graph, graph.make_node('Add', [size, graph.make_node('Div', [graph.make_node('Mul', [size, size]), root])]))
+    far = graph.make_node('Add', [graph.make_node('Log', [size]), const_like(graph, 0.6931471805599453, size)])
+    return graph.make_node('Mul', [graph.make_node('Sign', [self]), graph.make_node('Where', [graph.make_node('Less', [size, const_like(graph, 1000000000.0, size)]), near, far])], res.outputs)
 
 
 def aten_atan(graph: Graph, res: ResultSpec, self: Result) -> Result:

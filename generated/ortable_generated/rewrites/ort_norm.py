@@ -36,6 +36,9 @@ def accept_ort_rms_norm_by_division(m: Matcher, x: Any, axes: Any, small: Any, w
     if not scales_rows(graph, weight, x):
         m.refuse('scales_rows(weight, x)')
         return None
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
     return ()
 
 
