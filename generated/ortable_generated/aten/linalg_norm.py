@@ -127,10 +127,13 @@ def aten_linalg_matrix_norm_str_ord(graph: Graph, res: ResultSpec, self: Result,
 def aten_linalg_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar | None = None, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     if ord is None:
+        graph.case = 1
         return vector_norm(graph, cast(graph, self, dtype_of(graph, res)), 2.0, axes_of(graph, self, dim), keepdim)
     if len(axes_of(graph, self, dim)) == 2:
+        graph.case = 2
         axes = [axis_of(graph, self, each) for each in ([0, 1] if dim is None else dim)]
         return matrix_norm(graph, cast(graph, self, dtype_of(graph, res)), as_float(ord), axes, keepdim)
+    graph.case = 3
     return vector_norm(graph, cast(graph, self, dtype_of(graph, res)), as_float(ord), axes_of(graph, self, dim), keepdim)
 
 
@@ -145,8 +148,10 @@ def aten_linalg_vander(graph: Graph, res: ResultSpec, x: Result, *, N: SymInt | 
     x, = promote_values(graph, 'bool_to_long', [x])
     count = dim_of(graph, x, -1) if N is None else N
     if is_float(graph, x):
+        graph.case = 1
         powers = cast(graph, iota(graph, 0, count, 1), dtype_of(graph, x))
         return graph.make_node('Pow', [graph.make_node('Unsqueeze', [at_least_1d(graph, x), consts(graph, [-1], int64)]), powers], res.outputs)
+    graph.case = 2
     columns = graph.make_node('Unsqueeze', [cast(graph, at_least_1d(graph, x), int64), consts(graph, [-1], int64)])
     return int_pow(graph, columns, iota(graph, 0, count, 1))
 

@@ -28,7 +28,9 @@ def aten_float_power_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, 
     """aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     if exponent == 0.5:
         # torch takes the root, which differs from C's pow at -inf
+        graph.case = 1
         return graph.make_node('Sqrt', [cast(graph, self, float64)], res.outputs)
+    graph.case = 2
     return graph.make_node('Pow', [cast(graph, self, float64), const(graph, exponent, float64)], res.outputs)
 
 
@@ -79,10 +81,12 @@ def aten_ldexp_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result
     """aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
     dtype = dtype_of(graph, res)
     if is_float(graph, other):
+        graph.case = 1
         compute_dtype = dtype if rank_of(graph, other) == 0 else dtype_of(graph, other)
         power = graph.make_node('Pow', [const(graph, 2, compute_dtype), cast(graph, other, compute_dtype)])
         return graph.make_node('Mul', [cast(graph, self, dtype), cast(graph, power, dtype)], res.outputs)
     # an exponent beyond the range of float64 may still bring a number back into it
+    graph.case = 2
     power = graph.make_node('Clip', [cast(graph, other, float64), const(graph, -2100, float64), const(graph, 2100, float64)])
     half = graph.make_node('Floor', [graph.make_node('Mul', [power, const(graph, 0.5, float64)])])
     once = scaled_by_power(graph, cast(graph, cast(graph, self, dtype), float64), half)

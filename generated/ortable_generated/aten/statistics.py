@@ -30,11 +30,13 @@ def aten_count_nonzero(graph: Graph, res: ResultSpec, self: Result, dim: Int | N
 
 def aten_count_nonzero_dim_IntList(graph: Graph, res: ResultSpec, self: Result, dim: Ints) -> Result:
     """aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
+    graph.case = 1
     return count_true(graph, cast(graph, self, boolean), axes_of(graph, self, dim), False)
 
 
 def aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    graph.case = 1
     return power_norm(graph, cast(graph, self, dtype_of(graph, res)), as_float(ord), axes_of(graph, self, dim), keepdim)
 
 
@@ -92,6 +94,7 @@ def aten_std(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True)
 
 def aten_std_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    graph.case = 1
     variance = mean_var(graph, self, axes_of(graph, self, dim), correction, keepdim)[1]
     return cast(graph, graph.make_node('Sqrt', [variance]), dtype_of(graph, self))
 
@@ -126,6 +129,7 @@ def aten_var(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True)
 
 def aten_var_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    graph.case = 1
     variance = mean_var(graph, self, axes_of(graph, self, dim), correction, keepdim)[1]
     return cast(graph, variance, dtype_of(graph, self))
 
@@ -160,16 +164,20 @@ def complex_aten_count_nonzero(graph: Graph, res: ResultSpec, self: Result, dim:
 
 def complex_aten_count_nonzero_dim_IntList(graph: Graph, res: ResultSpec, self: Result, dim: Ints) -> Result:
     """aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
+    graph.case = 2
     return count_true(graph, c_truth(graph, self), axes_of(graph, self, dim), False)
 
 
 def complex_aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     if as_float(ord) == float('inf') or as_float(ord) == -float('inf'):
+        graph.case = 2
         size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
         return reduced_extreme(graph, size, axes_of(graph, self, dim), keepdim, as_float(ord) > 0)
     if as_float(ord) == 0:
+        graph.case = 3
         return cast(graph, count_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
+    graph.case = 4
     size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
     return power_norm(graph, size, as_float(ord), axes_of(graph, self, dim), keepdim)
 
@@ -211,6 +219,7 @@ def complex_aten_std(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool
 
 def complex_aten_std_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    graph.case = 2
     axes = axes_of(graph, self, dim)
     parts_ = [mean_var(graph, x, axes, correction, keepdim)[1] for x in [re(graph, self), im(graph, self)]]
     return cast(graph, graph.make_node('Sqrt', [graph.make_node('Add', [*parts_])]), dtype_of(graph, res))
@@ -228,6 +237,7 @@ def complex_aten_var(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool
 
 def complex_aten_var_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    graph.case = 2
     axes = axes_of(graph, self, dim)
     parts_ = [mean_var(graph, x, axes, correction, keepdim)[1] for x in [re(graph, self), im(graph, self)]]
     return cast(graph, graph.make_node('Add', [*parts_]), dtype_of(graph, res))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 def aten_adjoint(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
+    graph.case = 1
     return permuted(graph, self, transpose_perm(rank_of(graph, self), -2, -1))
 
 
@@ -208,8 +209,10 @@ def aten_sum_to_size(graph: Graph, res: ResultSpec, self: Result, size: SymInts)
     """aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor"""
     axes = broadcast_axes(graph, self, size)
     if len(axes) == 0:
+        graph.case = 1
         return cast(graph, self, dtype_of(graph, res))
     # torch adds up in the dtype of sum, where it adds up at all
+    graph.case = 2
     total = summed_over(graph, cast(graph, self, dtype_of(graph, res)), axes, True)
     return reshape_to(graph, total, size)
 
@@ -239,6 +242,7 @@ def aten_zero(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 def complex_aten_adjoint(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
+    graph.case = 2
     return c_conj(graph, c_permuted(graph, self, transpose_perm(rank_of(graph, self), -2, -1)))
 
 

@@ -415,6 +415,7 @@ class DynamoInterpreter:
         self, node: Node, converter: Converter, args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
         """Call ``converter`` for ``node`` and compare each result with what torch says of it."""
+        self.graph.case = 0
         value = results.node_value(node)
         try:
             if value is results.UNKNOWN:
@@ -449,6 +450,7 @@ class DynamoInterpreter:
         overload."""
         if call is None:
             raise self.not_found(node)
+        self.graph.case = 0
         value = results.node_value(node)
         try:
             overload, args, kwargs = calls.resolve_overload(self.graph, call, args, kwargs)
