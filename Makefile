@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check format sweeps opsets derive conformance support bench bench-conversion bench-large bench-training bench-rewrites clean
+.PHONY: help run test codegen check format sweeps opsets conformance node-tests module-tests fuzz derive support bench bench-conversion bench-large bench-training bench-rewrites clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -54,6 +54,15 @@ derive: $(READY)  ## samples derived from those of the specs, against eager (ARG
 
 conformance: $(READY)  ## PyTorch's own operator tests against eager (ARGS=--bounded: the short run)
 	$(BIN)/python -m tests.conformance --jobs $(JOBS) $(ARGS)
+
+node-tests: $(READY)  ## ONNX's node tests through reader, rules, rewrites, writer (ARGS=--bounded: the short run)
+	$(BIN)/python -m tests.suites.node_tests --jobs $(JOBS) $(ARGS)
+
+module-tests: $(READY)  ## torch's modules, optimizers, custom and higher-order operators against eager (ARGS=--bounded)
+	$(BIN)/python -m tests.suites.module_tests --jobs $(JOBS) $(ARGS)
+
+fuzz: $(READY)  ## random programs of the specs' own samples, through every front door (ARGS='--count 1000')
+	$(BIN)/python -m tests.fuzz --jobs $(JOBS) $(ARGS)
 
 support: $(READY)  ## the newest of everything, as pip installs it: wheel, documents, core tests
 	$(BIN)/python -m tests.support --jobs $(JOBS) $(ARGS)

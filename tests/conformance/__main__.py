@@ -1,31 +1,30 @@
 """``python -m tests.conformance``: PyTorch's operator tests (OpInfo) through ortable.
 
 Every sample call is exported, converted, checked, run by ONNX Runtime and compared with eager, at
-several opsets, with static shapes and with every dimension dynamic; gradients go through the
-torch.compile backend. Exit status 1 when an outcome is not in expected.yaml, or one there is stale.
+several opsets, with static shapes and with every dimension dynamic; it goes through the
+torch.compile backend, too, and so do gradients. Exit status 1 when an outcome is not expected or an
+expectation is stale (expected.py), 3 when ``--minutes`` ended before everything had run.
 """
 
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import os
 import sys
-import zlib
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
 from tqdm import tqdm
 
-from ortablegen.schemas.onnx import CEILING, FLOOR
-from tests.conformance import expected, report, workers
-from tests.conformance.samples import DTYPES, op_infos, takes
+from tests.conformance import expected, plan, report, workers
+from tests.conformance.samples import DTYPES
 
-MIDDLE = (FLOOR + CEILING) // 2
 MEASURED = Path("specs/runtime/conformance.yaml")
-DEFAULT_DTYPES = "f32,f16,f64,i64,bool,c64"
+UNFINISHED = 3
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -33,68 +32,84 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
     add = parser.add_argument
     add("names", nargs="*", default=["*"], help="OpInfos, with wildcards (default: all)")
-    add("--dtypes", default=DEFAULT_DTYPES, help=f"of {','.join(DTYPES)}")
-    add("--samples", type=int, default=10, help="most samples of an OpInfo and dtype")
-    add("--opsets", default=f"{FLOOR},{MIDDLE},{CEILING}")
-    add("--modes", default="static,dynamic")
-    add("--kinds", default="forward,gradient")
-    add("--gradient-samples", type=int, default=3)
+    add("--dtypes", help=f"of {','.join(DTYPES)} (default: all)")
+    add("--samples", type=int, help="most samples of an OpInfo and dtype (default: see plan.py)")
+    add("--opsets", help="default: the oldest, the newest, and for some dtypes one between")
+    add("--modes", help="static, dynamic (default: both)")
+    add("--kinds", default=",".join(plan.KINDS))
     add("--jobs", type=int, default=os.cpu_count() or 1)
     add("--limit", type=float, default=60.0, help="seconds a sample may take")
     add("--results", type=Path, default=Path("build/conformance.jsonl"))
     add("--resume", action="store_true", help="go on from the results of an interrupted run")
-    add("--bounded", action="store_true", help="the short run of CI: few samples, three dtypes")
-    add("--parts", type=int, default=1, help="take one of so many equal parts of the OpInfos")
+    add("--minutes", type=float, help="start nothing after so long; --resume goes on from there")
+    add("--bounded", action="store_true", help="the short run of CI: a sample of a share of all")
+    add("--part", type=int, help="which share the short run takes (default: follows the commit)")
+    add("--parts", default="1", help="N: one of N equal parts of the OpInfos; i/N: the i-th")
     add("--record", action="store_true", help=f"write the numbers to {MEASURED}")
+    add("--record-expected", action="store_true",
+        help="write which samples fail to tests/conformance/recorded-V.yaml")  # fmt: skip
     return parser
 
 
-def tasks(options: argparse.Namespace) -> list[workers.Task]:
-    """One task for each kind, OpInfo and dtype asked for."""
-    chosen = [
-        name
-        for name in op_infos()
-        if any(fnmatch.fnmatch(name, each) for each in options.names)
-        and not _spread(name, options.parts)
-    ]
-    if not chosen:
-        raise SystemExit(f"no OpInfo matches {' '.join(options.names)}")
-    opsets = tuple(int(opset) for opset in options.opsets.split(","))
-    modes = tuple(options.modes.split(","))
-    found = []
-    for name in chosen:
-        info = op_infos()[name]
-        for dtype in options.dtypes.split(","):
-            # the short run takes float32 of every OpInfo, the other dtypes of every second one
-            skipped = options.bounded and dtype != "f32" and _spread(name + dtype, 2)
-            if "forward" in options.kinds and takes(info, dtype) and not skipped:
-                found.append(workers.Task(name, dtype, "forward", options.samples, opsets, modes))
-        differentiable = info.supports_autograd and takes(info, "f32")
-        # the short run takes every third OpInfo: compiling costs a second a sample
-        left_out = options.bounded and _spread(name, 3)
-        asked = "gradient" in options.kinds and "f32" in options.dtypes
-        if asked and differentiable and not left_out:
-            found.append(
-                workers.Task(name, "f32", "gradient", options.gradient_samples, opsets, modes)
-            )
-    return found
-
-
-def _spread(name: str, parts: int) -> bool:
-    """Whether a name is outside the first of ``parts`` equal parts; the same on every machine."""
-    return zlib.crc32(name.encode()) % parts != 0
+def choice_of(options: argparse.Namespace, revision: str) -> plan.Choice:
+    """What the command line asks for."""
+    part = plan.part_of(revision.rstrip("+")) if options.part is None else options.part
+    place, _, parts = options.parts.rpartition("/")
+    opsets = tuple(int(each) for each in options.opsets.split(",")) if options.opsets else None
+    return plan.Choice(
+        names=options.names, kinds=options.kinds.split(","),
+        dtypes=options.dtypes.split(",") if options.dtypes else None,
+        samples=options.samples, opsets=opsets,
+        modes=tuple(options.modes.split(",")) if options.modes else None,
+        bounded=options.bounded, part=part, slices=int(parts),
+        slice=int(place) if place else (part if options.bounded else 0),
+    )  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run, report, and say whether all is as expected."""
     options = arguments().parse_args(argv)
-    if options.bounded:
-        options.dtypes, options.samples, options.gradient_samples = "f32,i64,bool", 2, 1
-        options.opsets, options.modes = f"{FLOOR},{CEILING}", "static"
+    revision = plan.commit()
+    choice = choice_of(options, revision)
     torch.set_num_threads(1)
     console = Console()
+    if choice.bounded:
+        console.print(f"the short run, --bounded --part {choice.part} (commit {revision[:12]})")
+    wanted = plan.tasks(choice)
+    if not wanted:
+        raise SystemExit(f"no OpInfo matches {' '.join(options.names)}")
+    records, done = _run(options, wanted, revision)
+    finished = [task for task in wanted if task.key in done]
+    reasons = expected.load()
+    recorded, unrecorded = expected.read_recorded()
+    console.print(report.summary(records))
+    if options.record_expected:
+        recorded = _record_expected(console, recorded, records, finished)
+    elif choice == plan.Choice():
+        console.print(f"{unrecorded} groups of the full run are not recorded")
+    if options.record:
+        report.write_measured(MEASURED, records, report.commits(options.results))
+    complete = not choice.bounded and options.samples is None
+    verdict = expected.judge(records, reasons, recorded, complete=complete)
+    report.print_verdict(console, verdict)
+    console.print(
+        f"{len(records)} samples, {len(verdict.unexpected)} unexpected outcomes, "
+        f"{len(verdict.stale)} stale expectations, {len(verdict.low)} floors not reached; "
+        f"{verdict.unrecorded} samples are not recorded; results in {options.results}"
+    )
+    if not verdict.passed:
+        return 1
+    if len(finished) < len(wanted):
+        console.print(f"{len(wanted) - len(finished)} of {len(wanted)} groups are left: --resume")
+        return UNFINISHED
+    return 0
+
+
+def _run(
+    options: argparse.Namespace, wanted: list[plan.Task], revision: str
+) -> tuple[list[dict[str, Any]], set[tuple[str, str, str]]]:
+    """The records of what is asked for, earlier ones included, and the finished tasks' keys."""
     earlier, done = report.read(options.results) if options.resume else ([], set())
-    wanted = tasks(options)
     asked = {task.key for task in wanted}
     records = [r for r in earlier if (r["op"], r["dtype"], r["kind"]) in asked]
     left = [task for task in wanted if task.key not in done]
@@ -110,23 +125,47 @@ def main(argv: Sequence[str] | None = None) -> int:
             mininterval=0.2 if sys.stderr.isatty() else 30,  # a log is no terminal
         ) as bar,
     ):
-        for task, record in workers.run(left, options.jobs, options.limit):
+        report.write(stream, report.heading(revision))
+        for task, record in workers.run(_in_time(left, options.minutes), options.jobs,
+                                        options.limit):  # fmt: skip
             if record is None:
+                done.add(task.key)
                 report.write(stream, {"done": list(task.key)})
                 bar.update()
                 continue
             records.append(record)
             report.write(stream, record)
-    verdict = expected.judge(records, expected.load(), complete=options.samples >= 10)
-    console.print(report.summary(records))
-    if options.record:
-        report.write_measured(MEASURED, records)
-    report.print_verdict(console, verdict)
+    finished = done & asked
+    return [r for r in records if (r["op"], r["dtype"], r["kind"]) in finished], finished
+
+
+def _in_time(tasks: Sequence[plan.Task], minutes: float | None) -> Iterator[plan.Task]:
+    """The tasks, until the time is over."""
+    started = time.monotonic()
+    for task in tasks:
+        if minutes is not None and time.monotonic() - started > 60 * minutes:
+            return
+        yield task
+
+
+def _record_expected(
+    console: Console,
+    recorded: dict[expected.Group, expected.Recorded],
+    records: list[dict[str, Any]],
+    finished: list[plan.Task],
+) -> dict[expected.Group, expected.Recorded]:
+    groups = [(task.kind, task.op, task.dtype) for task in finished]
+    fresh, left = expected.updated(recorded, records, groups)
+    known = set(plan.groups())
+    fresh = {group: what for group, what in fresh.items() if group in known}
+    unrecorded = len(known) - len(fresh)
+    expected.write_recorded(expected.recorded_file(), fresh, unrecorded)
     console.print(
-        f"{len(records)} samples, {len(verdict.unexpected)} unexpected outcomes, "
-        f"{len(verdict.stale)} stale expectations; results in {options.results}"
+        f"{len(fresh)} groups are recorded in {expected.recorded_file().name}, {unrecorded} are not"
     )
-    return 0 if verdict.passed else 1
+    for kind, op, dtype in left:
+        console.print(f"not recorded: {op} ({kind}, {dtype}): a fault, or not the full run's runs")
+    return fresh
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Gradients against eager: one sample of an OpInfo through torch.compile, forward and backward.
+"""The other front door: one sample of an OpInfo through torch.compile, forward and backward, and
+eager beside it. In comes an OpInfo with a sample, out comes a GradientOutcome. workers.py calls it
+with samples that require gradients (kind `gradient`) and with others (kind `compiled`).
 
 A function of the sample's tensors is compiled whole; its results and the gradients of fixed
 random cotangents must be those of eager. In-place variants and `out=` run through the same
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
+from tests.conformance.compare import NEIGHBOURS, WIDER, as_exact, as_real, nudged
+from tests.conformance.sizes import resize
 
-__all__ = ["STAGES", "GradientOutcome", "check_gradients", "gradient_samples"]
+__all__ = [
+    "STAGES", "GradientOutcome", "check_gradients", "gradient_samples", "numbered_samples",
+]  # fmt: skip
 
 # every outcome; those of FAULTS are to be repaired
 STAGES = (
@@ -62,6 +68,14 @@ class GradientOutcome:
 
 def gradient_samples(op_info: Any, dtype: torch.dtype, count: int = 3) -> list[Any]:
     """Up to `count` samples spread over what the OpInfo yields; always the same ones."""
+    return [sample for _, sample in numbered_samples(op_info, dtype, count)[1]]
+
+
+def numbered_samples(
+    op_info: Any, dtype: torch.dtype, count: int = 3
+) -> tuple[int, list[tuple[int, Any]]]:
+    """The number of samples that are looked at, and those of :func:`gradient_samples` with their
+    places."""
     _seed()
     found = []
     for sample in op_info.sample_inputs("cpu", dtype, requires_grad=True):
@@ -69,7 +83,7 @@ def gradient_samples(op_info: Any, dtype: torch.dtype, count: int = 3) -> list[A
         if len(found) == 60:
             break
     step = max(len(found) // count, 1)
-    return found[::step][:count]
+    return len(found), list(enumerate(found))[::step][:count]
 
 
 def check_gradients(
@@ -80,6 +94,7 @@ def check_gradients(
     variant: str = "function",
     backend: Any = None,
     options: dict[str, Any] | None = None,
+    dynamic: bool = False,
 ) -> GradientOutcome:
     """Runs one sample, forward and backward, with eager and with the backend.
 
@@ -89,6 +104,8 @@ def check_gradients(
     :param variant: "function", "inplace" (on a copy of the input) or "out" (values only)
     :param backend: default: ortable's
     :param options: the options of the backend
+    :param dynamic: compile with dynamic sizes, and call again with every dimension two longer where
+        eager takes it
     """
     torch._dynamo.reset()
     try:
@@ -99,11 +116,46 @@ def check_gradients(
     if not expected.values:
         return GradientOutcome("uncaptured", "eager: no tensor comes out")
     chosen = backend if backend is not None else _ortable_backend(options)
+    compiled = _compiled(call.function, chosen, dynamic)
+    outcome = _outcome(call, call.tensors, compiled, expected, dtype)
+    longer = _longer(call.tensors) if dynamic and outcome.stage == "exact" else None
+    if longer is None:
+        return outcome
     try:
-        found = call.run(_compiled(call.function, chosen), call.tensors)
+        expected = call.run(call.function, longer)
+    except Exception:
+        return outcome  # eager does not take these sizes together
+    again = _outcome(call, longer, compiled, expected, dtype)
+    if again.stage == "uncaptured":
+        return outcome
+    return replace(again, detail=again.detail and f"at other sizes: {again.detail}")
+
+
+def _outcome(
+    call: _Call,
+    tensors: Sequence[torch.Tensor],
+    compiled: Callable[..., Any],
+    expected: _Results,
+    dtype: torch.dtype,
+) -> GradientOutcome:
+    try:
+        found = call.run(compiled, tensors)
     except Exception as error:
         return _failure(error, call)
-    return _compared(call, expected, found, dtype)
+    return _compared(call, tensors, expected, found, dtype)
+
+
+def _longer(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
+    """The tensors with every dimension of more than one element two longer, so that equal sizes
+    stay equal; None where there is nothing to lengthen."""
+    found = []
+    for tensor in tensors:
+        grown = resize(tensor, [size + 2 if size > 1 else size for size in tensor.shape])
+        if grown is None:
+            return None
+        found.append(grown)
+    same = all(new.shape == old.shape for new, old in zip(found, tensors, strict=True))
+    return None if same else found
 
 
 @dataclass
@@ -246,8 +298,10 @@ def _plain_backend(module: Any, inputs: Any) -> Any:
     )(module, inputs)
 
 
-def _compiled(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:
-    return torch.compile(function, backend=backend, fullgraph=True, dynamic=False)
+def _compiled(
+    function: Callable[..., Any], backend: Any, dynamic: bool = False
+) -> Callable[..., Any]:
+    return torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic)
 
 
 # -- failures -----------------------------------------------------------------------------------
@@ -308,33 +362,47 @@ def _first_line(error: BaseException) -> str:
 # -- comparison ---------------------------------------------------------------------------------
 
 
+# Results of eager, and the same in float64, for the sample and its neighbours.
+_Runs = list[tuple[_Results, _Results]]
+
+
 def _compared(
-    call: _Call, expected: _Results, found: _Results, dtype: torch.dtype
+    call: _Call,
+    tensors: Sequence[torch.Tensor],
+    expected: _Results,
+    found: _Results,
+    dtype: torch.dtype,
 ) -> GradientOutcome:
     """`exact`, or what differs first; a difference that torch's own graphs show is torch's."""
-    detail = _difference(expected, found, dtype, lambda: _wide(call))
+    detail = _difference(expected, found, dtype, lambda: _runs(call, tensors))
     if detail is None:
         return GradientOutcome("exact")
     try:
         torch._dynamo.reset()
-        plain = call.run(_compiled(call.function, _plain_backend), call.tensors)
+        plain = call.run(_compiled(call.function, _plain_backend), tensors)
     except Exception as error:
         return GradientOutcome("uncaptured", f"torch: {_first_line(error)}")
-    if _difference(plain, found, dtype, lambda: None) is None:
+    if _difference(plain, found, dtype, list) is None:
         return GradientOutcome("uncaptured", f"torch's own graphs differ from eager: {detail}")
     return GradientOutcome("mismatch", detail)
 
 
-def _wide(call: _Call) -> _Results | None:
-    """Eager in float64, when it takes it."""
-    try:
-        return call.run(call.function, call.tensors, wide=True)
-    except Exception:
-        return None
+def _runs(call: _Call, tensors: Sequence[torch.Tensor]) -> _Runs:
+    """Eager beside eager in float64, when it takes it; see compare.py."""
+    found: _Runs = []
+    for number in range(NEIGHBOURS + 1):
+        generator = torch.Generator().manual_seed(number)
+        near = [nudged(tensor, generator) if number else tensor for tensor in tensors]
+        try:
+            found.append((call.run(call.function, near), call.run(call.function, near, wide=True)))
+        except Exception:
+            if number == 0:
+                return []
+    return found
 
 
 def _difference(
-    expected: _Results, found: _Results, dtype: torch.dtype, widen: Callable[[], _Results | None]
+    expected: _Results, found: _Results, dtype: torch.dtype, evidence: Callable[[], _Runs]
 ) -> str | None:
     if len(expected.values) != len(found.values):
         return f"{len(found.values)} results, eager gives {len(expected.values)}"
@@ -344,9 +412,11 @@ def _difference(
             detail = _unlike(want, have, dtype)
             if detail is None:
                 continue
-            wide = widen() if isinstance(want, torch.Tensor) and dtype in EXACT_DTYPES else None
-            truth = getattr(wide, kind)[place] if wide is not None else None
-            if truth is None or not _as_close(truth, want, have):
+            runs = evidence() if isinstance(want, torch.Tensor) and want.dtype in WIDER else []
+            sides = [(getattr(one, kind), getattr(other, kind)) for one, other in runs]
+            results = [(a[place], b[place]) for a, b in sides if place < min(len(a), len(b))]
+            given = [(a, b) for a, b in results if a is not None and b is not None]
+            if want is None or have is None or not _as_close(given, want, have, dtype):
                 return f"{kind[:-1]} {place}: {detail}"
     return None
 
@@ -356,9 +426,7 @@ def _unlike(want: torch.Tensor | None, have: torch.Tensor | None, dtype: torch.d
     if want is None or have is None:
         given = have if want is None else want
         return None if given is None or not given.count_nonzero() else "no gradient on one side"
-    relative, absolute = TOLERANCES.get(dtype, (0, 0))
-    if not (want.is_floating_point() or want.is_complex()):
-        relative, absolute = 0, 0
+    relative, absolute = _tolerances(want, dtype)
     try:
         torch.testing.assert_close(
             have, want, rtol=relative, atol=absolute, equal_nan=True, check_stride=False
@@ -368,16 +436,20 @@ def _unlike(want: torch.Tensor | None, have: torch.Tensor | None, dtype: torch.d
     return None
 
 
-def _as_close(truth: torch.Tensor, want: torch.Tensor, have: torch.Tensor) -> bool:
-    """Whether `have` is as near to float64 as eager's `want` is, within a factor of 2."""
+def _tolerances(want: torch.Tensor, dtype: torch.dtype) -> tuple[float, float]:
+    if not (want.is_floating_point() or want.is_complex()):
+        return 0, 0
+    return TOLERANCES.get(dtype) or TOLERANCES.get(want.dtype, (0, 0))
+
+
+def _as_close(runs: Any, want: torch.Tensor, have: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Whether each element is within the tolerance, or as exact as eager's (see compare.py)."""
     if want.shape != have.shape or want.dtype != have.dtype or not want.numel():
         return False
-    if not (want.is_floating_point() or want.is_complex()) or truth.shape != want.shape:
+    if want.dtype not in WIDER:
         return False
-    ours, eager = (have.to(truth.dtype) - truth).abs(), (want.to(truth.dtype) - truth).abs()
-    if not bool(torch.equal(torch.isfinite(ours), torch.isfinite(eager))):
-        return False
-    finite = torch.isfinite(eager)
-    if not bool(finite.any()):
-        return False
-    return bool(ours[finite].max() <= 2 * eager[finite].max())
+    relative, absolute = _tolerances(want, dtype)
+    near = torch.isclose(have, want, rtol=relative, atol=absolute, equal_nan=True)
+    ours, eagers = as_real(have.resolve_conj()), as_real(want.resolve_conj())
+    exact = as_exact(ours, eagers, runs, want.is_complex())
+    return bool((near | (exact.all(-1) if want.is_complex() else exact)).all())

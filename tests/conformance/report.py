@@ -1,10 +1,13 @@
-"""Results of a run: one JSON line a sample, a summary table, and what was not expected."""
+"""Results of a run: in come records, out come JSON lines, a summary table, the published numbers
+and the words for what was not expected. __main__.py calls it."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,6 +30,8 @@ def read(path: Path) -> tuple[list[dict[str, Any]], set[tuple[str, str, str]]]:
             entry = json.loads(line)
         except json.JSONDecodeError:
             continue
+        if "commit" in entry:
+            continue
         if "done" in entry:
             op, dtype, kind = entry["done"]
             done.add((op, dtype, kind))
@@ -34,6 +39,19 @@ def read(path: Path) -> tuple[list[dict[str, Any]], set[tuple[str, str, str]]]:
             records.append(entry)
     finished = [r for r in records if (r["op"], r["dtype"], r["kind"]) in done]
     return finished, done
+
+
+def heading(commit: str) -> dict[str, Any]:
+    """What a run was made with: the first line of its results, and of each time it went on."""
+    names = ("torch", "onnx", "onnxruntime")
+    return {"commit": commit, "date": datetime.now(UTC).date().isoformat(),
+            "versions": {name: version(name) for name in names}}  # fmt: skip
+
+
+def commits(path: Path) -> list[dict[str, Any]]:
+    """The headings of a file of results."""
+    lines = (line for line in path.read_text().splitlines() if line.startswith('{"commit"'))
+    return [json.loads(line) for line in lines]
 
 
 def write(stream: TextIO, entry: Mapping[str, Any]) -> None:
@@ -95,11 +113,26 @@ def measured(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     }
 
 
-def write_measured(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """Write the numbers of :func:`measured` as YAML, one line an operator."""
+def write_measured(
+    path: Path, records: Iterable[Mapping[str, Any]], headings: Sequence[Mapping[str, Any]]
+) -> None:
+    """Write the numbers of :func:`measured` as YAML, one line an operator, under what they were
+    measured with: commits and dates of the run, versions, and the command that repeats it."""
+    records = list(records)
+    revisions = list(dict.fromkeys(each["commit"][:12] + "+" * each["commit"].endswith("+")
+                                   for each in headings))  # fmt: skip
+    run = {
+        "commit": " ".join(revisions),
+        "date": max((each["date"] for each in headings), default=""),
+        **(headings[-1]["versions"] if headings else {}),
+        "samples": str(len(records)),
+        "command": "make conformance ARGS=--record",
+    }
     lines = [
         "# Samples of PyTorch's operator tests: exact, of those captured. Written by",
         "# `make conformance ARGS=--record`; read by codegen for docs/operators.md.",
+        '"run":',
+        *(f"  {name}: {json.dumps(text)}" for name, text in run.items()),
     ]
     for name, kinds in measured(records).items():
         inner = ", ".join(f"{kind}: {number}" for kind, number in kinds.items())
@@ -120,4 +153,6 @@ def print_verdict(console: Console, verdict: Verdict, most: int = 60) -> None:
     if len(verdict.unexpected) > most:
         console.print(f"and {len(verdict.unexpected) - most} more unexpected outcomes")
     for line in verdict.stale:
-        console.print(f"stale: {line}; take it out of expected.yaml", markup=False)
+        console.print(f"stale: {line}; run its OpInfo with --record-expected", markup=False)
+    for line in verdict.low:
+        console.print(f"floor: {line}", markup=False)

@@ -1,5 +1,5 @@
-"""The operator tests of PyTorch as samples: which OpInfos there are, which dtypes they take, and a
-reproducible choice of their sample calls."""
+"""The operator tests of PyTorch as samples: in comes the name of an OpInfo and a dtype, out comes a
+reproducible choice of its sample calls. plan.py and workers.py call it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ DTYPES = {
     "u8": torch.uint8,
     "bool": torch.bool,
     "c64": torch.complex64,
+    "c128": torch.complex128,
 }
 
 
@@ -38,6 +39,8 @@ class Call:
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
+    total: int = 0  # the samples that torch yields
+    sample: Any = None  # torch's own, where the OpInfo's result is looked at through it
 
     def tensors(self) -> list[torch.Tensor]:
         """The tensors among the arguments, lists and dictionaries included, in order."""
@@ -101,6 +104,11 @@ def takes(info: Any, dtype: str) -> bool:
     return DTYPES[dtype] in info.supported_dtypes("cpu")
 
 
+def takes_gradients(info: Any, dtype: str) -> bool:
+    """Whether torch differentiates this dtype on the CPU."""
+    return info.supports_autograd and DTYPES[dtype] in info.supported_backward_dtypes("cpu")
+
+
 def seed(number: int = 0) -> None:
     """Every random generator that samples may draw from starts again."""
     random.seed(number)
@@ -129,7 +137,8 @@ def calls(name: str, dtype: str, wanted: int, requires_grad: bool = False) -> li
         if name.startswith(GAUGED):
             function = _Composed(info.op, sample.output_process_fn_grad)
         args = (sample.input, *sample.args)
-        chosen.append(Call(name, dtype, index, function, args, dict(sample.kwargs)))
+        kwargs = dict(sample.kwargs)
+        chosen.append(Call(name, dtype, index, function, args, kwargs, len(samples), sample))
     return chosen
 
 

@@ -1,5 +1,6 @@
-"""Runs samples in processes of their own, one for each OpInfo and dtype: a crash or a sample that
-takes too long costs that sample, not the run."""
+"""Runs samples in processes of their own, one for each OpInfo and dtype: in come the tasks of a
+plan, out come records as they are made. A crash or a sample that takes too long costs that sample,
+not the run. __main__.py calls it."""
 
 from __future__ import annotations
 
@@ -9,36 +10,19 @@ import os
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import torch
 
-from tests.conformance.check import Record, check_call
-from tests.conformance.gradients import check_gradients, gradient_samples
+from tests.conformance.check import Record, check_call, reason_class_of
+from tests.conformance.gradients import check_gradients, numbered_samples
+from tests.conformance.plan import Task
 from tests.conformance.samples import DTYPES, Call, calls, op_infos
 
 START_UP_S = 60.0
-
-
-@dataclass(frozen=True)
-class Task:
-    """The samples of one OpInfo in one dtype, from the ``start``-th on."""
-
-    op: str
-    dtype: str
-    kind: str
-    samples: int
-    opsets: tuple[int, ...]
-    modes: tuple[str, ...]
-    start: int = 0
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What a resumed run skips when it is done."""
-        return self.op, self.dtype, self.kind
 
 
 @dataclass
@@ -49,11 +33,11 @@ class _Running:
     place: int = 0
     index: int = -1
     call: str = ""
-    buffered: list[Any] = field(default_factory=list)
+    total: int = 0
 
 
 def run(
-    tasks: Sequence[Task], jobs: int, limit_s: float
+    tasks: Iterable[Task], jobs: int, limit_s: float
 ) -> Iterator[tuple[Task, dict[str, Any] | None]]:
     """Run the tasks; yield each sample's record as a dictionary, and ``(task, None)`` at its end.
 
@@ -62,12 +46,17 @@ def run(
     """
     # fork: the operator database takes seconds to import, and nothing here starts threads before.
     context = multiprocessing.get_context("fork")
-    waiting = deque(tasks)
+    fresh, waiting = iter(tasks), deque[Task]()  # waiting: to go on behind a crash
     running: dict[Connection, _Running] = {}
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            connection, state = _start(context, waiting.popleft())
+    while True:
+        while len(running) < jobs:
+            task = waiting.popleft() if waiting else next(fresh, None)
+            if task is None:
+                break
+            connection, state = _start(context, task)
             running[connection] = state
+        if not running:
+            return
         for connection in wait(list(running), timeout=1.0):
             assert isinstance(connection, Connection)
             yield from _read(connection, running, waiting)
@@ -104,7 +93,7 @@ def _read(
         return
     state.since = time.monotonic()
     if message == "begin":
-        state.place, state.index, state.call = content
+        state.place, state.index, state.call, state.total = content
     elif message == "record":
         state.index = -1
         yield state.task, content
@@ -134,10 +123,12 @@ def _ended(
 
 def _record(state: _Running, outcome: str, detail: str) -> dict[str, Any]:
     task = state.task
-    return {
-        "op": task.op, "dtype": task.dtype, "index": state.index, "outcome": outcome, "where": "",
-        "detail": detail, "call": state.call, "kind": task.kind, "overloads": [], "seconds": 0.0,
-    }  # fmt: skip
+    record = Record(task.op, task.dtype, state.index, "exact", call=state.call, kind=task.kind)
+    record.modes, record.opsets = list(task.modes), list(task.opsets)
+    record.total = state.total
+    record.note(outcome, detail, task.modes[0], why="samples" if outcome == "uncaptured" else "")
+    record.where = ""
+    return record.as_json()
 
 
 def _work(task: Task, connection: Connection) -> None:
@@ -155,43 +146,58 @@ def _check_all(task: Task, connection: Connection) -> None:
     except Exception as error:
         connection.send(("failed", f"{type(error).__name__}: {str(error)[:200]}"))
         return
+    if task.pick is not None and chosen:
+        chosen = [chosen[task.pick % len(chosen)]]
     for place in range(task.start, len(chosen)):
-        call, gradient_sample = chosen[place]
-        connection.send(("begin", (place, call.index, call.describe()[:300])))
+        call = chosen[place]
+        begin = (place, call.index, call.describe()[:300], call.total)
+        connection.send(("begin", begin))
         try:
-            if gradient_sample is None:
+            if task.kind == "forward":
                 record = check_call(call, task.opsets, task.modes)
             else:
-                record = _gradient(call, gradient_sample)
+                record = _compiled(call, task)
         except Exception as error:  # of the check itself: a record like any other fault
             text = f"the check failed: {type(error).__name__}: {str(error)[:300]}"
-            record = Record(call.op, call.dtype, call.index, "error", detail=text, kind=task.kind)
+            record = Record(call.op, call.dtype, call.index, "exact", kind=task.kind)
+            record.note("error", text, task.modes[0])
+        record.total = call.total
         connection.send(("record", record.as_json()))
     connection.send(("done", None))
 
 
-def _calls(task: Task) -> list[tuple[Call, Any]]:
-    """The calls of a task, each with the OpInfo sample that a gradient check takes, or None."""
-    if task.kind == "forward":
-        return [(call, None) for call in calls(task.op, task.dtype, task.samples)]
+def _calls(task: Task) -> list[Call]:
+    """The calls of a task; those of a gradient hold the OpInfo's sample, too."""
+    if task.kind != "gradient":
+        return calls(task.op, task.dtype, task.samples)
     info = op_infos()[task.op]
-    found = gradient_samples(info, DTYPES[task.dtype], task.samples)
+    total, found = numbered_samples(info, DTYPES[task.dtype], task.samples)
     return [
-        (Call(task.op, task.dtype, i, info.op, (s.input, *s.args), dict(s.kwargs)), s)
-        for i, s in enumerate(found)
+        Call(task.op, task.dtype, i, info.op, (s.input, *s.args), dict(s.kwargs), total, s)
+        for i, s in found
     ]
 
 
-def _gradient(call: Call, sample: Any) -> Record:
+def _compiled(call: Call, task: Task) -> Record:
+    """A sample through torch.compile, in each mode; with gradients where it requires them."""
     started = time.perf_counter()
-    torch._dynamo.reset()
-    found = check_gradients(op_infos()[call.op], sample, DTYPES[call.dtype])
-    outcome = "not_implemented" if found.stage == "no_kernel" else found.stage
-    detail = ", ".join(found.missing) if outcome == "missing" else found.detail[:400]
-    return Record(
-        call.op, call.dtype, call.index, outcome, "torch.compile", detail, call.describe()[:300],
-        "gradient", [], round(time.perf_counter() - started, 3),
-    )  # fmt: skip
+    record = Record(call.op, call.dtype, call.index, "exact", call=call.describe()[:300])
+    record.kind, record.modes = task.kind, list(task.modes)
+    for mode in task.modes:
+        torch._dynamo.reset()
+        dynamic = mode == "dynamic"
+        found = check_gradients(
+            op_infos()[call.op], call.sample, DTYPES[call.dtype], dynamic=dynamic
+        )
+        outcome = "not_implemented" if found.stage == "no_kernel" else found.stage
+        detail = ", ".join(found.missing) if outcome == "missing" else found.detail
+        if outcome != "exact":
+            why = reason_class_of(detail) if outcome == "uncaptured" else ""
+            record.note(outcome, detail[:400], mode, why=why)
+        if record.outcome == "uncaptured":
+            break
+    record.seconds = round(time.perf_counter() - started, 3)
+    return record
 
 
 def _quiet() -> None:

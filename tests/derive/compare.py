@@ -24,10 +24,11 @@ def bound_of(dtype: torch.dtype, scale: float) -> float:
 
 
 def difference(
-    got: torch.Tensor, want: torch.Tensor, scale: float = 1.0, signs: bool = True
+    got: torch.Tensor, want: torch.Tensor, scale: float = 1.0, norm: bool = False
 ) -> Difference | None:
     """How ``got`` differs from eager's ``want``: in dtype, shape, NaN, infinity, value, precision
-    or the sign of a zero. ``scale`` multiplies the tolerance of the dtype."""
+    or the sign of a zero. ``scale`` multiplies the tolerance of the dtype; with ``norm`` it is
+    relative to the largest finite number of ``want``."""
     if got.dtype != want.dtype:
         return "dtype", f"{got.dtype}, eager has {want.dtype}"
     if tuple(got.shape) != tuple(want.shape):
@@ -35,11 +36,11 @@ def difference(
     if want.dtype not in TOLERANCES:
         wrong = got != want
         return ("value", _at(wrong, got, want)) if bool(wrong.any()) else None
-    return _of_floats(got.detach(), want.detach(), bound_of(want.dtype, scale), signs)
+    return _of_floats(got.detach(), want.detach(), bound_of(want.dtype, scale), norm)
 
 
 def _of_floats(
-    got: torch.Tensor, want: torch.Tensor, bound: float, signs: bool
+    got: torch.Tensor, want: torch.Tensor, bound: float, norm: bool
 ) -> Difference | None:
     g, w = got.double(), want.double()
     for kind, wrong in (
@@ -50,16 +51,16 @@ def _of_floats(
             return kind, _at(wrong, got, want)
     finite = g.isfinite() & w.isfinite()
     gap = torch.where(finite, (g - w).abs(), 0.0)
-    allowed = torch.where(finite, bound + bound * w.abs(), 1.0)
+    size = torch.where(finite, w.abs(), 0.0)
+    if norm and size.numel():
+        size = size.max().expand_as(size)
+    allowed = bound + bound * size
     wrong = gap > allowed
     if bool(wrong.any()):
         kind = "imprecise" if bool((gap <= allowed * IMPRECISE).all()) else "value"
         return kind, _at(wrong, got, want)
-    if signs:
-        wrong = (g == 0) & (w == 0) & (g.signbit() != w.signbit())
-        if bool(wrong.any()):
-            return "sign", _at(wrong, got, want)
-    return None
+    wrong = (g == 0) & (w == 0) & (g.signbit() != w.signbit())
+    return ("sign", _at(wrong, got, want)) if bool(wrong.any()) else None
 
 
 def _at(wrong: torch.Tensor, got: torch.Tensor, want: torch.Tensor) -> str:

@@ -14,8 +14,9 @@ from ortablegen.language.samples import TensorSample
 
 Numbers = tuple[float | int, ...]
 INF, NAN = float("inf"), float("nan")
-# Put into one tensor alone: products of two overflow, and sums of those depend on the order.
-_OVERFLOWING = ("max", "lowest", "huge", "beyond", "large")
+# Put into one tensor alone: products of two overflow, and sums of those depend on the order. What
+# such a number is added to is rounded with its size.
+OF_GREAT_SIZE = ("max", "lowest", "huge", "beyond", "large")
 
 
 def fills_of(dtype: torch.dtype) -> dict[str, Numbers]:
@@ -77,7 +78,7 @@ def fills(
         names.update(dict.fromkeys(fills_of(tensors[place].dtype)))
     for name in names:
         every = [i for i in may if name in fills_of(tensors[i].dtype)]
-        several = len(every) > 1 and name not in _OVERFLOWING
+        several = len(every) > 1 and name not in OF_GREAT_SIZE
         for places in [[every[0]], every] if several else [every[:1]]:
             suffix = "" if len(places) == 1 else " in all"
             yield (

@@ -85,7 +85,8 @@ def forms(values: Values, tied: bool = False, broadcasts: bool = True) -> Iterat
     if not tied:
         yield from sizes(plain, broadcasts)
         yield from scalars(plain, broadcasts)
-    yield from layouts(plain)
+    if not tied:
+        yield from layouts(plain)
     yield from dynamic(values)
 
 
@@ -130,6 +131,8 @@ def sizes(values: Values, each: bool = True) -> Iterator[Form]:
 
 def _sized(leaf: TensorSample, old: int, new: int) -> TensorSample:
     dims = tuple((new if size == old else size, name) for size, name in leaf.dims)
+    if leaf.high == old and not leaf.dtype.startswith(("float", "bfloat", "complex")):
+        leaf = replace(leaf, high=max(new, int(leaf.low or 0) + 1))  # indices into that dimension
     return _reshaped(leaf, dims)
 
 
@@ -213,7 +216,8 @@ def growths(form: Form) -> Iterator[tuple[str, dict[str, int]]]:
     yield "larger", dict.fromkeys(named, 3)
     if len(named) > 1:
         yield "uneven", {name: 2 + 3 * i for i, name in enumerate(sorted(named))}
-    yield "smallest", {name: min(0, 2 - size) for name, size in named.items()}
+    if all(leaf.high is None for leaf in leaves(form.values)):  # indices stay inside
+        yield "smallest", {name: min(0, 2 - size) for name, size in named.items()}
 
 
 def names_of(expression: Expression) -> set[str]:

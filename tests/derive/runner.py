@@ -25,11 +25,15 @@ from tests.specs import harness
 from tests.specs.test_cases import ENTRIES
 
 from .compare import Difference, difference
-from .fills import fills
+from .fills import OF_GREAT_SIZE, fills
 from .forms import Form, forms, growths, laid_out, leaves
 
 Entry = OpEntry | AliasEntry
 COMBINATIONS: tuple[tuple[int, str | None], ...] = ((FLOOR, None), (CEILING, "onnxruntime"))
+
+# It keeps factors of float64 as float32. The backend runs without it, and an export's factors have
+# an axis more (specs/rewrites/optimizers.yaml); models here are as converters leave them.
+ROUNDING = ("MatMulScaleFusion",)
 
 # Outcomes that are no failure. "uncaptured": torch itself cannot trace what eager runs.
 FINE = ("exact", "refused", "uncaptured")
@@ -213,7 +217,8 @@ def _at(
     say("session")
     try:
         model = converted.model.SerializeToString()
-        session = harness.session_of(model) if converted.model.graph.output else None
+        outputs = bool(converted.model.graph.output)
+        session = harness.session_of(model, ROUNDING) if outputs else None
     except Exception as error:
         yield _outcome(job, "drawn", ("session", _text(error)), opset, target)
         return
@@ -280,14 +285,15 @@ def _of_result(
             values = [record.value]
         else:
             return None
-        return None if values == [want] else ("value", f"{values}, eager has {want}")
+        same = values == [want] or (values[0] != values[0] and want != want)
+        return None if same else ("value", f"{values}, eager has {want}")
     if want.is_complex():
         want = torch.view_as_real(want.resolve_conj().resolve_neg())
     want = want.detach().resolve_neg().clone()
     got = by_name[record.name]
     if job.sample.random:
         got, want = torch.zeros_like(got), torch.zeros_like(want)
-    return difference(got, want, _scale(job))
+    return difference(got, want, _scale(job), norm=call.name in OF_GREAT_SIZE)
 
 
 def _scale(job: Job) -> float:

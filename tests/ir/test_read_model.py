@@ -133,3 +133,101 @@ def test_sizes_without_a_name_are_told_apart_and_stay_unnamed():
 def test_models_that_are_no_graphs_are_refused(nodes, message):
     with pytest.raises(BuilderError, match=message):
         GraphBuilder(model_of([helper.make_node(*n) for n in nodes], [value("x")], [value("y")]))
+
+
+def test_a_model_of_other_domains_gets_the_main_one():
+    node = helper.make_node("Binarizer", ["x"], ["y"], domain="ai.onnx.ml", threshold=1.0)
+    graph = helper.make_graph([node], "graph", [value("x")], [value("y")])
+    imports = [helper.make_opsetid("ai.onnx.ml", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    again = GraphBuilder(model).to_onnx()
+    assert {each.domain: each.version for each in again.opset_import} == {"ai.onnx.ml": 1, "": 18}
+    assert [each.op_type for each in again.graph.node] == ["Binarizer"]
+    onnx.checker.check_model(again, full_check=True)
+
+
+def old_model(nodes, outputs, opset, ir_version=3, dims=(2, 3, 4)):
+    graph = helper.make_graph(nodes, "graph", [value("x", shape=dims)], outputs)
+    imports = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+
+
+def test_what_was_an_attribute_is_an_input_to_the_rules():
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["mean"], axes=[1], keepdims=0),
+        helper.make_node("Unsqueeze", ["mean"], ["wide"], axes=[0, 3]),
+        helper.make_node("Squeeze", ["wide"], ["narrow"], axes=[0]),
+        helper.make_node("Pad", ["narrow"], ["padded"], pads=[1, 0, 0, 1, 0, 2]),
+        helper.make_node("Split", ["padded"], ["first", "second"], axis=1, split=[1, 3]),
+    ]
+    builder = GraphBuilder(old_model(nodes, [helper.make_empty_tensor_value_info("second")], 6))
+    shapes = {name: builder.get_shape(name) for name in ("mean", "wide", "narrow", "padded")}
+    assert shapes == {
+        "mean": (2, 4),
+        "wide": (1, 2, 4, 1),
+        "narrow": (2, 4, 1),
+        "padded": (4, 4, 3),
+    }
+    assert builder.get_shape("second") == (4, 3, 3)
+
+
+def test_types_of_operators_that_are_newer_than_the_rules():
+    if onnx.defs.onnx_opset_version() < 28:
+        pytest.skip("this onnx has no Celu of halves")
+    half = onnx.TensorProto.FLOAT16
+    graph = helper.make_graph(
+        [helper.make_node("Celu", ["x"], ["y"])],
+        "graph", [value("x", half)], [helper.make_empty_tensor_value_info("y")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 28)])
+    assert GraphBuilder(model).get_type("y") == half
+
+
+def test_constants_are_folded_as_the_opset_of_the_model_says():
+    # Squeeze's axes are an attribute; Softmax up to 12 is one over all axes from the given one on,
+    # which onnx.reference lacks
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(np.zeros((2, 2, 2)))),
+        helper.make_node("Unsqueeze", ["c"], ["u"], axes=[0, 1]),
+        helper.make_node("Squeeze", ["u"], ["v"], axes=[0]),
+        helper.make_node("Softmax", ["v"], ["s"], axis=2),
+        helper.make_node("Mul", ["s", "s"], ["y"]),
+    ]
+    double = onnx.TensorProto.DOUBLE
+    model = old_model(nodes, [value("y", double, (1, 2, 2, 2))], 11, 6)
+    builder = GraphBuilder(model)
+    builder.optimize(folding=True)
+    assert [node.op_type for node in builder.nodes] == ["Softmax", "Mul"]
+    assert builder.get_constant("v").shape == (1, 2, 2, 2)
+
+
+def test_a_sequence_of_constants_stays_a_sequence():
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value_floats=[1.0, 2.0]),
+        helper.make_node("Constant", [], ["one"], value_int=1),
+        helper.make_node("SequenceConstruct", ["c", "c"], ["s"]),
+        helper.make_node("SequenceAt", ["s", "one"], ["a"]),
+        helper.make_node("Neg", ["a"], ["y"]),
+    ]
+    builder = GraphBuilder(old_model(nodes, [value("y", shape=(2,))], 18, 8))
+    builder.optimize(folding=True)
+    again = builder.to_onnx()
+    onnx.checker.check_model(again, full_check=True)
+    assert [node.op_type for node in again.graph.node] == ["SequenceConstruct", "SequenceAt", "Neg"]
+    (result,) = ReferenceEvaluator(again).run(None, {"x": np.zeros((2, 3, 4), np.float32)})
+    np.testing.assert_array_equal(result, [-1.0, -2.0])
+
+
+def test_an_initializer_of_ours_needs_ir_version_4():
+    tensor = numpy_helper.from_array(np.ones(4, np.float32))
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value=tensor),
+        helper.make_node("Neg", ["c"], ["n"]),
+        helper.make_node("Add", ["x", "n"], ["y"]),
+    ]
+    builder = GraphBuilder(old_model(nodes, [value("y", shape=(2, 3, 4))], 8))
+    builder.optimize(folding=True)
+    again = builder.to_onnx()
+    onnx.checker.check_model(again)
+    assert again.ir_version == 4
+    assert again.graph.initializer

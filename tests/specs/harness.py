@@ -42,6 +42,8 @@ from ortablegen.language.samples import Expression, TensorSample, evaluate
 from ortablegen.schemas.torch import OpSchema
 from tests.optimizers.forms import unsafe_nodes
 
+from . import cuda_only  # noqa: F401 (registers kernels)
+
 UNKNOWN = object()
 DATA_DEPENDENT = (
     DataDependentOutputException,
@@ -367,12 +369,17 @@ def run_onnx(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> list[tor
     return run_session(session_of(model.SerializeToString()), feeds)
 
 
-def session_of(model: bytes) -> onnxruntime.InferenceSession:
-    """A session of one thread for a serialised model."""
+def session_of(model: bytes, without: Sequence[str] = ()) -> onnxruntime.InferenceSession:
+    """A session of one thread for a serialised model, ``without`` some of the optimizers."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        model,
+        options,
+        providers=["CPUExecutionProvider"],
+        disabled_optimizers=list(without) or None,
+    )
 
 
 def run_session(

@@ -32,6 +32,8 @@ from .model import (
     Sample,
     Specs,
     Targets,
+    complex_cases,
+    complex_lets,
 )
 from .numbers import check_numbers
 from .rule_words import check_rules
@@ -352,8 +354,13 @@ class _OpChecker:
                 env[name] = Value(Kind(kinds.COMPLEX, env[name].kind.optional))
                 self.read.add(name)
         before = len(self.diagnostics.errors)
-        self.check_cases(form.cases, env, ())
-        if len(self.diagnostics.errors) == before and any(c.refuse is None for c in form.cases):
+        if form.as_lower and not self.entry.lower:
+            self.error(form.span, "complex: lower, and this entry lacks 'lower'")
+        cases = complex_cases(self.entry)
+        for name, code in complex_lets(self.entry):
+            env[name] = self.run(code, env, condition=True)
+        self.check_cases(cases, env, ())
+        if len(self.diagnostics.errors) == before and any(c.refuse is None for c in cases):
             ignored = {name for name, _, _ in self.entry.ignore}
             for argument in arguments:
                 if argument.name not in self.read | ignored:

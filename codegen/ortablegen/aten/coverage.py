@@ -187,7 +187,8 @@ Every operator that ortable converts. `ortable ops` prints the same table;
   name, after the minus sign.
 - **escape**: the Python lowering that the entry uses, in `runtime/ortable/lowerings`.
 - **forward**, **gradient**: samples of PyTorch's own operator tests whose graph holds the operator:
-  exact, of those that torch captures, in the last full `make conformance` that was recorded.
+  exact, of those that torch captures, in the last full `make conformance` that was recorded
+  (commit, date and versions: `specs/runtime/conformance.yaml`).
 """
 
 

@@ -16,7 +16,18 @@ from ortablegen.schemas.torch import Argument, OpSchema
 from ortablegen.source.templates import environment
 
 from . import draws, numbers, rule_words
-from .model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs, Targets
+from .model import (
+    AliasEntry,
+    CallEntry,
+    ComplexForm,
+    HopEntry,
+    LowerCase,
+    OpEntry,
+    Specs,
+    Targets,
+    complex_cases,
+    complex_lets,
+)
 from .traits import emit_traits
 
 TORCH = "TORCH"  # what generated code calls the major and minor version of the installed torch
@@ -144,7 +155,10 @@ def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[
         lines.append(
             f"    {names}{comma} = promote_complex(graph, {entry.promote.kind!r}, [{names}])"
         )
-    for number, case in enumerate(form.cases, len(entry.lower) + 1):
+    for name, code in complex_lets(entry):
+        lines.append(f"    {name} = {expression_text(code.expression, needs)}")
+    first = 1 if form.as_lower else len(entry.lower) + 1
+    for number, case in enumerate(complex_cases(entry), first):
         lines.extend(_case(entry, case, number, needs))
     return lines
 

@@ -3,6 +3,7 @@ error may point to."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -116,12 +117,14 @@ class Deviation:
 
 @dataclass(frozen=True)
 class ComplexForm:
-    """``complex:``: cases of its own, or (``by_parts``) the names of the arguments whose real and
-    imaginary parts go through the real lowering one after the other."""
+    """``complex:``: cases of its own, the cases of ``lower`` (``as_lower``), whose words take pairs
+    as well, or (``by_parts``) the names of the arguments whose real and imaginary parts go through
+    the real lowering one after the other."""
 
     span: Span
     parts: tuple[str, ...] = ()
     by_parts: bool = False
+    as_lower: bool = False
     cases: tuple[LowerCase, ...] = ()
 
 
@@ -182,6 +185,32 @@ class OpEntry:
         an entry with one case."""
         count = len(self.every_case())
         return tuple(f"{self.key}/{n}" for n in range(1, count + 1)) if count > 1 else ()
+
+
+def complex_cases(entry: OpEntry) -> tuple[LowerCase, ...]:
+    """The cases by which complex tensors are lowered; none for ``parts(...)``."""
+    if entry.complex is None:
+        return ()
+    return entry.lower if entry.complex.as_lower else entry.complex.cases
+
+
+def complex_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
+    """The names of ``let`` that the cases of ``complex`` read, and what those names read."""
+    read: set[str] = set()
+    for case in complex_cases(entry):
+        for code in (case.when, case.do):
+            read |= _names(code) if code is not None else set()
+    found = []
+    for name, code in reversed(entry.let):
+        if name in read:
+            found.append((name, code))
+            read |= _names(code)
+    return tuple(reversed(found))
+
+
+def _names(code: Code) -> set[str]:
+    """The names in a block or an expression."""
+    return {each.id for node in code.body for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 @dataclass(frozen=True)

@@ -184,9 +184,11 @@ class PartReader(EntryReader):
         return () if None in cases else tuple(case for case in cases if case is not None)
 
     def complex_form(self, node: YNode | None) -> ComplexForm | None:
-        """``parts(self, other)``, a block, or cases as those of ``lower``."""
+        """``parts(self, other)``, ``lower``, a block, or cases as those of ``lower``."""
         if node is None:
             return None
+        if isinstance(node, YScalar) and node.text.strip() == "lower":
+            return ComplexForm(node.span, as_lower=True)
         if isinstance(node, YScalar) and (match := _PARTS.fullmatch(node.text.strip())):
             names = tuple(part.strip() for part in match[1].split(",") if part.strip())
             return ComplexForm(node.span, parts=names, by_parts=True)

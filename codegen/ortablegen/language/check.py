@@ -209,6 +209,7 @@ class CodeChecker:
         positional = [p for p in word.parameters if not p.variadic]
         variadic = next((p for p in word.parameters if p.variadic), None)
         values: list[Value] = []
+        named: list[Value] = []
         starred = any(isinstance(argument, ast.Starred) for argument in node.args)
         for position, argument in enumerate(node.args):
             value = self.value(argument.value if isinstance(argument, ast.Starred) else argument)
@@ -221,6 +222,7 @@ class CodeChecker:
         by_name = {p.name: p for p in positional}
         for keyword in node.keywords:
             value = self.value(keyword.value)
+            named.append(value)
             if keyword.arg not in by_name:
                 self.error(
                     keyword,
@@ -233,6 +235,9 @@ class CodeChecker:
         for parameter in positional:
             if parameter.required and parameter.name not in given and not starred:
                 self.error(node, f"'{word.name}' lacks its argument '{parameter.name}'")
+        if word.result.base in (kinds.TENSOR, kinds.TENSORS):
+            classes = [value.kind for value in (*values, *named)]
+            return Value(kinds.of_tensors(word.result, classes))
         return self.word_result(word, values)
 
     def argument(

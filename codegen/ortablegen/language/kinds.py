@@ -20,6 +20,8 @@ INTS, SYMINTS, FLOATS, BOOLS, STRS = "Ints", "SymInts", "Floats", "Bools", "Strs
 RES, NONE, ANY, OPAQUE = "ResultSpec", "None", "Any", "Opaque"
 # a tensor argument in a block of `complex:`: a pair of results, which no ONNX node takes
 COMPLEX, COMPLEXES = "Complex", "Complexes"
+# of words: a result or a pair; what the word gives is a pair where it got one
+TENSOR, TENSORS = "Tensor", "Tensors"
 
 WORDS = frozenset(
     {
@@ -42,6 +44,8 @@ WORDS = frozenset(
         OPAQUE,
         COMPLEX,
         COMPLEXES,
+        TENSOR,
+        TENSORS,
     }
 )
 GRAPH_KINDS = frozenset({RESULT, RESULTS, COMPLEX, COMPLEXES})
@@ -105,6 +109,13 @@ def in_complex(kind: Kind) -> Kind:
     return Kind(base, kind.optional, kind.elements_optional)
 
 
+def of_tensors(result: Kind, given: list[Kind]) -> Kind:
+    """The class of what a word gives that takes results or pairs: pairs if one is among them."""
+    pairs = any(kind.base in (COMPLEX, COMPLEXES) for kind in given)
+    names = (COMPLEXES if pairs else RESULTS) if result.base == TENSORS else None
+    return Kind(names or (COMPLEX if pairs else RESULT), result.optional)
+
+
 def of_annotation(text: str) -> Kind:
     """The class of a prelude annotation, for example ``Ints | None``."""
     parts = [part.strip() for part in text.split("|")]
@@ -159,7 +170,9 @@ _WIDER = {
     FLOAT: (SCALAR,),
     INTS: (SYMINTS,),
     DTYPE: (INT,),
-    RES: (RESULT,),
-    RESULT: (COMPLEX,),
-    RESULTS: (COMPLEXES,),
+    RES: (RESULT, TENSOR),
+    RESULT: (COMPLEX, TENSOR),
+    RESULTS: (COMPLEXES, TENSORS),
+    COMPLEX: (TENSOR,),
+    COMPLEXES: (TENSORS,),
 }

@@ -264,7 +264,7 @@ def _word(function: ast.FunctionDef, module: str) -> Word:
         takes_graph,
         tuple(parameters),
         result,
-        result.base in ("Result", "Results", "Complex", "Complexes"),
+        result.base in ("Result", "Results", "Complex", "Complexes", "Tensor", "Tensors"),
     )
 
 

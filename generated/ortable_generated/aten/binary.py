@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import boolean, float16
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.lowerings.complex.arithmetic import promote_complex
+from ortable.lowerings.complex.arithmetic import c_where, promote_complex
 from ortable.lowerings.complex.functions import c_power
 from ortable.lowerings.pointwise import int_power, is_number
-from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_mul, c_scaled
+from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_add, c_cast, c_div, c_mul, c_scaled
 from ortable.prelude.facts import dtype_of, is_bool, is_float, is_static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, int_pow, is_sign_set, log1p_of
@@ -299,15 +299,24 @@ def complex_aten_addcmul(graph: Graph, res: ResultSpec, self: Result, tensor1: R
 def complex_aten_lerp_Scalar(graph: Graph, res: ResultSpec, self: Result, end: Result, weight: Scalar) -> Result:
     """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
     self, end = promote_complex(graph, 'default', [self, end])
-    graph.case = 4
-    return c_add(graph, self, c_scaled(graph, c_add(graph, end, self, -1), weight))
+    if not is_static(weight):
+        graph.case = 4
+        return c_add(graph, self, c_scaled(graph, c_add(graph, end, self, -1), weight))
+    if abs(weight) < 0.5:
+        graph.case = 5
+        return c_add(graph, self, c_scaled(graph, c_add(graph, end, self, -1), weight))
+    graph.case = 6
+    return c_add(graph, end, c_scaled(graph, c_add(graph, end, self, -1), 1 - weight), -1)
 
 
 def complex_aten_lerp_Tensor(graph: Graph, res: ResultSpec, self: Result, end: Result, weight: Result) -> Result:
     """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
     self, end, weight = promote_complex(graph, 'default', [self, end, weight])
     graph.case = 2
-    return c_add(graph, self, c_mul(graph, c_add(graph, end, self, -1), weight))
+    way = c_add(graph, end, self, -1)
+    size = c_abs(graph, weight)
+    late = c_add(graph, end, c_mul(graph, way, c_add(graph, c_cast(graph, const_like(graph, 1, size), dtype_of(graph, res)), weight, -1)), -1)
+    return c_where(graph, graph.make_node('Less', [size, const_like(graph, 0.5, size)]), c_add(graph, self, c_mul(graph, way, weight)), late)
 
 
 def complex_aten_mul_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
@@ -336,6 +345,7 @@ def complex_aten_pow_Scalar(graph: Graph, res: ResultSpec, self: Scalar, exponen
 
 def complex_aten_pow_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, exponent: Scalar) -> Result:
     """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    dtype = dtype_of(graph, res)
     if exponent == 2:
         graph.case = 8
         base = as_complex(graph, self, dtype_of(graph, res))

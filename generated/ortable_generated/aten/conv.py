@@ -13,7 +13,17 @@ from ortable.prelude.values import cast, squeezed, unsqueezed
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
-    from ortable.prelude.facts import Bool, Bools, Result, Str, SymInt, SymInts
+    from ortable.prelude.facts import Bool, Bools, Ints, Result, Str, SymInt, SymInts
+
+
+def aten__convolution(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, benchmark: Bool, deterministic: Bool, cudnn_enabled: Bool, allow_tf32: Bool) -> Result:
+    """aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor"""
+    return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=transposed, output_padding=output_padding, groups=groups)
+
+
+def aten__convolution_deprecated(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: Ints, groups: SymInt, benchmark: Bool, deterministic: Bool, cudnn_enabled: Bool) -> Result:
+    """aten::_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor"""
+    return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=transposed, output_padding=output_padding, groups=groups)
 
 
 def aten_conv1d(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), dilation: SymInts = (1,), groups: SymInt = 1) -> Result:
@@ -109,6 +119,14 @@ def aten_convolution_backward(graph: Graph, res: ResultSpec, grad_output: Result
         return direct_convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)
     graph.case = 2
     return convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)
+
+
+def rule_aten__convolution(graph: Graph, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, benchmark: Bool, deterministic: Bool, cudnn_enabled: Bool, allow_tf32: Bool) -> Rules:
+    return rule_aten_convolution(graph, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=transposed, output_padding=output_padding, groups=groups)
+
+
+def rule_aten__convolution_deprecated(graph: Graph, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: Ints, groups: SymInt, benchmark: Bool, deterministic: Bool, cudnn_enabled: Bool) -> Rules:
+    return rule_aten_convolution(graph, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=transposed, output_padding=output_padding, groups=groups)
 
 
 def rule_aten_conv1d(graph: Graph, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), dilation: SymInts = (1,), groups: SymInt = 1) -> Rules:

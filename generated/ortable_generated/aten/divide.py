@@ -123,6 +123,7 @@ def complex_aten_div_Scalar(graph: Graph, res: ResultSpec, self: Result, other: 
 
 def complex_aten_div_Scalar_mode(graph: Graph, res: ResultSpec, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
     """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
+    dtype = dtype_of(graph, res)
     if rounding_mode is None:
         graph.case = 4
         dtype = dtype_of(graph, res)
@@ -140,6 +141,7 @@ def complex_aten_div_Tensor(graph: Graph, res: ResultSpec, self: Result, other: 
 
 def complex_aten_div_Tensor_mode(graph: Graph, res: ResultSpec, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    dtype = dtype_of(graph, res)
     if rounding_mode is None:
         graph.case = 4
         dtype = dtype_of(graph, res)

@@ -14,7 +14,7 @@ from ortable.prelude.facts import differs, dim_of, dtype_of, fits_attribute, is_
 from ortable.prelude.matrices import matrix_product, untransposed
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import scaled
-from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
+from ortable.prelude.promotion import opmath, opmath_dtype, promote_values, promoted_dtype
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
 
@@ -100,6 +100,15 @@ def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: 
     return graph.make_node('Add', [scaled(graph, matrix_product(graph, mat1, mat2), int(alpha)), scaled(graph, self, int(beta))], res.outputs)
 
 
+def aten_addmm_dtype(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: Result, out_dtype: Dtype, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+    """aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    compute_dtype = opmath_dtype(dtype_of(graph, res))
+    rows = matrix_product(graph, cast(graph, mat1, compute_dtype), cast(graph, mat2, compute_dtype))
+    left = scaled(graph, rows, alpha)
+    total = left if beta == 0 else graph.make_node('Add', [scaled(graph, cast(graph, self, compute_dtype), beta), left])
+    return cast(graph, total, dtype_of(graph, res))
+
+
 def aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha == 0 and is_wide(graph, mat):
@@ -147,6 +156,13 @@ def aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Resul
     """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
     graph.case = 1
     return matrix_product(graph, self, mat2)
+
+
+def aten_bmm_dtype(graph: Graph, res: ResultSpec, self: Result, mat2: Result, out_dtype: Dtype) -> Result:
+    """aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor"""
+    compute_dtype = opmath_dtype(dtype_of(graph, res))
+    rows = matrix_product(graph, cast(graph, self, compute_dtype), cast(graph, mat2, compute_dtype))
+    return cast(graph, rows, dtype_of(graph, res))
 
 
 def aten_dot(graph: Graph, res: ResultSpec, self: Result, tensor: Result) -> Result:
@@ -218,6 +234,13 @@ def aten_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result
     """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
     graph.case = 1
     return matrix_product(graph, self, mat2)
+
+
+def aten_mm_dtype(graph: Graph, res: ResultSpec, self: Result, mat2: Result, out_dtype: Dtype) -> Result:
+    """aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor"""
+    compute_dtype = opmath_dtype(dtype_of(graph, res))
+    rows = matrix_product(graph, cast(graph, self, compute_dtype), cast(graph, mat2, compute_dtype))
+    return cast(graph, rows, dtype_of(graph, res))
 
 
 def aten_mv(graph: Graph, res: ResultSpec, self: Result, vec: Result) -> Result:
@@ -384,6 +407,10 @@ def rule_aten_addmm(graph: Graph, self: Result, mat1: Result, mat2: Result, *, b
     return ((dtype_or_none(graph, mat1), unify(('*', ('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat1), shape_or_none(graph, mat2)])[0]),)
 
 
+def rule_aten_addmm_dtype(graph: Graph, self: Result, mat1: Result, mat2: Result, out_dtype: Dtype, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
+    return ((out_dtype, unify(('*', ('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat1), shape_or_none(graph, mat2)])[0]),)
+
+
 def rule_aten_addmv(graph: Graph, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
     return ((dtype_or_none(graph, mat), unify(('*', ('m', 'k'), ('k',)), (('m',),), [shape_or_none(graph, self), shape_or_none(graph, mat), shape_or_none(graph, vec)])[0]),)
 
@@ -398,6 +425,10 @@ def rule_aten_baddbmm(graph: Graph, self: Result, batch1: Result, batch2: Result
 
 def rule_aten_bmm(graph: Graph, self: Result, mat2: Result) -> Rules:
     return ((dtype_or_none(graph, self), unify((('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
+
+
+def rule_aten_bmm_dtype(graph: Graph, self: Result, mat2: Result, out_dtype: Dtype) -> Rules:
+    return ((out_dtype, unify((('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten_dot(graph: Graph, self: Result, tensor: Result) -> Rules:
@@ -430,6 +461,10 @@ def rule_aten_matmul(graph: Graph, self: Result, other: Result) -> Rules:
 
 def rule_aten_mm(graph: Graph, self: Result, mat2: Result) -> Rules:
     return ((dtype_or_none(graph, self), unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
+
+
+def rule_aten_mm_dtype(graph: Graph, self: Result, mat2: Result, out_dtype: Dtype) -> Rules:
+    return ((out_dtype, unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten_mv(graph: Graph, self: Result, vec: Result) -> Rules:

@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import complex128, complex64, float64, int32, int64
+from ortable.dtypes import int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.linalg.power import matrix_exp, matrix_power, multi_dot
-from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_parts
-from ortable.prelude.complex_value import part_type
+from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_lengths, symmetric_parts, symmetric_values
+from ortable.prelude.complex_arithmetic import matrix_adjoint, part_dtype
+from ortable.prelude.complex_value import complex_type, part_type
 from ortable.prelude.facts import dim_of, dtype_of, rank_of, shape_of
-from ortable.prelude.matrices import leading_part, matrix_transpose, smaller_side, triu
+from ortable.prelude.matrices import leading_part, smaller_side, triu
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import as_tensor, cast, const, consts
@@ -55,7 +56,7 @@ def aten_linalg_eigh(graph: Graph, res: ResultSpec, self: Result, UPLO: Str = 'L
 
 def aten_linalg_eigvalsh(graph: Graph, res: ResultSpec, self: Result, UPLO: Str = 'L') -> Result:
     '''aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor'''
-    return symmetric_parts(graph, self, UPLO)[0]
+    return symmetric_values(graph, self, UPLO)
 
 
 def aten_linalg_householder_product(graph: Graph, res: ResultSpec, input: Result, tau: Result) -> Result:
@@ -95,22 +96,22 @@ def aten_linalg_matrix_rank(graph: Graph, res: ResultSpec, self: Result, tol: Fl
 
 def aten_linalg_matrix_rank_atol_rtol_float(graph: Graph, res: ResultSpec, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor"""
-    values = graph.make_node('Abs', [symmetric_parts(graph, self)[0]]) if hermitian else singular_lengths(graph, self)
-    floors = [as_tensor(graph, each, dtype_of(graph, self)) for each in [atol, rtol]]
+    values = symmetric_lengths(graph, self) if hermitian else singular_lengths(graph, self)
+    floors = [as_tensor(graph, each, part_dtype(dtype_of(graph, self))) for each in [atol, rtol]]
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, self), floors[0], floors[1])])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, self) - 2], int64)], res.outputs, keepdims=0)
 
 
 def aten_linalg_matrix_rank_atol_rtol_tensor(graph: Graph, res: ResultSpec, input: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
-    values = graph.make_node('Abs', [symmetric_parts(graph, input)[0]]) if hermitian else singular_lengths(graph, input)
+    values = symmetric_lengths(graph, input) if hermitian else singular_lengths(graph, input)
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), atol, rtol)])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
 
 
 def aten_linalg_matrix_rank_tol_tensor(graph: Graph, res: ResultSpec, input: Result, tol: Result, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor"""
-    values = graph.make_node('Abs', [symmetric_parts(graph, input)[0]]) if hermitian else singular_lengths(graph, input)
+    values = symmetric_lengths(graph, input) if hermitian else singular_lengths(graph, input)
     nothing = const(graph, 0, dtype_of(graph, values))
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), tol, nothing)])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
@@ -128,7 +129,7 @@ def aten_linalg_pinv(graph: Graph, res: ResultSpec, self: Result, rcond: Float, 
 
 def aten_linalg_pinv_atol_rtol_float(graph: Graph, res: ResultSpec, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor"""
-    bounds = [as_tensor(graph, each, dtype_of(graph, self)) for each in [atol, rtol]]
+    bounds = [as_tensor(graph, each, part_dtype(dtype_of(graph, self))) for each in [atol, rtol]]
     return pseudo_inverse(graph, self, bounds[0], bounds[1], hermitian)
 
 
@@ -139,7 +140,7 @@ def aten_linalg_pinv_atol_rtol_tensor(graph: Graph, res: ResultSpec, self: Resul
 
 def aten_linalg_pinv_rcond_tensor(graph: Graph, res: ResultSpec, self: Result, rcond: Result, hermitian: Bool = False) -> Result:
     """aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor"""
-    return pseudo_inverse(graph, self, const(graph, 0, dtype_of(graph, self)), rcond, hermitian)
+    return pseudo_inverse(graph, self, const(graph, 0, part_dtype(dtype_of(graph, self))), rcond, hermitian)
 
 
 def aten_linalg_qr(graph: Graph, res: ResultSpec, A: Result, mode: Str = 'reduced') -> Any:
@@ -193,7 +194,7 @@ def aten_ormqr(graph: Graph, res: ResultSpec, self: Result, input2: Result, inpu
         graph.case = 1
         return reflected(graph, self, input2, input3, transpose)
     graph.case = 2
-    return matrix_transpose(graph, reflected(graph, self, input2, matrix_transpose(graph, input3), not transpose))
+    return matrix_adjoint(graph, reflected(graph, self, input2, matrix_adjoint(graph, input3), not transpose))
 
 
 def aten_pinverse(graph: Graph, res: ResultSpec, self: Result, rcond: Float = 1e-15) -> Result:
@@ -217,7 +218,34 @@ def aten_svd(graph: Graph, res: ResultSpec, self: Result, some: Bool = True, com
         return (left, singular_lengths(graph, self), zeros_of(graph, shape_of(graph, res[2]), dtype_of(graph, self)))
     graph.case = 2
     parts = singular_parts(graph, self, not some)
-    return (parts[0], parts[1], matrix_transpose(graph, parts[2]))
+    return (parts[0], parts[1], matrix_adjoint(graph, parts[2]))
+
+
+def complex_aten__linalg_eigh(graph: Graph, res: ResultSpec, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Any:
+    '''aten::_linalg_eigh(Tensor A, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)'''
+    parts = symmetric_parts(graph, A, UPLO)
+    return (parts[0], parts[1] if compute_v else zeros_of(graph, [0], dtype_of(graph, A)))
+
+
+def complex_aten__linalg_svd(graph: Graph, res: ResultSpec, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Any:
+    """aten::_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)"""
+    if not compute_uv:
+        graph.case = 1
+        return (zeros_of(graph, [0], dtype_of(graph, A)), singular_lengths(graph, A), zeros_of(graph, [0], dtype_of(graph, A)))
+    graph.case = 2
+    parts = singular_parts(graph, A, full_matrices)
+    return (parts[0], parts[1], parts[2])
+
+
+def complex_aten_chain_matmul(graph: Graph, res: ResultSpec, matrices: Results) -> Result:
+    """aten::chain_matmul(Tensor[] matrices) -> Tensor"""
+    return complex_aten_linalg_multi_dot(graph, res, tensors=matrices)
+
+
+def complex_aten_geqrf(graph: Graph, res: ResultSpec, self: Result) -> Any:
+    """aten::geqrf(Tensor self) -> (Tensor a, Tensor tau)"""
+    result = reflectors_of(graph, self)
+    return (result[0], result[1])
 
 
 def complex_aten_linalg_eig(graph: Graph, res: ResultSpec, self: Result) -> Any:
@@ -225,9 +253,167 @@ def complex_aten_linalg_eig(graph: Graph, res: ResultSpec, self: Result) -> Any:
     raise UnsupportedCase('aten::linalg_eig: eigenvalues of a general matrix, which are complex')
 
 
+def complex_aten_linalg_eigh(graph: Graph, res: ResultSpec, self: Result, UPLO: Str = 'L') -> Any:
+    '''aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)'''
+    parts = symmetric_parts(graph, self, UPLO)
+    return (parts[0], parts[1])
+
+
 def complex_aten_linalg_eigvals(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::linalg_eigvals(Tensor self) -> Tensor"""
     return complex_aten_linalg_eig(graph, res, self=self)
+
+
+def complex_aten_linalg_eigvalsh(graph: Graph, res: ResultSpec, self: Result, UPLO: Str = 'L') -> Result:
+    '''aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor'''
+    return symmetric_values(graph, self, UPLO)
+
+
+def complex_aten_linalg_householder_product(graph: Graph, res: ResultSpec, input: Result, tau: Result) -> Result:
+    """aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor"""
+    return orthogonal_part(graph, input, tau, dim_of(graph, input, -1))
+
+
+def complex_aten_linalg_matrix_exp(graph: Graph, res: ResultSpec, self: Result) -> Result:
+    """aten::linalg_matrix_exp(Tensor self) -> Tensor"""
+    return matrix_exp(graph, res, self=self)
+
+
+def complex_aten_linalg_matrix_power(graph: Graph, res: ResultSpec, self: Result, n: Int) -> Result:
+    """aten::linalg_matrix_power(Tensor self, int n) -> Tensor"""
+    return matrix_power(graph, res, self=self, n=n)
+
+
+def complex_aten_linalg_matrix_rank(graph: Graph, res: ResultSpec, self: Result, tol: Float, hermitian: Bool = False) -> Result:
+    """aten::linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor"""
+    return complex_aten_linalg_matrix_rank_atol_rtol_float(graph, res, self=self, atol=tol, rtol=0.0, hermitian=hermitian)
+
+
+def complex_aten_linalg_matrix_rank_atol_rtol_float(graph: Graph, res: ResultSpec, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Result:
+    """aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor"""
+    values = symmetric_lengths(graph, self) if hermitian else singular_lengths(graph, self)
+    floors = [as_tensor(graph, each, part_dtype(dtype_of(graph, self))) for each in [atol, rtol]]
+    kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, self), floors[0], floors[1])])
+    return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, self) - 2], int64)], res.outputs, keepdims=0)
+
+
+def complex_aten_linalg_matrix_rank_atol_rtol_tensor(graph: Graph, res: ResultSpec, input: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
+    """aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
+    values = symmetric_lengths(graph, input) if hermitian else singular_lengths(graph, input)
+    kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), atol, rtol)])
+    return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
+
+
+def complex_aten_linalg_matrix_rank_tol_tensor(graph: Graph, res: ResultSpec, input: Result, tol: Result, hermitian: Bool = False) -> Result:
+    """aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor"""
+    values = symmetric_lengths(graph, input) if hermitian else singular_lengths(graph, input)
+    nothing = const(graph, 0, dtype_of(graph, values))
+    kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), tol, nothing)])
+    return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
+
+
+def complex_aten_linalg_multi_dot(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
+    """aten::linalg_multi_dot(Tensor[] tensors) -> Tensor"""
+    return multi_dot(graph, res, tensors=tensors)
+
+
+def complex_aten_linalg_pinv(graph: Graph, res: ResultSpec, self: Result, rcond: Float, hermitian: Bool = False) -> Result:
+    """aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor"""
+    return complex_aten_linalg_pinv_atol_rtol_float(graph, res, self=self, atol=0.0, rtol=rcond, hermitian=hermitian)
+
+
+def complex_aten_linalg_pinv_atol_rtol_float(graph: Graph, res: ResultSpec, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Result:
+    """aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor"""
+    bounds = [as_tensor(graph, each, part_dtype(dtype_of(graph, self))) for each in [atol, rtol]]
+    return pseudo_inverse(graph, self, bounds[0], bounds[1], hermitian)
+
+
+def complex_aten_linalg_pinv_atol_rtol_tensor(graph: Graph, res: ResultSpec, self: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
+    """aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
+    return pseudo_inverse(graph, self, atol, rtol, hermitian)
+
+
+def complex_aten_linalg_pinv_rcond_tensor(graph: Graph, res: ResultSpec, self: Result, rcond: Result, hermitian: Bool = False) -> Result:
+    """aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor"""
+    return pseudo_inverse(graph, self, const(graph, 0, part_dtype(dtype_of(graph, self))), rcond, hermitian)
+
+
+def complex_aten_linalg_qr(graph: Graph, res: ResultSpec, A: Result, mode: Str = 'reduced') -> Any:
+    '''aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)'''
+    rows = dim_of(graph, A, -2)
+    columns = dim_of(graph, A, -1)
+    count = smaller_side(graph, A)
+    if mode == 'complete':
+        graph.case = 1
+        result = reflectors_of(graph, A)
+        return (orthogonal_part(graph, result[0], result[1], rows), triu(graph, result[0]))
+    if mode == 'r':
+        graph.case = 2
+        result = reflectors_of(graph, A)
+        return (zeros_of(graph, [0], dtype_of(graph, A)), triu(graph, leading_part(graph, result[0], count, columns)))
+    graph.case = 3
+    result = reflectors_of(graph, A)
+    whole = orthogonal_part(graph, result[0], result[1], count)
+    return (whole, triu(graph, leading_part(graph, result[0], count, columns)))
+
+
+def complex_aten_linalg_svd(graph: Graph, res: ResultSpec, A: Result, full_matrices: Bool = True, *, driver: Str | None = None) -> Any:
+    """aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)"""
+    parts = singular_parts(graph, A, full_matrices)
+    return (parts[0], parts[1], parts[2])
+
+
+def complex_aten_linalg_svdvals(graph: Graph, res: ResultSpec, A: Result, *, driver: Str | None = None) -> Result:
+    """aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor"""
+    return singular_lengths(graph, A)
+
+
+def complex_aten_matrix_exp(graph: Graph, res: ResultSpec, self: Result) -> Result:
+    """aten::matrix_exp(Tensor self) -> Tensor"""
+    return complex_aten_linalg_matrix_exp(graph, res, self=self)
+
+
+def complex_aten_matrix_power(graph: Graph, res: ResultSpec, self: Result, n: Int) -> Result:
+    """aten::matrix_power(Tensor self, int n) -> Tensor"""
+    return complex_aten_linalg_matrix_power(graph, res, self=self, n=n)
+
+
+def complex_aten_orgqr(graph: Graph, res: ResultSpec, self: Result, input2: Result) -> Result:
+    """aten::orgqr(Tensor self, Tensor input2) -> Tensor"""
+    return complex_aten_linalg_householder_product(graph, res, input=self, tau=input2)
+
+
+def complex_aten_ormqr(graph: Graph, res: ResultSpec, self: Result, input2: Result, input3: Result, left: Bool = True, transpose: Bool = False) -> Result:
+    """aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor"""
+    if left:
+        graph.case = 1
+        return reflected(graph, self, input2, input3, transpose)
+    graph.case = 2
+    return matrix_adjoint(graph, reflected(graph, self, input2, matrix_adjoint(graph, input3), not transpose))
+
+
+def complex_aten_pinverse(graph: Graph, res: ResultSpec, self: Result, rcond: Float = 1e-15) -> Result:
+    """aten::pinverse(Tensor self, float rcond=1.0000000000000001e-15) -> Tensor"""
+    return complex_aten_linalg_pinv_atol_rtol_float(graph, res, self=self, atol=0.0, rtol=rcond)
+
+
+def complex_aten_qr(graph: Graph, res: ResultSpec, self: Result, some: Bool = True) -> Any:
+    """aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)"""
+    count = smaller_side(graph, self) if some else dim_of(graph, self, -2)
+    result = reflectors_of(graph, self)
+    whole = orthogonal_part(graph, result[0], result[1], count)
+    return (whole, triu(graph, leading_part(graph, result[0], count, dim_of(graph, self, -1))))
+
+
+def complex_aten_svd(graph: Graph, res: ResultSpec, self: Result, some: Bool = True, compute_uv: Bool = True) -> Any:
+    """aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)"""
+    if not compute_uv:
+        graph.case = 1
+        left = zeros_of(graph, shape_of(graph, res[0]), dtype_of(graph, self))
+        return (left, singular_lengths(graph, self), zeros_of(graph, shape_of(graph, res[2]), dtype_of(graph, self)))
+    graph.case = 2
+    parts = singular_parts(graph, self, not some)
+    return (parts[0], parts[1], matrix_adjoint(graph, parts[2]))
 
 
 def rule_aten__linalg_eigh(graph: Graph, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Rules:
@@ -247,7 +433,7 @@ def rule_aten_geqrf(graph: Graph, self: Result) -> Rules:
 
 
 def rule_aten_linalg_eig(graph: Graph, self: Result) -> Rules:
-    return ((complex128 if dtype_of(graph, self) == float64 else complex64, None), (complex128 if dtype_of(graph, self) == float64 else complex64, None),)
+    return ((complex_type(dtype_or_none(graph, self)), None), (complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_linalg_eigh(graph: Graph, self: Result, UPLO: Str = 'L') -> Rules:

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import int32, int64
 from ortable.inference import accumulate, broadcast, reduce_shape, unify
+from ortable.lowerings.linalg.field import in_precision
 from ortable.lowerings.linalg.solvers import matrix_norm, vector_norm
+from ortable.prelude.complex_arithmetic import part_dtype
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
 from ortable.prelude.matrices import matrix_product
@@ -115,32 +117,33 @@ def aten_linalg_diagonal(graph: Graph, res: ResultSpec, A: Result, *, offset: In
 def aten_linalg_matrix_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar, dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = [axis_of(graph, self, each) for each in dim]
-    return matrix_norm(graph, cast(graph, self, dtype_of(graph, res)), as_float(ord), axes, keepdim)
+    return matrix_norm(graph, in_precision(graph, self, dtype_of(graph, res)), as_float(ord), axes, keepdim)
 
 
 def aten_linalg_matrix_norm_str_ord(graph: Graph, res: ResultSpec, self: Result, ord: Str = 'fro', dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     '''aten::linalg_matrix_norm.str_ord(Tensor self, str ord="fro", int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor'''
     axes = [axis_of(graph, self, each) for each in dim]
-    return matrix_norm(graph, cast(graph, self, dtype_of(graph, res)), ord, axes, keepdim)
+    return matrix_norm(graph, in_precision(graph, self, dtype_of(graph, res)), ord, axes, keepdim)
 
 
 def aten_linalg_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar | None = None, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     if ord is None:
         graph.case = 1
-        return vector_norm(graph, cast(graph, self, dtype_of(graph, res)), 2.0, axes_of(graph, self, dim), keepdim)
+        return vector_norm(graph, in_precision(graph, self, dtype_of(graph, res)), 2.0, axes_of(graph, self, dim), keepdim)
     if len(axes_of(graph, self, dim)) == 2:
         graph.case = 2
         axes = [axis_of(graph, self, each) for each in ([0, 1] if dim is None else dim)]
-        return matrix_norm(graph, cast(graph, self, dtype_of(graph, res)), as_float(ord), axes, keepdim)
+        return matrix_norm(graph, in_precision(graph, self, dtype_of(graph, res)), as_float(ord), axes, keepdim)
     graph.case = 3
-    return vector_norm(graph, cast(graph, self, dtype_of(graph, res)), as_float(ord), axes_of(graph, self, dim), keepdim)
+    x = in_precision(graph, self, dtype_of(graph, res))
+    return vector_norm(graph, x, as_float(ord), axes_of(graph, self, dim), keepdim)
 
 
 def aten_linalg_norm_ord_str(graph: Graph, res: ResultSpec, self: Result, ord: Str, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = [axis_of(graph, self, each) for each in ([0, 1] if dim is None else dim)]
-    return matrix_norm(graph, cast(graph, self, dtype_of(graph, res)), ord, axes, keepdim)
+    return matrix_norm(graph, in_precision(graph, self, dtype_of(graph, res)), ord, axes, keepdim)
 
 
 def aten_linalg_vander(graph: Graph, res: ResultSpec, x: Result, *, N: SymInt | None = None) -> Result:
@@ -179,6 +182,48 @@ def complex_aten_frobenius_norm_dim(graph: Graph, res: ResultSpec, self: Result,
 def complex_aten_linalg_diagonal(graph: Graph, res: ResultSpec, A: Result, *, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:
     """aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)"""
     return complex_aten_diagonal(graph, res, self=A, offset=offset, dim1=dim1, dim2=dim2)
+
+
+def complex_aten_linalg_matrix_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar, dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    """aten::linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    axes = [axis_of(graph, self, each) for each in dim]
+    return matrix_norm(graph, in_precision(graph, self, dtype_of(graph, res)), as_float(ord), axes, keepdim)
+
+
+def complex_aten_linalg_matrix_norm_str_ord(graph: Graph, res: ResultSpec, self: Result, ord: Str = 'fro', dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    '''aten::linalg_matrix_norm.str_ord(Tensor self, str ord="fro", int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor'''
+    axes = [axis_of(graph, self, each) for each in dim]
+    return matrix_norm(graph, in_precision(graph, self, dtype_of(graph, res)), ord, axes, keepdim)
+
+
+def complex_aten_linalg_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar | None = None, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    """aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    if ord is None:
+        graph.case = 1
+        return vector_norm(graph, in_precision(graph, self, dtype_of(graph, res)), 2.0, axes_of(graph, self, dim), keepdim)
+    if len(axes_of(graph, self, dim)) == 2:
+        graph.case = 2
+        axes = [axis_of(graph, self, each) for each in ([0, 1] if dim is None else dim)]
+        return matrix_norm(graph, in_precision(graph, self, dtype_of(graph, res)), as_float(ord), axes, keepdim)
+    graph.case = 3
+    x = in_precision(graph, self, dtype_of(graph, res))
+    return vector_norm(graph, x, as_float(ord), axes_of(graph, self, dim), keepdim)
+
+
+def complex_aten_linalg_norm_ord_str(graph: Graph, res: ResultSpec, self: Result, ord: Str, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    """aten::linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    axes = [axis_of(graph, self, each) for each in ([0, 1] if dim is None else dim)]
+    return matrix_norm(graph, in_precision(graph, self, dtype_of(graph, res)), ord, axes, keepdim)
+
+
+def complex_aten_nuclear_norm(graph: Graph, res: ResultSpec, self: Result, keepdim: Bool = False) -> Result:
+    """aten::nuclear_norm(Tensor self, bool keepdim=False) -> Tensor"""
+    return matrix_norm(graph, self, 'nuc', [0, 1], keepdim)
+
+
+def complex_aten_nuclear_norm_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
+    """aten::nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor"""
+    return matrix_norm(graph, self, 'nuc', [axis_of(graph, self, each) for each in dim], keepdim)
 
 
 def rule_aten__cdist_forward(graph: Graph, x1: Result, x2: Result, p: Float, compute_mode: Int | None) -> Rules:
@@ -230,19 +275,19 @@ def rule_aten_linalg_diagonal(graph: Graph, A: Result, *, offset: Int = 0, dim1:
 
 
 def rule_aten_linalg_matrix_norm(graph: Graph, self: Result, ord: Scalar, dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((part_type(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
+    return ((part_type(dtype_or_none(graph, self)) if part_dtype(dtype) is None else part_dtype(dtype), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_linalg_matrix_norm_str_ord(graph: Graph, self: Result, ord: Str = 'fro', dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((part_type(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
+    return ((part_type(dtype_or_none(graph, self)) if part_dtype(dtype) is None else part_dtype(dtype), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_linalg_norm(graph: Graph, self: Result, ord: Scalar | None = None, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((part_type(dtype_or_none(graph, self)) if dtype is None else dtype, None),)
+    return ((part_type(dtype_or_none(graph, self)) if part_dtype(dtype) is None else part_dtype(dtype), None),)
 
 
 def rule_aten_linalg_norm_ord_str(graph: Graph, self: Result, ord: Str, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((part_type(dtype_or_none(graph, self)) if dtype is None else dtype, None),)
+    return ((part_type(dtype_or_none(graph, self)) if part_dtype(dtype) is None else part_dtype(dtype), None),)
 
 
 def rule_aten_linalg_vander(graph: Graph, x: Result, *, N: SymInt | None = None) -> Rules:

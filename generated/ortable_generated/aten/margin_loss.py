@@ -98,13 +98,14 @@ def aten_poisson_nll_loss(graph: Graph, res: ResultSpec, input: Result, target: 
 
 def aten_triplet_margin_loss(graph: Graph, res: ResultSpec, anchor: Result, positive: Result, negative: Result, margin: Float = 1.0, p: Float = 2.0, eps: Float = 1e-06, swap: Bool = False, reduction: Int = 1) -> Result:
     """aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor"""
+    anchor, positive, negative = promote_values(graph, 'default', [anchor, positive, negative])
     dtype = dtype_of(graph, res)
     last = axes_of(graph, anchor, -1)
     least = const(graph, eps, dtype)
-    a, b, c = cast_all(graph, [anchor, positive, negative], dtype)
-    near = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, b]), least]), p, last, False)
-    far = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, c]), least]), p, last, False)
-    other = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [b, c]), least]), p, last, False) if swap else far
+    near = power_norm(graph, graph.make_node('Add', [cast(graph, graph.make_node('Sub', [anchor, positive]), dtype), least]), p, last, False)
+    far = power_norm(graph, graph.make_node('Add', [cast(graph, graph.make_node('Sub', [anchor, negative]), dtype), least]), p, last, False)
+    between = graph.make_node('Add', [cast(graph, graph.make_node('Sub', [positive, negative]), dtype), least])
+    other = power_norm(graph, between, p, last, False) if swap else far
     away = graph.make_node('Min', [far, other]) if swap else far
     lost = graph.make_node('Max', [graph.make_node('Sub', [graph.make_node('Add', [near, const(graph, margin, dtype)]), away]), const(graph, 0, dtype)])
     return loss_reduced(graph, lost, reduction)

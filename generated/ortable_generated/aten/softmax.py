@@ -9,7 +9,7 @@ from ortable.prelude.facts import axes_of, axis_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
-from ortable.prelude.values import at_least_1d, cast, const, consts, with_rank_of
+from ortable.prelude.values import at_least_1d, cast, const, consts, unsqueezed, with_rank_of
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -30,6 +30,15 @@ def aten__log_softmax_backward_data(graph: Graph, res: ResultSpec, grad_output: 
     grad = cast(graph, grad_output, wanted)
     total = graph.make_node('ReduceSum', [grad, consts(graph, axes, int64)], keepdims=1)
     return cast(graph, graph.make_node('Sub', [grad, graph.make_node('Mul', [graph.make_node('Exp', [cast(graph, output, wanted)]), total])]), input_dtype)
+
+
+def aten__masked_softmax(graph: Graph, res: ResultSpec, self: Result, mask: Result, dim: Int | None = None, mask_type: Int | None = None) -> Result:
+    """aten::_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor"""
+    axis = axis_of(graph, self, -1 if dim is None else dim)
+    # a mask of type 1 has a row for each of a batch, one of type 0 is for all
+    wide = unsqueezed(graph, mask, [1, 2]) if mask_type == 1 else mask
+    seen = graph.make_node('Where', [wide, const(graph, -float('inf'), dtype_of(graph, self)), self])
+    return with_rank_of(graph, graph.make_node('Softmax', [at_least_1d(graph, seen)], axis=axis), self)
 
 
 def aten__safe_softmax(graph: Graph, res: ResultSpec, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
@@ -76,6 +85,10 @@ def rule_aten__log_softmax(graph: Graph, self: Result, dim: Int, half_to_float: 
 
 def rule_aten__log_softmax_backward_data(graph: Graph, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Rules:
     return ((dtype_or_none(graph, grad_output) if input_dtype is None else input_dtype, shape_or_none(graph, grad_output)),)
+
+
+def rule_aten__masked_softmax(graph: Graph, self: Result, mask: Result, dim: Int | None = None, mask_type: Int | None = None) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten__safe_softmax(graph: Graph, self: Result, dim: Int, dtype: Dtype | None = None) -> Rules:

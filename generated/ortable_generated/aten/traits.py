@@ -73,14 +73,21 @@ FUNCTIONALIZED_CALL: set[str] = {
 
 # ONNX Runtime saves more by computing it than entering a session costs
 HEAVY: set[str] = {
+    "aten::_convolution",
+    "aten::_convolution.deprecated",
     "aten::_scaled_dot_product_attention_math",
+    "aten::_scaled_dot_product_cudnn_attention",
+    "aten::_scaled_dot_product_efficient_attention",
+    "aten::_scaled_dot_product_flash_attention",
     "aten::_scaled_dot_product_flash_attention_for_cpu",
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
     "aten::addbmm",
     "aten::addmm",
+    "aten::addmm.dtype",
     "aten::addmv",
     "aten::baddbmm",
     "aten::bmm",
+    "aten::bmm.dtype",
     "aten::conv1d",
     "aten::conv1d.padding",
     "aten::conv2d",
@@ -93,6 +100,7 @@ HEAVY: set[str] = {
     "aten::linear",
     "aten::matmul",
     "aten::mm",
+    "aten::mm.dtype",
     "aten::mv",
     "aten::scaled_dot_product_attention",
 }

@@ -42,7 +42,9 @@ def aten_acosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     graph.case = 2
     one = const(graph, 1, float64)
     over = graph.make_node('Sub', [self, one])
-    return log1p_of(graph, graph.make_node('Add', [over, graph.make_node('Mul', [graph.make_node('Sqrt', [over]), graph.make_node('Sqrt', [graph.make_node('Add', [self, one])])])]))
+    near = log1p_of(graph, graph.make_node('Add', [over, graph.make_node('Mul', [graph.make_node('Sqrt', [over]), graph.make_node('Sqrt', [graph.make_node('Add', [self, one])])])]))
+    far = graph.make_node('Add', [graph.make_node('Log', [self]), const_like(graph, 0.6931471805599453, self)])
+    return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 1000000000.0, self)]), far, near], res.outputs)
 
 
 def aten_asin(graph: Graph, res: ResultSpec, self: Result) -> Result:
@@ -68,8 +70,9 @@ def aten_asinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     size = graph.make_node('Abs', [self])
     one = const(graph, 1, float64)
     root = graph.make_node('Add', [one, graph.make_node('Sqrt', [graph.make_node('Add', [one, graph.make_node('Mul', [self, self])])])])
-    result = graph.make_node('Mul', [graph.make_node('Sign', [self]), log1p_of(graph, graph.make_node('Add', [size, graph.make_node('Div', [graph.make_node('Mul', [size, size]), root])]))])
-    return graph.make_node('Where', [graph.make_node('IsInf', [self]), self, result], res.outputs)
+    near = log1p_of(graph, graph.make_node('Add', [size, graph.make_node('Div', [graph.make_node('Mul', [size, size]), root])]))
+    far = graph.make_node('Add', [graph.make_node('Log', [size]), const_like(graph, 0.6931471805599453, size)])
+    return graph.make_node('Mul', [graph.make_node('Sign', [self]), graph.make_node('Where', [graph.make_node('Less', [size, const_like(graph, 1000000000.0, size)]), near, far])], res.outputs)
 
 
 def aten_atan(graph: Graph, res: ResultSpec, self: Result) -> Result:

@@ -77,6 +77,7 @@ class GraphBuilder(Graph):
         self.op = Ops(self)
         if model is not None:
             self.opsets = {each.domain: each.version for each in model.opset_import}
+            versions.imply_main(self.opsets, model.ir_version)
             versions.check(self.opsets, target)
             read_model.read_model(self, model)
 

@@ -304,7 +304,7 @@ class DynamoInterpreter:
         converter = self.find_converter(write.overload)
         if converter is None:  # the user's dispatcher took it away
             raise self.not_found(node)
-        value = self.convert(node, converter, args, kwargs)
+        value = self.convert(node, converter, args, kwargs, write.overload.name())
         for alias in write.aliases:
             self.values[alias] = value
         return value
@@ -412,9 +412,15 @@ class DynamoInterpreter:
     # -- calling converters
 
     def convert(
-        self, node: Node, converter: Converter, args: list[Any], kwargs: dict[str, Any]
+        self,
+        node: Node,
+        converter: Converter,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        of: str | None = None,
     ) -> Any:
-        """Call ``converter`` for ``node`` and compare each result with what torch says of it."""
+        """Call ``converter`` for ``node`` and compare each result with what torch says of it;
+        ``of`` is the operator that it converts, where that is not the node's."""
         self.graph.case = 0
         value = results.node_value(node)
         try:
@@ -426,7 +432,7 @@ class DynamoInterpreter:
             else:
                 res = results.record_of(self.graph, node, value, self.rename)
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
-                key = calls.operator_key(node)
+                key = of or calls.operator_key(node)
                 converter = self.complex_converter(key, converter, res, args, kwargs)
             first = len(self.graph.nodes)
             returned = converter(self.graph, res, *args, **kwargs)

@@ -13,7 +13,7 @@ from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable_generated.onnx.traits import RANDOM
 
-from . import initializers
+from . import initializers, schemas, versions
 from .node import Node
 from .proto.node_proto import node_proto
 from .state import GraphState
@@ -89,17 +89,45 @@ def _compute(graph: GraphState, name: str) -> None:
         stack.pop()
         feeds = {n: get_constant(graph, n) for n in node.inputs if n}
         try:
-            proto = node_proto(graph, node)
-            evaluator = ReferenceEvaluator(proto, opsets=dict(graph.opsets))
+            evaluator = _evaluator(graph, node)
             with np.errstate(all="ignore"):  # log(0) is -inf here, as it is when the model runs
                 results = evaluator.run(None, feeds)
         except Exception as error:  # the reference implementation raises anything
             raise BuilderError(
                 f"Constant {name!r} cannot be computed by onnx.reference: {node!r}: {error}"
             ) from error
-        for output, result in zip((n for n in node.outputs), results, strict=False):
-            if output:
-                graph.computed_constants[output] = _checked(graph, output, np.asarray(result))
+        for output, result in zip(filter(None, node.outputs), results, strict=True):
+            if not isinstance(result, np.ndarray | np.generic):
+                raise BuilderError(
+                    f"Constant {name!r} is a sequence or an optional, no tensor: {node!r}"
+                )
+            graph.computed_constants[output] = _checked(graph, output, np.asarray(result))
+
+
+def _evaluator(graph: GraphState, node: Node) -> ReferenceEvaluator:
+    """An evaluator of one node, at the opset of the model.
+
+    The node is given as a graph: of a node, the evaluator would take the newest opset. Raises
+    NotImplementedError for an operator that has changed since then, and that onnx.reference has
+    only as it is now: up to opset 12 Softmax is one over several axes."""
+    evaluator = ReferenceEvaluator(_alone(graph, node), opsets=dict(graph.opsets))
+    opset = graph.opsets.get("", 1)
+    if opset < versions.OLDEST_OPSET:
+        is_versioned = "_" in type(evaluator.rt_nodes_[0]).__name__  # Squeeze_11
+        if not is_versioned and not schemas.same_meaning(
+            node.op_type, opset, versions.OLDEST_OPSET
+        ):
+            raise NotImplementedError(f"onnx.reference has no {node.op_type} of opset {opset}")
+    return evaluator
+
+
+def _alone(graph: GraphState, node: Node) -> GraphProto:
+    made = GraphProto(node=[node_proto(graph, node)])
+    for name in dict.fromkeys(filter(None, node.inputs)):
+        made.input.add().name = name
+    for name in filter(None, node.outputs):
+        made.output.add().name = name
+    return made
 
 
 def _checked(graph: GraphState, name: str, array: np.ndarray) -> np.ndarray:

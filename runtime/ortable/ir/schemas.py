@@ -4,6 +4,7 @@ attribute kinds.  Operators of other domains have no schema here and are not che
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from onnx import defs
@@ -107,6 +108,24 @@ def since_version(op_type: str, opset: int) -> int | None:
         return int(defs.get_schema(op_type, opset, "").since_version)
     except defs.SchemaError:
         return None
+
+
+@cache
+def same_meaning(op_type: str, one: int, other: int) -> bool:
+    """Whether an operator of the main domain has the same inputs and attributes, with the same
+    defaults, at two opsets; types may have been added."""
+    try:
+        schemas = [defs.get_schema(op_type, opset, "") for opset in (one, other)]
+    except defs.SchemaError:
+        return False
+    first, second = (
+        (
+            [parameter.name for parameter in schema.inputs],
+            {name: str(each.default_value) for name, each in schema.attributes.items()},
+        )
+        for schema in schemas
+    )
+    return first == second
 
 
 def versions_of(op_type: str, domain: str = "") -> list[int]:

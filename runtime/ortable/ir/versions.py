@@ -44,6 +44,16 @@ def check(opsets: Mapping[str, int], target: str | None) -> None:
         )
 
 
+def imply_main(opsets: dict[str, int], ir_version: int) -> None:
+    """Adds the main domain to the imports of a model that uses others only: passes write its
+    operators. The version is the newest one that the model's IR version came with."""
+    if "" in opsets or "ai.onnx" in opsets:
+        return
+    table = [(row[1], row[2]) for row in helper.VERSION_TABLE]  # IR version, main opset
+    fitting = [main for ir, main in table if ir <= ir_version]
+    opsets[""] = min(max(fitting, default=1), ORT_MAX_OPSET)
+
+
 def newest_opset() -> int:
     """The newest opset that the generated converters cover and that the installed onnx knows."""
     return min(defs.onnx_opset_version(), ORT_MAX_OPSET)

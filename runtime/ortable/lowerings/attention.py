@@ -55,6 +55,7 @@ __all__ = [
     "layer_normalized",
     "log_of_sums",
     "packed_attention",
+    "padded_sums",
     "shared_heads",
     "zero_where_masked",
 ]
@@ -307,6 +308,20 @@ def log_of_sums(graph: Graph, scores: Result, probs: Result, mask: Result | None
     dtype = graph.get_type(sums)
     hidden = make("Equal", [top, const(graph, float("-inf"), dtype)])
     return make("Where", [hidden, const(graph, 0, dtype), sums])
+
+
+def padded_sums(graph: Graph, sums: Result | None, count: SymInt, wanted: Bool) -> Result | None:
+    """The logarithms of sums [B, H, L] as torch's memory-efficient kernel keeps them: float32,
+    infinite behind the ``count`` queries up to a multiple of 32; nothing unless they are wanted."""
+    if sums is None:
+        return None
+    sums = cast(graph, sums, dtypes.float32)
+    sizes = shape_of(graph, sums)
+    if not wanted:
+        return filled(graph, [*sizes[:-1], 0], 0, dtypes.float32)
+    missing = -count % 32
+    infinite = filled(graph, [*sizes[:-1], missing], np.inf, dtypes.float32)
+    return graph.make_node("Concat", [sums, infinite], axis=-1)
 
 
 def attention_mask(

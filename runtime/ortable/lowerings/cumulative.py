@@ -75,8 +75,13 @@ def differences(
         size = dim_of(graph, result, axis)
         if isinstance(size, int) and size == 0:
             break
+        shape = list(shape_of(graph, result))
         later = sliced(graph, result, axis, 1, sys.maxsize)
         result = make(how, [later, sliced(graph, result, axis, 0, -1)])
+        if not graph.has_shape(result):
+            # a dynamic size is over 1 where torch traced the graph: a neighbour less each round
+            shape[axis] = size - 1
+            graph.set_shape(result, tuple(shape))
     return result
 
 

@@ -331,6 +331,7 @@ def group_normalized(
     1]."""
     dtype = opmath_dtype(graph.get_type(x))
     shape = list(shape_of(graph, x))
+    groups = 1 if groups == 0 else groups  # no channels: nothing is normalised
     rest = dims.prod(shape[1:]) // groups
     flat = reshape_to(graph, cast(graph, x, dtype), [shape[0], groups, rest])
     away, mean, total = centred_over(graph, flat, [2])
@@ -387,8 +388,9 @@ def is_short_layer(normalized: SymInts) -> Bool:
 
 def is_short_group(graph: Graph, x: Result, groups: SymInt) -> Bool:
     """Whether InstanceNormalization of groups of channels is as exact as torch's; what is not known
-    is taken to be short."""
-    return not dims.prod(shape_of(graph, x)[1:]) // groups > _MOST_INSTANCE
+    is taken to be short. Not that of no elements: InstanceNormalization then ends the process."""
+    shape = shape_of(graph, x)
+    return 0 not in shape and not dims.prod(shape[1:]) // groups > _MOST_INSTANCE
 
 
 def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:

@@ -18,8 +18,9 @@ from ortable.prelude.facts import (
     SymInts,
     dim_of,
     rank_of,
+    shape_of,
 )
-from ortable.prelude.shapes import iota
+from ortable.prelude.shapes import iota, zeros_of
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, cast, const, consts, filled, unsqueezed
 
@@ -81,6 +82,8 @@ def einsum_product(graph: Graph, tensors: Results, equation: Str) -> Result:
     if "..." in equation and "..." not in right:
         text = _without_ellipsis(terms, [rank_of(graph, x) for x in xs], right)
         terms = text.partition("->")[0].split(",")
+    if any(0 in shape_of(graph, x) for x in xs):
+        return _of_nothing(graph, xs, terms, right)
     dropped: list[list[str]] = [[] for _ in terms]
     for letter in sorted(set("".join(terms)) - set(right) - {"."}):
         places = [place for place, term in enumerate(terms) if letter in term]
@@ -92,6 +95,18 @@ def einsum_product(graph: Graph, tensors: Results, equation: Str) -> Result:
     if len(xs) == 1 and terms[0] == right:
         return xs[0]
     return graph.make_node("Einsum", xs, equation=",".join(terms) + "->" + right)
+
+
+def _of_nothing(graph: Graph, xs: Results, terms: list[str], right: str) -> Result:
+    """The zeros that a product of tensors without elements is: Einsum ends the process."""
+    if "." in "".join(terms) + right:
+        raise UnsupportedCase("einsum of a tensor without elements, with an ellipsis")
+    sizes: dict[str, SymInt] = {}
+    for x, term in zip(xs, terms, strict=True):
+        for letter, size in zip(term, shape_of(graph, x), strict=True):
+            if sizes.get(letter, 1) == 1:
+                sizes[letter] = size
+    return zeros_of(graph, [sizes[letter] for letter in right], graph.get_type(xs[0]))
 
 
 def _letter_axis(graph: Graph, x: str, term: str, letter: str) -> int:

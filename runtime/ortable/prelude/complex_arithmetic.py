@@ -14,9 +14,9 @@ from ortable.dims import SymDim
 from ortable.ir import Graph
 
 from .complex_value import ComplexValue, complex_type, part_type
-from .facts import Dtype, Ints, Result, Scalar
-from .matrices import matrix_product
-from .pointwise import const_like, filled_like, hypot_of
+from .facts import Dtype, Ints, Result, Scalar, Tensor
+from .matrices import matrix_transpose
+from .pointwise import atan2_of, const_like, filled_like, hypot_of
 from .values import as_tensor, cast, const, permuted
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "c_div",
     "c_exp",
     "c_is_zero",
+    "c_log",
     "c_mul",
     "c_permuted",
     "c_polar",
@@ -35,6 +36,7 @@ __all__ = [
     "c_truth",
     "complex_of",
     "im",
+    "matrix_adjoint",
     "part_dtype",
     "re",
 ]
@@ -98,25 +100,17 @@ def c_add(graph: Graph, a: Complex, b: Complex, sign: Scalar = 1) -> Complex:
 
 def c_mul(graph: Graph, a: Complex, b: Complex) -> Complex:
     """The product of two complex tensors, element by element."""
-    return complex_product(graph, "Mul", a, b)
+    make = graph.make_node
+    real = make("Sub", [make("Mul", [a.real, b.real]), make("Mul", [a.imag, b.imag])])
+    imag = make("Add", [make("Mul", [a.real, b.imag]), make("Mul", [a.imag, b.real])])
+    return ComplexValue(real, imag, a.dtype)
 
 
 def c_scaled(graph: Graph, x: Complex, factor: Scalar) -> Complex:
     """``x`` times a real or complex number; no node for 1."""
     if not isinstance(factor, SymDim) and factor == 1:
         return x
-    return complex_product(graph, "Mul", x, as_complex(graph, factor, x.dtype))
-
-
-def complex_product(graph: Graph, op: str, a: ComplexValue, b: ComplexValue) -> ComplexValue:
-    """The product of two pairs; ``op`` multiplies their parts: Mul or MatMul."""
-
-    def times(x: str, y: str) -> str:
-        return matrix_product(graph, x, y) if op == "MatMul" else graph.make_node(op, [x, y])
-
-    real = graph.make_node("Sub", [times(a.real, b.real), times(a.imag, b.imag)])
-    imag = graph.make_node("Add", [times(a.real, b.imag), times(a.imag, b.real)])
-    return ComplexValue(real, imag, a.dtype)
+    return c_mul(graph, x, as_complex(graph, factor, x.dtype))
 
 
 def c_div(graph: Graph, a: Complex, b: Complex) -> Complex:
@@ -178,6 +172,17 @@ def on_both_parts(graph: Graph, function: Any, *values: Any) -> Any:
     """``function`` of the real parts and of the imaginary parts."""
     real = function(*(value.real for value in values))
     return ComplexValue(real, function(*(value.imag for value in values)), values[0].dtype)
+
+
+def matrix_adjoint(graph: Graph, x: Tensor) -> Tensor:
+    """The transposed matrices, conjugated where they are complex."""
+    return c_conj(graph, matrix_transpose(graph, x))
+
+
+def c_log(graph: Graph, x: Complex) -> Complex:
+    """The principal logarithm: of the magnitude, and the phase."""
+    size = graph.make_node("Log", [c_abs(graph, x)])
+    return ComplexValue(size, atan2_of(graph, x.imag, x.real), x.dtype)
 
 
 def c_exp(graph: Graph, x: Complex) -> Complex:

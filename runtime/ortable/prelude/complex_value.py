@@ -7,8 +7,10 @@ torch.view_as_real's layout.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
@@ -25,6 +27,23 @@ class ComplexValue:
     real: str
     imag: str
     dtype: int
+
+
+P = ParamSpec("P")
+
+
+def by_parts(word: Callable[Concatenate[Graph, Any, P], Any]) -> Callable[..., Any]:
+    """A word that only moves or adds up elements of its first argument, for pairs as well: it does
+    the same with both parts."""
+
+    @wraps(word)
+    def each_part(graph: Graph, x: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
+        if x.__class__ is not ComplexValue:
+            return word(graph, x, *args, **kwargs)
+        real = word(graph, x.real, *args, **kwargs)
+        return ComplexValue(real, word(graph, x.imag, *args, **kwargs), x.dtype)
+
+    return each_part
 
 
 def part_type(dtype: int | None) -> Any:

@@ -56,6 +56,12 @@ Result = Any  # the name of a result (str); ``res`` where a word says so
 Results = Sequence[Any]
 
 
+Tensor = Any  # a result, or the pair of a complex tensor
+
+
+Tensors = Sequence[Any]
+
+
 Int = int
 
 

@@ -15,7 +15,8 @@ from ortable.errors import UnsupportedCase
 from ortable.inference.shape import broadcast
 from ortable.ir import Graph
 
-from .facts import Bool, Opaque, Result, SymInt, dim_of, rank_of, shape_of
+from .complex_value import ComplexValue, by_parts
+from .facts import Bool, Opaque, Result, SymInt, Tensor, dim_of, rank_of, shape_of
 from .promotion import opmath_dtype
 from .shapes import zeros_of
 from .sums import summed_over
@@ -87,18 +88,21 @@ def _through_axis(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
 # -- matrices ------------------------------------------------------------------------------------
 
 
-def matrix_transpose(graph: Graph, x: Result) -> Result:
+@by_parts
+def matrix_transpose(graph: Graph, x: Tensor) -> Tensor:
     """``x`` with its last two dimensions exchanged."""
     rank = rank_of(graph, x)
     return permuted(graph, x, [*range(rank - 2), rank - 1, rank - 2])
 
 
-def triu(graph: Graph, x: Result, wanted: Bool = True) -> Result:
+@by_parts
+def triu(graph: Graph, x: Tensor, wanted: Bool = True) -> Tensor:
     """The upper triangle of matrices, or the lower one."""
     return graph.make_node("Trilu", [x], upper=int(wanted))
 
 
-def leading_part(graph: Graph, x: Result, rows: SymInt, columns: SymInt) -> Result:
+@by_parts
+def leading_part(graph: Graph, x: Tensor, rows: SymInt, columns: SymInt) -> Tensor:
     """The first rows and columns of matrices."""
     return cropped(graph, x, [rows, columns])
 
@@ -126,9 +130,11 @@ def untransposed(graph: Graph, x: Result) -> Any:
     return [node.inputs[0], 1]
 
 
-def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
+def matrix_product(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
     """MatMul, or Gemm for transposed matrices; the small ints, which ONNX leaves out, go through
-    int32, whose low bits are theirs."""
+    int32, whose low bits are theirs. Complex ones are four products."""
+    if a.__class__ is ComplexValue or b.__class__ is ComplexValue:
+        return _complex_product(graph, a, b)
     dtype = graph.get_type(a)
     if dims.same(dim_of(graph, a, -1), 0):
         return _empty_product(graph, a, b)
@@ -149,6 +155,23 @@ def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
         return graph.make_node("MatMul", [a, b])
     wide = graph.make_node("MatMul", [cast(graph, a, dtypes.int32), cast(graph, b, dtypes.int32)])
     return cast(graph, wide, dtype)
+
+
+def _complex_product(graph: Graph, a: Any, b: Any) -> ComplexValue:
+    """The product of a pair with a pair or a real result."""
+    if a.__class__ is not ComplexValue:
+        parts = [matrix_product(graph, a, part) for part in (b.real, b.imag)]
+        return ComplexValue(parts[0], parts[1], b.dtype)
+    if b.__class__ is not ComplexValue:
+        parts = [matrix_product(graph, part, b) for part in (a.real, a.imag)]
+        return ComplexValue(parts[0], parts[1], a.dtype)
+
+    def times(x: str, y: str) -> Any:
+        return matrix_product(graph, x, y)
+
+    real = graph.make_node("Sub", [times(a.real, b.real), times(a.imag, b.imag)])
+    imag = graph.make_node("Add", [times(a.real, b.imag), times(a.imag, b.real)])
+    return ComplexValue(real, imag, a.dtype)
 
 
 def _is_long(graph: Graph, vector: str) -> bool:

@@ -11,7 +11,20 @@ from ortable.errors import BuilderError
 from ortable.inference import normalize_axis
 from ortable.ir import Graph
 
-from .facts import Dtype, Int, Ints, Result, SymInt, SymInts, dim_of, is_static, rank_of, shape_of
+from .complex_value import ComplexValue, by_parts, part_type
+from .facts import (
+    Dtype,
+    Int,
+    Ints,
+    Result,
+    SymInt,
+    SymInts,
+    Tensor,
+    dim_of,
+    is_static,
+    rank_of,
+    shape_of,
+)
 from .metadata import shape_or_none
 from .values import as_scalar, as_vec, const, consts, reshape_to, unsqueezed
 
@@ -77,7 +90,9 @@ def other_axes(rank: Int, axes: Ints) -> Ints:
 
 def moved_axes(rank: Int, source: Ints, destination: Ints) -> Ints:
     """The permutation of torch.movedim: axes ``source`` come to stand at ``destination``, the
-    others keep their order."""
+    others keep their order; none where there is no axis, whose number may be 0 or -1."""
+    if rank == 0:
+        return []
     given = [
         normalize_axis(axis, rank) for axis in ([source] if isinstance(source, int) else source)
     ]
@@ -121,9 +136,10 @@ def iota(graph: Graph, start: SymInt, count: SymInt, step: SymInt) -> Result:
     )
 
 
+@by_parts
 def sliced(
-    graph: Graph, x: Result, axis: Int, start: SymInt, end: SymInt, step: SymInt = 1
-) -> Result:
+    graph: Graph, x: Tensor, axis: Int, start: SymInt, end: SymInt, step: SymInt = 1
+) -> Tensor:
     """``x[start:end:step]`` along one axis, with ONNX's clamping; no node when it takes the whole
     axis."""
     # sys.maxsize and its like mean the end, also of an axis whose size is not known
@@ -136,7 +152,8 @@ def sliced(
     )
 
 
-def expanded(graph: Graph, x: Result, sizes: SymInts) -> Result:
+@by_parts
+def expanded(graph: Graph, x: Tensor, sizes: SymInts) -> Tensor:
     """``x`` broadcast to ``sizes``; no node when it has them."""
     shape = shape_or_none(graph, x)
     if shape is not None and len(shape) == len(sizes) and all(map(dims.same, shape, sizes)):
@@ -149,12 +166,14 @@ def expanded(graph: Graph, x: Result, sizes: SymInts) -> Result:
     return result
 
 
-def at_least_2d(graph: Graph, x: Result) -> Result:
+@by_parts
+def at_least_2d(graph: Graph, x: Tensor) -> Tensor:
     """A 0-d or 1-d result as one row; others as they are."""
     return unsqueezed(graph, x, list(range(2 - min(rank_of(graph, x), 2))))
 
 
-def at_least_3d(graph: Graph, x: Result) -> Result:
+@by_parts
+def at_least_3d(graph: Graph, x: Tensor) -> Tensor:
     """torch.atleast_3d: [] as [1,1,1], [n] as [1,n,1], [n,m] as [n,m,1]; others as they are."""
     return unsqueezed(graph, x, {0: [0, 1, 2], 1: [0, 2], 2: [2]}.get(rank_of(graph, x), []))
 
@@ -164,13 +183,17 @@ def along_axis(graph: Graph, vector: Result, axis: Int, rank: Int) -> Result:
     return unsqueezed(graph, vector, list(range(1, rank - axis)))
 
 
-def as_flat(graph: Graph, x: Result) -> Result:
+@by_parts
+def as_flat(graph: Graph, x: Tensor) -> Tensor:
     """``x`` as a 1-d result."""
     return reshape_to(graph, x, flat_sizes(graph, x, 0, -1))
 
 
 def zeros_of(graph: Graph, sizes: SymInts, dtype: Dtype) -> Result:
-    """A result of zeros."""
+    """A result of zeros, or a pair of them."""
+    if dtypes.is_complex_type(dtype):
+        zeros = zeros_of(graph, sizes, part_type(dtype))
+        return ComplexValue(zeros, zeros, dtype)
     if is_static(list(sizes)) and dims.prod(sizes) == 0:
         return reshape_to(graph, consts(graph, [], dtype), list(sizes))
     zero = const(graph, 0, dtype)

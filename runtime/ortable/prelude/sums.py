@@ -15,7 +15,8 @@ import math
 from ortable import dims, dtypes
 from ortable.ir import Graph
 
-from .facts import Bool, Ints, Result, SymInts, dim_of, is_static, shape_of
+from .complex_value import by_parts
+from .facts import Bool, Ints, Result, SymInts, Tensor, dim_of, is_static, shape_of
 from .values import cast, const, consts, filled, permuted, reshape_to
 
 __all__ = [
@@ -47,7 +48,8 @@ _EXACT = 2**53  # up to here, double holds every int
 # -- sums ---------------------------------------------------------------------------------------
 
 
-def summed_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+@by_parts
+def summed_over(graph: Graph, x: Tensor, axes: Ints, keepdim: Bool) -> Tensor:
     """The sum over non-negative ``axes`` in the dtype of ``x``: a ReduceSum unless it is long. Ints
     wrap around, the 16 bit floats are added in float32."""
     dtype = graph.get_type(x)

@@ -16,7 +16,8 @@ from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 
-from .facts import Dtype, Ints, Result, Results, Scalar, SymInts, rank_of, shape_of
+from .complex_value import by_parts
+from .facts import Dtype, Ints, Result, Results, Scalar, SymInts, Tensor, rank_of, shape_of
 from .metadata import number_dtype
 
 __all__ = [
@@ -131,7 +132,8 @@ def as_tensor(graph: Graph, value: Any, dtype: Dtype | None = None) -> Result | 
     return const(graph, value, number_dtype(value) if dtype is None else dtype)
 
 
-def reshape_to(graph: Graph, x: Result, shape: SymInts) -> Result:
+@by_parts
+def reshape_to(graph: Graph, x: Tensor, shape: SymInts) -> Tensor:
     """``x`` with another shape; symbolic sizes are read at run time, -1 is kept, 0 is an empty
     dimension."""
     if tuple(shape) == tuple(graph.get_shape(x) if graph.has_shape(x) else (None,)):
@@ -184,7 +186,8 @@ def filled(graph: Graph, shape: SymInts, value: Scalar, dtype: Dtype) -> Result:
     return one if len(shape) == 0 else graph.make_node("Expand", [one, as_vec(graph, list(shape))])
 
 
-def permuted(graph: Graph, x: Result, perm: Ints) -> Result:
+@by_parts
+def permuted(graph: Graph, x: Tensor, perm: Ints) -> Tensor:
     """``x`` with permuted axes; no node when the order stays. Of a transposed result, the source is
     permuted: the first Transpose is left to its other readers."""
     order = list(perm)
@@ -199,7 +202,8 @@ def permuted(graph: Graph, x: Result, perm: Ints) -> Result:
     return graph.make_node("Transpose", [x], perm=order)
 
 
-def unsqueezed(graph: Graph, x: Result, axes: Ints) -> Result:
+@by_parts
+def unsqueezed(graph: Graph, x: Tensor, axes: Ints) -> Tensor:
     """``x`` with new axes of size 1; no node for an empty list."""
     return (
         x
@@ -208,19 +212,22 @@ def unsqueezed(graph: Graph, x: Result, axes: Ints) -> Result:
     )
 
 
-def squeezed(graph: Graph, x: Result, axes: Ints) -> Result:
+@by_parts
+def squeezed(graph: Graph, x: Tensor, axes: Ints) -> Tensor:
     """``x`` without these axes of size 1; no node for an empty list."""
     return (
         x if not axes else graph.make_node("Squeeze", [x, consts(graph, list(axes), dtypes.int64)])
     )
 
 
-def at_least_1d(graph: Graph, x: Result) -> Result:
+@by_parts
+def at_least_1d(graph: Graph, x: Tensor) -> Tensor:
     """A 0-d result as 1-d; others as they are."""
     return unsqueezed(graph, x, [0]) if rank_of(graph, x) == 0 else x
 
 
-def with_rank_of(graph: Graph, x: Result, like: Result) -> Result:
+@by_parts
+def with_rank_of(graph: Graph, x: Tensor, like: Result) -> Tensor:
     """``x`` back to 0-d when ``like`` is 0-d; the counterpart of ``at_least_1d``."""
     return squeezed(graph, x, [0]) if rank_of(graph, like) == 0 else x
 
@@ -230,7 +237,8 @@ def cast_all(graph: Graph, xs: Results, dtype: Dtype) -> Results:
     return [cast(graph, x, dtype) for x in xs]
 
 
-def cropped(graph: Graph, x: Result, sizes: SymInts) -> Result:
+@by_parts
+def cropped(graph: Graph, x: Tensor, sizes: SymInts) -> Tensor:
     """The first ``sizes`` elements along the last dimensions; no node when they fit already."""
     have = shape_of(graph, x)[-len(sizes) :]
     if tuple(have) == tuple(sizes):

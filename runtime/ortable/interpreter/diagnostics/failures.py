@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch.fx import GraphModule, Node
 
 from ortable.compat.torch import OpOverload
-from ortable.errors import ConversionError, OrtableError, UnsupportedCase
+from ortable.errors import BuilderError, ConversionError, OrtableError, UnsupportedCase
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.results import describe, node_value
 from ortable.ir import Graph
@@ -45,7 +46,8 @@ def describe_node(node: Node, spec_files: Mapping[str, str], case: int = 0) -> l
 def wrapped(
     error: Exception, node: Node, spec_files: Mapping[str, str], graph: Graph
 ) -> OrtableError:
-    """The error to raise in place of ``error``: UnsupportedCase stays one, everything else is a
+    """The error to raise in place of ``error``: UnsupportedCase stays one, and types that do not
+    fit are one where torch computes with several floating dtypes; everything else is a
     ConversionError.
 
     An error of a graph inside the graph keeps its own node in front, and gets the node that calls
@@ -54,6 +56,13 @@ def wrapped(
     kind: type[OrtableError] = (
         UnsupportedCase if isinstance(error, UnsupportedCase) else ConversionError
     )
+    mixed = _float_dtypes(node) if type(error) is BuilderError else []
+    if len(mixed) > 1:
+        kind = UnsupportedCase
+        error = UnsupportedCase(
+            f"its arguments are of several dtypes, {' and '.join(mixed)}; cast them to one",
+            details=str(error),
+        )
     text = error.message if isinstance(error, OrtableError) else f"{type(error).__name__}: {error}"
     if isinstance(error, (ConversionError, UnsupportedCase)) and error.fx_node is not None:
         lines = [text, f"  inside node '{node.name}'"]
@@ -77,6 +86,15 @@ def wrapped(
     )
     found.sizes = getattr(error, "sizes", ())
     return found
+
+
+def _float_dtypes(node: Node) -> list[str]:
+    """Names of the floating dtypes among the tensors that an operator of torch is given."""
+    if not isinstance(node.target, OpOverload):
+        return []
+    values = [node_value(each) for each in node.all_input_nodes]
+    found = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.dtype.is_floating_point}
+    return sorted(str(dtype).removeprefix("torch.") for dtype in found)
 
 
 def _at(node: Node) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 from onnx.helper import get_attribute_value
 
-from ortable import dims
+from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.errors import BuilderError, OrtableError
 from ortable.inference.value_info import ValueInfo
-from ortable.ir import constants, initializers
+from ortable.ir import checks, constants, initializers, schemas, versions
 from ortable.ir.node import Node
 from ortable_generated.onnx.dispatch import INFER
 
@@ -119,10 +120,52 @@ def _infer(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
     if rule is None or (node.domain, node.op_type) in builder.functions:
         return nothing
     infos = [builder.values[name] if name else None for name in node.inputs]
+    version = builder.domain_version(node.domain)
+    if version < versions.OLDEST_OPSET and not node.domain and node.attrs:
+        infos = _moved(node, infos)
     try:
-        return list(rule(infos, node.attrs, len(node.outputs), builder.domain_version(node.domain)))
+        known = list(rule(infos, node.attrs, len(node.outputs), version))
+        if version > versions.ORT_MAX_OPSET and not node.domain:
+            known = _typed_again(node, infos, version, known)
     except (OrtableError, ValueError, TypeError, KeyError, IndexError, AttributeError):
         return nothing
+    return known
+
+
+def _typed_again(
+    node: Node, infos: list[ValueInfo | None], version: int, known: list[tuple[Any, Any, Any]]
+) -> list[tuple[Any, Any, Any]]:
+    """What the rules, which know operators of up to `ORT_MAX_OPSET`, say of types, unless the
+    schema of a later version says otherwise (Celu takes more than float32 since 28)."""
+    schema = schemas.find_schema(node.op_type, "", version)
+    if schema is None:
+        return known
+    types = [0 if info is None else info.dtype for info in infos]
+    bound = [checks.output_type(schema, index, types) for index in range(len(known))]
+    return [
+        (dtype or said, shape, value)
+        for dtype, (said, shape, value) in zip(bound, known, strict=True)
+    ]
+
+
+def _moved(node: Node, infos: list[ValueInfo | None]) -> list[ValueInfo | None]:
+    """The inputs as the rules know them, who read operators of `OLDEST_OPSET` and later: what was
+    an attribute before (axes, pads, splits) is an input there."""
+    try:
+        formals = schemas.find_schema(node.op_type, "", versions.OLDEST_OPSET)
+    except BuilderError:
+        return infos
+    moved = list(infos)
+    for index, formal in enumerate(formals.inputs if formals is not None else ()):
+        given = node.attrs.get(formal.name, node.attrs.get(formal.name.lower()))
+        if index < len(infos) or given is None or not isinstance(given, int | float | list):
+            continue
+        moved.extend([None] * (index + 1 - len(moved)))
+        array = np.asarray(given, dtype=np.float32 if isinstance(given, float) else np.int64)
+        info = ValueInfo(formal.name, dtypes.from_numpy(array.dtype), array.shape)
+        info.constant, info.value = array, initializers.known_value(array)
+        moved[index] = info
+    return moved
 
 
 def read_attribute(proto: AttributeProto) -> Any:

@@ -10,6 +10,7 @@ from onnx import ModelProto
 
 from ortable.errors import BuilderError
 from ortable.ir import initializers, versions
+from ortable.ir.captures import inner_graphs
 from ortable.ir.graph import Graph
 from ortable.ir.state import GraphState
 from ortable_generated.onnx.traits import HAS_SUBGRAPH
@@ -41,6 +42,8 @@ def to_onnx(
     model.ir_version = versions.ir_version(
         graph.opsets, graph.ir_version, graph.target, bool(graph.functions)
     )
+    if model.ir_version < 4 and _has_own_initializers(graph):
+        model.ir_version = 4  # before, each initializer was the default of an input
     model.producer_name = "ortable"
     model.doc_string = (
         f"large_model={large_model}, inline={inline}, external_threshold={external_threshold}"
@@ -79,6 +82,14 @@ def weight_bytes(graph: Any) -> int:
     return total
 
 
+def _has_own_initializers(graph: GraphState) -> bool:
+    """Whether an initializer, in the graph or inside it, is no default of an input."""
+    fed = {info.name for info in graph.inputs}
+    if not fed.issuperset(graph.initializers_dict):
+        return True
+    return any(_has_own_initializers(inner) for node in graph.nodes for inner in inner_graphs(node))
+
+
 def _check_size(graph: Graph) -> None:
     total = weight_bytes(graph)
     if total >= PROTO_LIMIT:
@@ -87,9 +98,3 @@ def _check_size(graph: Graph) -> None:
             "use to_onnx(large_model=True), whose result has save(path), or "
             "to_onnx(filename=...), which writes them beside the model."
         )
-
-
-# -- values
-
-
-# -- nodes

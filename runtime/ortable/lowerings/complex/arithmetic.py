@@ -20,16 +20,18 @@ from ortable.prelude.complex_arithmetic import (
     Complexes,
     as_complex,
     c_mul,
-    complex_product,
     on_both_parts,
     re,
 )
 from ortable.prelude.complex_value import ComplexValue, join_pair, split_pair
 from ortable.prelude.facts import Bool, Int, Ints, Result, Scalar, Str, SymInts, dim_of, rank_of
+from ortable.prelude.matrices import matrix_product
 from ortable.prelude.pointwise import atan2_of, expanded_like
 from ortable.prelude.promotion import computation_dtype, promote_values
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import consts, reshape_to, squeezed, unsqueezed
+
+from ..reductions import product_over
 
 __all__ = [
     "c_angle",
@@ -60,7 +62,7 @@ def c_unjoined(graph: Graph, x: Result) -> Complex:
 
 def c_matmul(graph: Graph, a: Complex, b: Complex) -> Complex:
     """The matrix product of two complex tensors."""
-    return complex_product(graph, "MatMul", a, b)
+    return matrix_product(graph, a, b)
 
 
 def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
@@ -120,12 +122,16 @@ def c_unsqueezed(graph: Graph, x: Complex, axes: Ints) -> Complex:
 
 
 def c_reshaped(graph: Graph, x: Complex, shape: SymInts) -> Complex:
-    """``x`` with another shape."""
+    """``x`` with another shape; a real tensor, too."""
+    if type(x) is not ComplexValue:
+        return reshape_to(graph, x, shape)
     return on_both_parts(graph, lambda part: reshape_to(graph, part, shape), x)
 
 
 def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
-    """The product along one axis of static size, by halves."""
+    """The product along one axis of static size, by halves; of a real tensor as of any other."""
+    if type(x) is not ComplexValue:
+        return product_over(graph, x, [axis] if rank_of(graph, x) else [], keepdim)
     if not rank_of(graph, x):
         return x
     size = dim_of(graph, x, axis)

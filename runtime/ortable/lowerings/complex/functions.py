@@ -8,11 +8,9 @@ from typing import Any
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.lowerings.pointwise import expm1_of
-from ortable.prelude.complex_arithmetic import Complex, c_abs, c_conj, c_exp, c_mul
+from ortable.prelude.complex_arithmetic import Complex, c_abs, c_conj, c_exp, c_log, c_mul
 from ortable.prelude.complex_value import ComplexValue
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, is_sign_set, log1p_of
-
-from .arithmetic import c_angle
 
 __all__ = [
     "c_acos",
@@ -21,19 +19,12 @@ __all__ = [
     "c_atanh",
     "c_cosh",
     "c_expm1",
-    "c_log",
     "c_log1p",
     "c_power",
     "c_sinh",
     "c_sqrt",
     "c_tanh",
 ]
-
-
-def c_log(graph: Graph, x: Complex) -> Complex:
-    """The principal logarithm: of the magnitude, and the phase."""
-    make = graph.make_node
-    return ComplexValue(make("Log", [c_abs(graph, x)]), c_angle(graph, x), x.dtype)
 
 
 def c_sqrt(graph: Graph, x: Complex) -> Complex:

@@ -9,13 +9,26 @@ from __future__ import annotations
 from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph
-from ortable.prelude.facts import dim_of
+from ortable.prelude.complex_arithmetic import matrix_adjoint
+from ortable.prelude.complex_value import part_type
+from ortable.prelude.facts import Tensor, dim_of, dtype_of, shape_of
 from ortable.prelude.matrices import matrix_transpose
-from ortable.prelude.pointwise import const_like
+from ortable.prelude.pointwise import const_like, hypot_of
 from ortable.prelude.promotion import machine_epsilon
 from ortable.prelude.shapes import expanded
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts
 
+from .field import (
+    conjugate,
+    each,
+    is_pair,
+    is_zero,
+    modulus,
+    number,
+    product,
+    quotient,
+    real_of,
+)
 from .matrix import places, run_loop, sum_of_squares, unit_batch
 
 _SWEEPS = 30
@@ -51,9 +64,16 @@ class _Rounds:
 
 
 def _rotation(
-    body: Graph, lengths: str, products: str, own: str, partner: str, idle: str
-) -> tuple[str, str]:
-    """Cosine and sine [batch, 1, size] that make the ``products`` of partners zero."""
+    body: Graph, lengths: str, products: Tensor, own: str, partner: str, idle: str
+) -> tuple[str, Tensor]:
+    """Cosine and sine [batch, 1, size] that make the ``products`` of partners zero. A complex sine
+    has the phase of the product, conjugated."""
+    if is_pair(products):
+        size = modulus(body, products)
+        cosine, sine = _rotation(body, lengths, size, own, partner, idle)
+        safe = body.make_node("Where", [is_zero(body, products), const_like(body, 1, size), size])
+        phase = quotient(body, conjugate(body, products), safe)
+        return cosine, product(body, sine, phase)
     make, one = body.make_node, const_like(body, 1, lengths)
     zero, two = const_like(body, 0, lengths), const_like(body, 2, lengths)
     idle = make("Or", [idle, make("Equal", [own, partner])])
@@ -72,9 +92,8 @@ def _rotation(
     return cosine, make("Mul", [tangent, cosine])
 
 
-def _rotated(body: Graph, x: str, other: str, cosine: str, sine: str) -> str:
-    make = body.make_node
-    return make("Sub", [make("Mul", [x, cosine]), make("Mul", [other, sine])])
+def _rotated(body: Graph, x: Tensor, other: Tensor, cosine: str, sine: Tensor) -> Tensor:
+    return each(body, "Sub", [product(body, x, cosine), product(body, other, sine)])
 
 
 def _largest(body: Graph, marks: str, before: str) -> str:
@@ -93,77 +112,101 @@ def _next_round(body: Graph, rounds: _Rounds, place: str, busy: str, idle: str) 
     return [make("Or", [busy, make("Not", [over])]), make("And", [busy, make("Not", [over])])]
 
 
-def symmetric_eigen(graph: Graph, a: str) -> tuple[str, str]:
-    """Ascending eigenvalues [batch, n] and eigenvectors [batch, n, n] of symmetric matrices."""
+def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
+    """Ascending eigenvalues [batch, n] and eigenvectors [batch, n, n] of symmetric or Hermitian
+    matrices."""
     size = dim_of(graph, a, 1)
     rounds, own = _Rounds(graph, size), places(graph, a, -1)
     diagonal = graph.make_node("Equal", [places(graph, a, -2), own])
     make, over = graph.make_node, consts(graph, [1], dtypes.int64)
     both = consts(graph, [1, 2], dtypes.int64)
-    epsilon = const_like(graph, machine_epsilon(graph.get_type(a)), a)
-    floor = make("Mul", [make("ReduceL2", [a, both], keepdims=1), epsilon])
+    epsilon = const(graph, machine_epsilon(part_type(dtype_of(graph, a))), _part(graph, a))
+    length = make("ReduceL2", [real_of(a), both], keepdims=1)
+    if is_pair(a):
+        length = hypot_of(graph, length, make("ReduceL2", [a.imag, both], keepdims=1))
+    floor = make("Mul", [length, epsilon])
 
-    def on_diagonal(body: Graph, x: str) -> str:
-        kept = body.make_node("Where", [diagonal, x, const_like(body, 0, x)])
-        return body.make_node("ReduceSum", [kept, over], keepdims=1)
+    def on_diagonal(body: Graph, x: Tensor) -> Tensor:
+        kept = each(body, "Where", [diagonal, x, number(body, 0, x)])
+        return each(body, "ReduceSum", [kept, over], keepdims=1)
 
-    def step(body: Graph, place: str, busy: str, a: str, vectors: str) -> list[str]:
+    def step(body: Graph, place: str, busy: str, a: Tensor, vectors: Tensor) -> list[Tensor]:
         make = body.make_node
         partner = rounds.partners(body, place, own)
-        other = make("Gather", [a, partner], axis=2)
+        other = each(body, "Gather", [a, partner], axis=2)
         products = on_diagonal(body, other)
         # NaN counts as small, or the loop would not end early
-        idle = make("Not", [make("Greater", [make("Abs", [products]), floor])])
+        idle = make("Not", [make("Greater", [modulus(body, products), floor])])
         idle = make("Or", [idle, make("Equal", [own, partner])])
-        cosine, sine = _rotation(body, on_diagonal(body, a), products, own, partner, idle)
+        lengths = on_diagonal(body, real_of(a))
+        cosine, sine = _rotation(body, lengths, products, own, partner, idle)
         a = _rotated(body, a, other, cosine, sine)
-        down = [matrix_transpose(body, cosine), matrix_transpose(body, sine)]
-        a = _rotated(body, a, make("Gather", [a, partner], axis=1), *down)
-        vectors = _rotated(body, vectors, make("Gather", [vectors, partner], axis=2), cosine, sine)
+        down = [matrix_transpose(body, cosine), matrix_adjoint(body, sine)]
+        a = _rotated(body, a, each(body, "Gather", [a, partner], axis=1), *down)
+        across = each(body, "Gather", [vectors, partner], axis=2)
+        vectors = _rotated(body, vectors, across, cosine, sine)
         return [*_next_round(body, rounds, place, busy, idle), a, vectors]
 
     start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
     _, a, vectors = run_loop(graph, rounds.trips, start, step, going=True)
-    values = make("Squeeze", [on_diagonal(graph, a), over])
+    values = make("Squeeze", [on_diagonal(graph, real_of(a)), over])
     values, order = make("TopK", [values, as_vec(graph, size)], 2, axis=1, largest=0)
     return values, _columns_at(graph, vectors, order)
 
 
-def _columns_at(graph: Graph, x: str, order: str) -> str:
+def _part(graph: Graph, x: Tensor) -> int:
+    """The dtype of a real result, or of the parts of a pair."""
+    result: int = part_type(dtype_of(graph, x))
+    return result
+
+
+def _whole_square(graph: Graph, a: Tensor) -> str:
+    """[batch, 1, 1]: the sum of the squares of all elements."""
+    over = consts(graph, [1, 2], dtypes.int64)
+    if not is_pair(a):
+        return graph.make_node("ReduceSumSquare", [a, over], keepdims=1)
+    return graph.make_node("Add", [_whole_square(graph, part) for part in (a.real, a.imag)])
+
+
+def _columns_at(graph: Graph, x: Tensor, order: str) -> Tensor:
     """The columns of ``x`` [batch, rows, columns] in ``order`` [batch, columns]."""
     index = graph.make_node("Unsqueeze", [order, consts(graph, [1], dtypes.int64)])
-    index = expanded(graph, index, graph.get_shape(x))
-    return graph.make_node("GatherElements", [x, index], axis=2)
+    index = expanded(graph, index, shape_of(graph, x))
+    return each(graph, "GatherElements", [x, index], axis=2)
 
 
-def singular(graph: Graph, a: str) -> tuple[str, str, str]:
+def singular(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor]:
     """(a v, sigma, v): orthogonal columns [batch, m, n], their lengths [batch, n], descending, and
     the orthogonal v [batch, n, n]."""
     size, make = dim_of(graph, a, 2), graph.make_node
     rounds, own = _Rounds(graph, size), places(graph, a, -1)
     over = consts(graph, [1], dtypes.int64)
-    epsilon = machine_epsilon(graph.get_type(a)) / 2
-    near, far = const_like(graph, epsilon, a), const_like(graph, epsilon * epsilon, a)
-    total = make("ReduceSumSquare", [a, consts(graph, [1, 2], dtypes.int64)], keepdims=1)
-    floor = make("Mul", [total, far])
+    epsilon = machine_epsilon(_part(graph, a)) / 2
+    near, far = (const(graph, value, _part(graph, a)) for value in (epsilon, epsilon * epsilon))
+    floor = make("Mul", [_whole_square(graph, a), far])
 
-    def step(body: Graph, place: str, busy: str, a: str, vectors: str) -> list[str]:
+    def step(body: Graph, place: str, busy: str, a: Tensor, vectors: Tensor) -> list[Tensor]:
         make = body.make_node
         partner = rounds.partners(body, place, own)
-        other = make("Gather", [a, partner], axis=2)
+        other = each(body, "Gather", [a, partner], axis=2)
         lengths = sum_of_squares(body, a)
-        products = make("ReduceSum", [make("Mul", [a, other]), over], keepdims=1)
+        pairs = product(body, conjugate(body, a), other)
+        products = each(body, "ReduceSum", [pairs, over], keepdims=1)
         pair = make("Sqrt", [make("Mul", [lengths, make("Gather", [lengths, partner], axis=2)])])
         small = make("Max", [make("Mul", [pair, near]), floor])
-        idle = make("Not", [make("Greater", [make("Abs", [products]), small])])
+        idle = make("Not", [make("Greater", [modulus(body, products), small])])
         idle = make("Or", [idle, make("Equal", [own, partner])])
         cosine, sine = _rotation(body, lengths, products, own, partner, idle)
         a = _rotated(body, a, other, cosine, sine)
-        vectors = _rotated(body, vectors, make("Gather", [vectors, partner], axis=2), cosine, sine)
+        across = each(body, "Gather", [vectors, partner], axis=2)
+        vectors = _rotated(body, vectors, across, cosine, sine)
         return [*_next_round(body, rounds, place, busy, idle), a, vectors]
 
     start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
     _, a, vectors = run_loop(graph, rounds.trips, start, step, going=True)
-    lengths = make("Squeeze", [make("ReduceL2", [a, over], keepdims=1), over])
+    long = make("ReduceL2", [real_of(a), over], keepdims=1)
+    if is_pair(a):
+        long = hypot_of(graph, long, make("ReduceL2", [a.imag, over], keepdims=1))
+    lengths = make("Squeeze", [long, over])
     values, order = make("TopK", [lengths, as_vec(graph, size)], 2, axis=1, largest=1)
     return _columns_at(graph, a, order), values, _columns_at(graph, vectors, order)

@@ -8,48 +8,53 @@ from collections.abc import Callable, Sequence
 from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph
-from ortable.prelude.facts import dim_of, shape_of
-from ortable.prelude.shapes import expanded, iota
+from ortable.prelude.complex_value import ComplexValue, part_type
+from ortable.prelude.facts import Tensor, dim_of, dtype_of, shape_of
+from ortable.prelude.shapes import expanded, iota, zeros_of
 from ortable.prelude.values import as_scalar, cast, const, consts, reshape_to, unsqueezed
 
 Step = Callable[..., Sequence[str]]
 
 
-def flat_batch(graph: Graph, x: str, kept: int = 2) -> str:
+def flat_batch(graph: Graph, x: Tensor, kept: int = 2) -> Tensor:
     """``x`` with its leading dimensions as one, before the last ``kept``."""
     shape = list(shape_of(graph, x))
     batch = shape[: len(shape) - kept]
     return x if len(batch) == 1 else reshape_to(graph, x, [dims.prod(batch), *shape[len(batch) :]])
 
 
-def with_batch(graph: Graph, x: str, batch: Sequence[Dim]) -> str:
+def with_batch(graph: Graph, x: Tensor, batch: Sequence[Dim]) -> Tensor:
     """The inverse of ``flat_batch``: the leading dimension of ``x`` as several, or none."""
     return reshape_to(graph, x, [*batch, *shape_of(graph, x)[1:]])
 
 
-def batch_of(graph: Graph, x: str, kept: int = 2) -> list[Dim]:
+def batch_of(graph: Graph, x: Tensor, kept: int = 2) -> list[Dim]:
     """The leading dimensions of ``x``, before the last ``kept``."""
     shape = list(shape_of(graph, x))
     return shape[: len(shape) - kept]
 
 
-def in_batch(graph: Graph, x: str, batch: Sequence[Dim]) -> str:
+def in_batch(graph: Graph, x: Tensor, batch: Sequence[Dim]) -> Tensor:
     """A matrix of ``x``, or a batch of them, broadcast to the leading dimensions ``batch``."""
     return expanded(graph, x, [*batch, *shape_of(graph, x)[-2:]])
 
 
-def places(graph: Graph, x: str, axis: int) -> str:
+def places(graph: Graph, x: Tensor, axis: int) -> str:
     """0, 1, 2, ... along the rows (axis -2) or columns (axis -1), to compare with a place."""
     result = iota(graph, 0, dim_of(graph, x, axis), 1)
     return unsqueezed(graph, result, [1]) if axis == -2 else result
 
 
-def unit_batch(graph: Graph, like: str, rows: Dim, columns: Dim) -> str:
+def unit_batch(graph: Graph, like: Tensor, rows: Dim, columns: Dim) -> Tensor:
     """[batch, rows, columns] with ones on the diagonal, for as many matrices as ``like`` has."""
     down = unsqueezed(graph, iota(graph, 0, rows, 1), [1])
     ones = graph.make_node("Equal", [down, iota(graph, 0, columns, 1)])
-    one = cast(graph, ones, graph.get_type(like))
-    return expanded(graph, one, [dim_of(graph, like, 0), rows, columns])
+    shape = [dim_of(graph, like, 0), rows, columns]
+    dtype = dtype_of(graph, like)
+    one = expanded(graph, cast(graph, ones, part_type(dtype)), shape)
+    if not dtypes.is_complex_type(dtype):
+        return one
+    return ComplexValue(one, zeros_of(graph, shape, part_type(dtype)), dtype)
 
 
 def first_axis(graph: Graph, x: str) -> str:
@@ -58,22 +63,24 @@ def first_axis(graph: Graph, x: str) -> str:
 
 
 def run_loop(
-    graph: Graph, trips: Dim | str, states: Sequence[str], step: Step, going: bool = False
-) -> list[str]:
-    """Loop that carries ``states``; ``step(body, place, *states)`` gives the next ones.
+    graph: Graph, trips: Dim | str, states: Sequence[Tensor], step: Step, going: bool = False
+) -> list[Tensor]:
+    """Loop that carries ``states``; ``step(body, place, *states)`` gives the next ones. A pair is
+    carried as its parts.
 
     With ``going`` the first of what ``step`` gives says whether there is another trip.
     """
     body = graph.subgraph("loop")
     place = body.make_tensor_input(graph.unique_name("place"), dtypes.int64, ())
     still = body.make_tensor_input(graph.unique_name("still"), dtypes.boolean, ())
+    given, states = states, _in_parts(states)
     names = [
         body.make_tensor_input(
             graph.unique_name("state"), graph.get_type(state), graph.get_shape(state)
         )
         for state in states
     ]
-    out = list(step(body, place, *names))
+    out = _in_parts(step(body, place, *_as_given(names, given)))
     for name in out if going else [body.make_node("Identity", [still]), *out]:
         body.make_tensor_output(name)
     count = trips if isinstance(trips, str) else as_scalar(graph, trips)
@@ -84,9 +91,27 @@ def run_loop(
     for name, state in zip(results, states, strict=True):
         if not graph.has_shape(name):
             graph.set_shape(name, graph.get_shape(state))
-    return results
+    return _as_given(results, given)
 
 
-def sum_of_squares(graph: Graph, x: str) -> str:
+def _in_parts(values: Sequence[Tensor]) -> list[str]:
+    """The results among ``values`` and the parts of the pairs, in order."""
+    parts = [(x.real, x.imag) if x.__class__ is ComplexValue else (x,) for x in values]
+    return [each for pair in parts for each in pair]
+
+
+def _as_given(names: Sequence[str], given: Sequence[Tensor]) -> list[Tensor]:
+    """What ``_in_parts`` took apart, with pairs where ``given`` has them."""
+    left = iter(names)
+    return [
+        ComplexValue(next(left), next(left), x.dtype) if x.__class__ is ComplexValue else next(left)
+        for x in given
+    ]
+
+
+def sum_of_squares(graph: Graph, x: Tensor) -> str:
     """[batch, 1, columns]: the squared length of each column."""
+    if x.__class__ is ComplexValue:
+        parts = [sum_of_squares(graph, part) for part in (x.real, x.imag)]
+        return graph.make_node("Add", parts)
     return graph.make_node("ReduceSumSquare", [x, consts(graph, [1], dtypes.int64)], keepdims=1)

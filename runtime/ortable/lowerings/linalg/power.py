@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, ResultSpec
-from ortable.prelude.facts import dim_of
+from ortable.prelude.complex_value import part_type
+from ortable.prelude.facts import Tensor, dim_of, dtype_of
 from ortable.prelude.matrices import matrix_product
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import cast, const, consts
 
+from .field import each, modulus, multiplied, quotient
 from .matrix import batch_of, flat_batch, run_loop, unit_batch, with_batch
 from .solvers import solved, unit_like
 
@@ -21,13 +23,13 @@ _DEGREE = 18
 _REACH = {dtypes.float32: 3.010066362817634, dtypes.float64: 1.090863719290036}
 
 
-def matrix_power(graph: Graph, res: ResultSpec, self: str, n: int) -> str:
+def matrix_power(graph: Graph, res: ResultSpec, self: Tensor, n: int) -> Tensor:
     """aten::linalg_matrix_power: repeated squaring, of the inverse for n < 0."""
     if n == 0:
         return unit_like(graph, self)
     if n < 0:
         self = solved(graph, self, unit_like(graph, self))
-    result: str | None = None
+    result: Tensor | None = None
     times = abs(n)
     while times:
         if times & 1:
@@ -35,34 +37,34 @@ def matrix_power(graph: Graph, res: ResultSpec, self: str, n: int) -> str:
         times >>= 1
         self = matrix_product(graph, self, self) if times else self
     assert result is not None
-    return graph.make_node("Identity", [result])
+    return each(graph, "Identity", [result])
 
 
-def multi_dot(graph: Graph, res: ResultSpec, tensors: Sequence[str]) -> str:
+def multi_dot(graph: Graph, res: ResultSpec, tensors: Sequence[Tensor]) -> Tensor:
     """aten::linalg_multi_dot, aten::chain_matmul: from the left; torch's order differs in rounding
     alone."""
     result = tensors[0]
-    for each in tensors[1:]:
-        result = matrix_product(graph, result, each)
+    for factor in tensors[1:]:
+        result = matrix_product(graph, result, factor)
     return result
 
 
-def matrix_exp(graph: Graph, res: ResultSpec, self: str) -> str:
+def matrix_exp(graph: Graph, res: ResultSpec, self: Tensor) -> Tensor:
     """aten::linalg_matrix_exp: a Taylor polynomial of the matrix divided by a power of two, squared
     as often.
 
     Raises:
         UnsupportedCase: half floats, which torch computes with other bounds.
     """
-    dtype = graph.get_type(self)
+    dtype = part_type(dtype_of(graph, self))
     if dtype not in _REACH:
         raise UnsupportedCase("aten::linalg_matrix_exp of another dtype than float32 and float64")
     make, batch, x = graph.make_node, batch_of(graph, self), flat_batch(graph, self)
-    size = make("ReduceSum", [make("Abs", [x]), consts(graph, [1], dtypes.int64)], keepdims=1)
+    size = make("ReduceSum", [modulus(graph, x), consts(graph, [1], dtypes.int64)], keepdims=1)
     nothing = make(
         "ReduceMax",
         [
-            make("Concat", [size, _zero_like_batch(graph, x)], axis=2),
+            make("Concat", [size, _zero_like_batch(graph, size)], axis=2),
             consts(graph, [2], dtypes.int64),
         ],
         keepdims=1,
@@ -87,7 +89,7 @@ def matrix_exp(graph: Graph, res: ResultSpec, self: str) -> str:
         ],
     )
     times = make("Where", [sane, times, const_like(graph, 0, times)])
-    scaled = make("Div", [x, make("Pow", [const_like(graph, 2, x), times])])
+    scaled = quotient(graph, x, make("Pow", [const_like(graph, 2, times), times]))
     one = unit_batch(graph, x, dim_of(graph, x, 1), dim_of(graph, x, 1))
     result = _taylor(graph, scaled, one)
     return with_batch(graph, _squared(graph, result, times), batch)
@@ -98,19 +100,19 @@ def _zero_like_batch(graph: Graph, x: str) -> str:
     return zeros_of(graph, [dim_of(graph, x, 0), 1, 1], graph.get_type(x))
 
 
-def _taylor(graph: Graph, x: str, one: str) -> str:
+def _taylor(graph: Graph, x: Tensor, one: Tensor) -> Tensor:
     """Horner's scheme for 1 + x / 1 (1 + x / 2 (1 + ...))."""
 
-    def step(body: Graph, place: str, found: str) -> list[str]:
+    def step(body: Graph, place: str, found: Tensor) -> list[Tensor]:
         make = body.make_node
         number = make("Sub", [const(body, _DEGREE, dtypes.int64), place])
-        quotient = make("Div", [x, cast(body, number, graph.get_type(x))])
-        return [make("Add", [make("MatMul", [quotient, found]), one])]
+        part = quotient(body, x, cast(body, number, part_type(dtype_of(graph, x))))
+        return [each(body, "Add", [multiplied(body, part, found), one])]
 
     return run_loop(graph, _DEGREE, [one], step)[0]
 
 
-def _squared(graph: Graph, x: str, times: str) -> str:
+def _squared(graph: Graph, x: Tensor, times: str) -> Tensor:
     """Each matrix squared as often as ``times`` [batch, 1, 1] says."""
     make = graph.make_node
     zero = consts(graph, [0], graph.get_type(times))
@@ -119,9 +121,9 @@ def _squared(graph: Graph, x: str, times: str) -> str:
     )
     most = cast(graph, make("ReduceMax", [flat], keepdims=0), dtypes.int64)
 
-    def step(body: Graph, place: str, found: str) -> list[str]:
+    def step(body: Graph, place: str, found: Tensor) -> list[Tensor]:
         make = body.make_node
         open_ = make("Less", [cast(body, place, graph.get_type(times)), times])
-        return [make("Where", [open_, make("MatMul", [found, found]), found])]
+        return [each(body, "Where", [open_, multiplied(body, found, found), found])]
 
     return run_loop(graph, most, [x], step)[0]

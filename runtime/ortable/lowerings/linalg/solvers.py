@@ -12,17 +12,22 @@ from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.inference.shape import broadcast
 from ortable.ir import Graph
+from ortable.prelude.complex_arithmetic import matrix_adjoint
+from ortable.prelude.complex_value import ComplexValue, part_type
 from ortable.prelude.facts import (
     Bool,
     Dtype,
     Float,
     Ints,
     Result,
-    Results,
     Str,
     SymInt,
     SymInts,
+    Tensor,
+    Tensors,
     dim_of,
+    dtype_of,
+    is_complex,
     rank_of,
     shape_of,
 )
@@ -42,7 +47,7 @@ from ortable.prelude.values import (
     unsqueezed,
 )
 
-from . import factor, jacobi, matrix
+from . import factor, field, jacobi, matrix
 
 __all__ = [
     "cholesky_factor",
@@ -63,41 +68,50 @@ __all__ = [
     "singular_lengths",
     "singular_parts",
     "solved",
+    "symmetric_lengths",
     "symmetric_parts",
+    "symmetric_values",
     "triangular_solved",
     "unit_like",
-    "unit_matrix",
     "vector_norm",
+    "with_unit_diagonal",
 ]
 
 
 def unit_matrix(graph: Graph, rows: SymInt, columns: SymInt, dtype: Dtype) -> Result:
     """[rows, columns] with ones on the diagonal."""
     down = unsqueezed(graph, iota(graph, 0, rows, 1), [1])
-    return cast(graph, graph.make_node("Equal", [down, iota(graph, 0, columns, 1)]), dtype)
+    same = graph.make_node("Equal", [down, iota(graph, 0, columns, 1)])
+    return field.as_kind(graph, same, dtype)
 
 
-def unit_like(graph: Graph, x: Result) -> Result:
+def with_unit_diagonal(graph: Graph, x: Tensor) -> Tensor:
+    """Matrices with ones in place of their diagonals."""
+    unit = unit_matrix(graph, dim_of(graph, x, -2), dim_of(graph, x, -1), dtypes.boolean)
+    return field.each(graph, "Where", [unit, field.number(graph, 1, x), x])
+
+
+def unit_like(graph: Graph, x: Tensor) -> Tensor:
     """Unit matrices for a batch of square matrices ``x``, in its shape."""
-    unit = unit_matrix(graph, dim_of(graph, x, -2), dim_of(graph, x, -1), graph.get_type(x))
+    unit = unit_matrix(graph, dim_of(graph, x, -2), dim_of(graph, x, -1), dtype_of(graph, x))
     return expanded(graph, unit, shape_of(graph, x))
 
 
-def longer_side(graph: Graph, x: Result) -> SymInt:
+def longer_side(graph: Graph, x: Tensor) -> SymInt:
     """How many rows or columns matrices have, whichever is more."""
     return dims.maximum(*shape_of(graph, x)[-2:])
 
 
-def diagonal_elements(graph: Graph, x: Result) -> Result:
+def diagonal_elements(graph: Graph, x: Tensor) -> Tensor:
     """The diagonals of matrices as vectors."""
     count = smaller_side(graph, x)
     square = cropped(graph, x, [count, count])
     unit = unit_matrix(graph, count, count, dtypes.boolean)
-    kept = graph.make_node("Where", [unit, square, const_like(graph, 0, x)])
-    return graph.make_node("ReduceSum", [kept, _last_axis(graph, x)], keepdims=0)
+    kept = field.each(graph, "Where", [unit, square, field.number(graph, 0, x)])
+    return field.each(graph, "ReduceSum", [kept, _last_axis(graph, x)], keepdims=0)
 
 
-def _last_axis(graph: Graph, x: str) -> str:
+def _last_axis(graph: Graph, x: Tensor) -> str:
     # counted from the front: from the end, ONNX Runtime gives a wrong shape for an empty axis
     return consts(graph, [rank_of(graph, x) - 1], dtypes.int64)
 
@@ -105,14 +119,14 @@ def _last_axis(graph: Graph, x: str) -> str:
 # -- factorisations ------------------------------------------------------------------------------
 
 
-def lu_factors(graph: Graph, x: Result) -> Results:
+def lu_factors(graph: Graph, x: Tensor) -> Tensors:
     """[LU, pivots]: L without its unit diagonal below U; LAPACK's int32 pivots, from 1."""
     batch = matrix.batch_of(graph, x)
     factors, pivots, _ = factor.lu(graph, matrix.flat_batch(graph, x))
     return [matrix.with_batch(graph, each, batch) for each in (factors, pivots)]
 
 
-def kept_factors(graph: Graph, x: Result) -> Results:
+def kept_factors(graph: Graph, x: Tensor) -> Tensors:
     """[LU, pivots] that torch's determinants keep for the backward pass: those of the transpose
     where the first argument is contiguous, which spares LAPACK a copy, else those of the matrix.
 
@@ -126,17 +140,17 @@ def kept_factors(graph: Graph, x: Result) -> Results:
     return lu_factors(graph, matrix_transpose(graph, x) if tensor.is_contiguous() else x)
 
 
-def lu_permutation(graph: Graph, pivots: Result, rows: SymInt, dtype: Dtype) -> Result:
+def lu_permutation(graph: Graph, pivots: Tensor, rows: SymInt, dtype: Dtype) -> Tensor:
     """P of A = P L U, from LAPACK's pivots."""
     order = factor.row_order(graph, matrix.flat_batch(graph, pivots, 1), rows)
     result = factor.permutation_matrix(graph, order, dtype)
     return matrix.with_batch(graph, result, matrix.batch_of(graph, pivots, 1))
 
 
-def lu_info(graph: Graph, factors: Result) -> Result:
+def lu_info(graph: Graph, factors: Tensor) -> Result:
     """int32: the first column, from 1, whose pivot is exactly zero; else 0."""
     make = graph.make_node
-    zeros = make("Equal", [diagonal_elements(graph, factors), const_like(graph, 0, factors)])
+    zeros = field.is_zero(graph, diagonal_elements(graph, factors))
     size = smaller_side(graph, factors)
     # large for the first one: the largest is what counts
     from_end = iota(graph, size, size, -1)
@@ -151,8 +165,9 @@ def lu_info(graph: Graph, factors: Result) -> Result:
     return cast(graph, make("Where", [none, const(graph, 0, dtypes.int64), place]), dtypes.int32)
 
 
-def lu_sign(graph: Graph, factors: Result, pivots: Result) -> Result:
-    """1 or -1: the sign of the exchanges of rows that ``pivots`` tell."""
+def _exchange_sign(graph: Graph, factors: Tensor, pivots: str) -> Tensor:
+    """1 or -1: the sign of the exchanges of rows that ``pivots`` tell; complex for complex factors,
+    whose zeros have signs, too."""
     make, count = graph.make_node, smaller_side(graph, factors)
     own = cast(graph, iota(graph, 1, count, 1), dtypes.int32)
     moved = make("Not", [make("Equal", [pivots, own])])
@@ -160,12 +175,12 @@ def lu_sign(graph: Graph, factors: Result, pivots: Result) -> Result:
     times = make("ReduceSum", [ones, _last_axis(graph, ones)], keepdims=0)
     odd = make("Mod", [times, const(graph, 2, dtypes.int64)])
     signs = make("Sub", [const(graph, 1, dtypes.int64), make("Add", [odd, odd])])
-    return cast(graph, signs, graph.get_type(factors))
+    return field.from_real(graph, cast(graph, signs, part_type(dtype_of(graph, factors))), factors)
 
 
 def lu_solved(
-    graph: Graph, factors: Result, pivots: Result, b: Result, adjoint: Bool = False
-) -> Result:
+    graph: Graph, factors: Tensor, pivots: Tensor, b: Tensor, adjoint: Bool = False
+) -> Tensor:
     """x of A x = b, or of A' x = b, from LU factors; leading dimensions broadcast."""
     rows = dim_of(graph, factors, -1)
     together = _together(graph, [factors, b])
@@ -176,15 +191,15 @@ def lu_solved(
     return matrix.with_batch(graph, result, together)
 
 
-def solved(graph: Graph, a: Result, b: Result, left: Bool = True, vector: Bool = False) -> Result:
+def solved(graph: Graph, a: Tensor, b: Tensor, left: Bool = True, vector: Bool = False) -> Tensor:
     """x of a x = b (of x a = b without ``left``) by LU factors; leading dimensions broadcast.
 
     ``vector``: ``b`` holds vectors.
     """
     if vector:
         last = consts(graph, [-1], dtypes.int64)
-        b = graph.make_node("Unsqueeze", [b, last])
-        return graph.make_node("Squeeze", [solved(graph, a, b), last])
+        b = field.each(graph, "Unsqueeze", [b, last])
+        return field.each(graph, "Squeeze", [solved(graph, a, b), last])
     if not left:
         result = solved(graph, matrix_transpose(graph, a), matrix_transpose(graph, b))
         return matrix_transpose(graph, result)
@@ -193,8 +208,8 @@ def solved(graph: Graph, a: Result, b: Result, left: Bool = True, vector: Bool =
 
 
 def triangular_solved(
-    graph: Graph, a: Result, b: Result, upper: Bool, unit: Bool = False
-) -> Result:
+    graph: Graph, a: Tensor, b: Tensor, upper: Bool, unit: Bool = False
+) -> Tensor:
     """x of a x = b for a triangular ``a``; leading dimensions broadcast."""
     together = _together(graph, [a, b])
     flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, together)) for x in (a, b)]
@@ -203,37 +218,37 @@ def triangular_solved(
     )
 
 
-def _together(graph: Graph, xs: Results) -> SymInts:
+def _together(graph: Graph, xs: Tensors) -> SymInts:
     result = broadcast(*(tuple(matrix.batch_of(graph, x)) for x in xs))
     if result is None:
         raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
     return list(result)
 
 
-def cholesky_factor(graph: Graph, x: Result, upper: Bool) -> Results:
+def cholesky_factor(graph: Graph, x: Tensor, upper: Bool) -> Tensors:
     """[factor, info] of positive definite matrices, of which the triangle in question is read."""
     flat = matrix.flat_batch(graph, x)
-    result, info = factor.cholesky(graph, matrix_transpose(graph, flat) if upper else flat)
-    result = matrix_transpose(graph, result) if upper else result
+    result, info = factor.cholesky(graph, matrix_adjoint(graph, flat) if upper else flat)
+    result = matrix_adjoint(graph, result) if upper else result
     batch = matrix.batch_of(graph, x)
     return [matrix.with_batch(graph, result, batch), matrix.with_batch(graph, info, batch)]
 
 
-def reflectors_of(graph: Graph, x: Result) -> Results:
+def reflectors_of(graph: Graph, x: Tensor) -> Tensors:
     """[a, tau] of LAPACK's geqrf: R and below it Householder's reflectors."""
     result = factor.reflectors(graph, matrix.flat_batch(graph, x))
     batch = matrix.batch_of(graph, x)
     return [matrix.with_batch(graph, each, batch) for each in result]
 
 
-def orthogonal_part(graph: Graph, x: Result, tau: Result, columns: SymInt) -> Result:
+def orthogonal_part(graph: Graph, x: Tensor, tau: Tensor, columns: SymInt) -> Tensor:
     """The first columns of the product of the reflectors ``x`` and ``tau``."""
     flat = matrix.flat_batch(graph, x)
     result = factor.orthogonal(graph, flat, matrix.flat_batch(graph, tau, 1), columns)
     return matrix.with_batch(graph, result, matrix.batch_of(graph, x))
 
 
-def reflected(graph: Graph, x: Result, tau: Result, other: Result, adjoint: Bool) -> Result:
+def reflected(graph: Graph, x: Tensor, tau: Tensor, other: Tensor, adjoint: Bool) -> Tensor:
     """Q ``other``, or its adjoint, for the product Q of the reflectors ``x`` and ``tau``."""
     flat = [matrix.flat_batch(graph, x), matrix.flat_batch(graph, tau, 1)]
     result = factor.apply_reflectors(
@@ -245,9 +260,12 @@ def reflected(graph: Graph, x: Result, tau: Result, other: Result, adjoint: Bool
 # -- eigenvalues and singular values -------------------------------------------------------------
 
 
-def symmetric_parts(graph: Graph, x: Result, uplo: Str = "L") -> Results:
-    """[values, vectors] of symmetric matrices, ascending; one triangle of ``x`` is read."""
-    dtype, x = graph.get_type(x), cast(graph, x, dtypes.float64)  # sweeps add up rounding errors
+def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
+    """[values, vectors] of symmetric or Hermitian matrices, ascending; one triangle of ``x`` is
+    read."""
+    dtype = dtype_of(graph, x)
+    # sweeps add up rounding errors
+    x = field.in_precision(graph, x, dtypes.complex128 if is_complex(graph, x) else dtypes.float64)
     rows = dim_of(graph, x, -1)
     # torch does not always say that both sides are one size
     flat = reshape_to(
@@ -255,20 +273,36 @@ def symmetric_parts(graph: Graph, x: Result, uplo: Str = "L") -> Results:
     )
     order = ("LessOrEqual", "GreaterOrEqual")[uplo.upper() == "L"]
     kept = graph.make_node(order, [matrix.places(graph, flat, -2), matrix.places(graph, flat, -1)])
-    flat = graph.make_node("Where", [kept, flat, matrix_transpose(graph, flat)])
+    flat = field.each(graph, "Where", [kept, flat, matrix_adjoint(graph, flat)])
+    if field.is_pair(flat):
+        # as LAPACK does, what stands beside the real diagonal is not read
+        off = graph.make_node("Not", [unit_matrix(graph, rows, rows, dtypes.boolean)])
+        imag = graph.make_node("Where", [off, flat.imag, const_like(graph, 0, flat.imag)])
+        flat = ComplexValue(flat.real, imag, flat.dtype)
     batch = matrix.batch_of(graph, x)
-    result = [cast(graph, each, dtype) for each in jacobi.symmetric_eigen(graph, flat)]
+    values, vectors = jacobi.symmetric_eigen(graph, flat)
+    result = [cast(graph, values, part_type(dtype)), field.in_precision(graph, vectors, dtype)]
     return [matrix.with_batch(graph, each, batch) for each in result]
 
 
-def singular_lengths(graph: Graph, x: Result) -> Result:
+def symmetric_lengths(graph: Graph, x: Tensor) -> Result:
+    """The absolute values of the eigenvalues of symmetric matrices."""
+    return graph.make_node("Abs", [symmetric_parts(graph, x)[0]])
+
+
+def symmetric_values(graph: Graph, x: Tensor, uplo: Str = "L") -> Result:
+    """The eigenvalues of symmetric matrices, ascending."""
+    return symmetric_parts(graph, x, uplo)[0]
+
+
+def singular_lengths(graph: Graph, x: Tensor) -> Result:
     """The singular values of matrices, descending."""
     flat = _tall(graph, x)[0]
     result = _first(graph, jacobi.singular(graph, flat)[1], smaller_side(graph, x))
     return matrix.with_batch(graph, result, matrix.batch_of(graph, x))
 
 
-def singular_parts(graph: Graph, x: Result, full: Bool) -> Results:
+def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     """[u, s, v'] of matrices; ``full`` completes u and v to squares."""
     count, batch = smaller_side(graph, x), matrix.batch_of(graph, x)
     flat, wide = _tall(graph, x)
@@ -277,23 +311,22 @@ def singular_parts(graph: Graph, x: Result, full: Bool) -> Results:
     # the columns of u * s are orthogonal: reflectors normalise and complete them
     packed, tau = factor.reflectors(graph, _first(graph, scaled, count))
     left = factor.orthogonal(graph, packed, tau, rows if full else count)
-    signs = matrix.unit_batch(graph, left, dim_of(graph, left, 2), count)
-    negative = graph.make_node(
-        "Less", [diagonal_elements(graph, packed), const_like(graph, 0, packed)]
-    )
-    flips = graph.make_node("Where", [negative, *(const_like(graph, n, left) for n in (-2, 0))])
+    signs = matrix.unit_batch(graph, field.real_of(left), dim_of(graph, left, 2), count)
+    heads = diagonal_elements(graph, field.real_of(packed))
+    negative = graph.make_node("Less", [heads, const_like(graph, 0, heads)])
+    flips = graph.make_node("Where", [negative, *(const_like(graph, n, heads) for n in (-2, 0))])
     column = unsqueezed(graph, flips, [2])
     total = matrix_product(graph, signs, column)
-    total = graph.make_node("Add", [matrix_transpose(graph, total), const_like(graph, 1, left)])
-    left = graph.make_node("Mul", [left, total])
+    total = graph.make_node("Add", [matrix_transpose(graph, total), const_like(graph, 1, total)])
+    left = field.product(graph, left, total)
     right = right if full else _first(graph, right, count)
     parts = (right, left) if wide else (left, right)
-    result = [parts[0], _first(graph, lengths, count), matrix_transpose(graph, parts[1])]
+    result = [parts[0], _first(graph, lengths, count), matrix_adjoint(graph, parts[1])]
     return [matrix.with_batch(graph, each, batch) for each in result]
 
 
 def noise_floor(
-    graph: Graph, values: Result, size: SymInt, atol: Result | None, rtol: Result | None
+    graph: Graph, values: Result, size: SymInt, atol: Tensor | None, rtol: Tensor | None
 ) -> Result:
     """What singular values must exceed to count: max(atol, rtol * the largest one), with torch's
     defaults for matrices whose longer side is ``size``."""
@@ -315,55 +348,60 @@ def noise_floor(
 
 
 def pseudo_inverse(
-    graph: Graph, x: Result, atol: Result | None, rtol: Result | None, hermitian: Bool
-) -> Result:
+    graph: Graph, x: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: Bool
+) -> Tensor:
     """The inverse on the space of the singular values (or eigenvalues) above ``noise_floor``."""
-    make, zero, one = graph.make_node, const_like(graph, 0, x), const_like(graph, 1, x)
+    make, own = graph.make_node, part_type(dtype_of(graph, x))
+    zero, one = const(graph, 0, own), const(graph, 1, own)
     if hermitian:
         values, right = symmetric_parts(graph, x)
         left = right
     else:
         left, values, across = singular_parts(graph, x, False)
-        right = matrix_transpose(graph, across)
+        right = matrix_adjoint(graph, across)
     size = make("Abs", [values])
     kept = make("Greater", [size, noise_floor(graph, size, longer_side(graph, x), atol, rtol)])
     scales = make("Where", [kept, make("Reciprocal", [make("Where", [kept, values, one])]), zero])
-    scaled = make("Mul", [right, make("Unsqueeze", [scales, consts(graph, [-2], dtypes.int64)])])
-    return matrix_product(graph, scaled, matrix_transpose(graph, left))
+    scales = make("Unsqueeze", [scales, consts(graph, [-2], dtypes.int64)])
+    scaled = field.product(graph, right, scales)
+    return matrix_product(graph, scaled, matrix_adjoint(graph, left))
 
 
-def _tall(graph: Graph, x: str) -> tuple[str, bool]:
+def _tall(graph: Graph, x: Tensor) -> tuple[Tensor, bool]:
     """A batch of matrices, exchanged when they are known to be wide, and whether they were."""
     rows, columns = shape_of(graph, x)[-2:]
     flat = matrix.flat_batch(graph, x)
     wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
-    return (matrix_transpose(graph, flat) if wide else flat), wide
+    return (matrix_adjoint(graph, flat) if wide else flat), wide
 
 
-def _first(graph: Graph, x: str, count: SymInt) -> str:
+def _first(graph: Graph, x: Tensor, count: SymInt) -> Tensor:
     return sliced(graph, x, rank_of(graph, x) - 1, 0, count)
 
 
 # -- norms ---------------------------------------------------------------------------------------
 
 
-def vector_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:
+def vector_norm(graph: Graph, x: Tensor, power: Float, axes: Ints, keepdim: Bool) -> Result:
     """The norm of vectors over ``axes`` of a float result; 0 for empty ones."""
+    x = field.modulus(graph, x) if field.is_pair(x) else x
     if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
         return _zero_norm(graph, x, axes, keepdim)
     return power_norm(graph, x, power, axes, keepdim)
 
 
-def _zero_norm(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
+def _zero_norm(graph: Graph, x: Tensor, axes: Ints, keepdim: bool) -> str:
     shape = [1 if at in axes else size for at, size in enumerate(shape_of(graph, x))]
-    result = zeros_of(graph, shape, graph.get_type(x))
+    result = zeros_of(graph, shape, part_type(dtype_of(graph, x)))
     return result if keepdim else squeezed(graph, result, sorted(axes))
 
 
-def matrix_norm(graph: Graph, x: Result, power: Any, axes: Ints, keepdim: Bool) -> Result:
+def matrix_norm(graph: Graph, x: Tensor, power: Any, axes: Ints, keepdim: Bool) -> Result:
     """The norm of matrices in two ``axes`` (counted from the front): "fro", "nuc", or a number."""
     if power == "fro":
         return vector_norm(graph, x, 2.0, axes, keepdim)
+    if power != "nuc" and abs(power) != 2:
+        x = field.modulus(graph, x) if field.is_pair(x) else x
     if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
         return _zero_norm(graph, x, axes, keepdim)
     if power == "nuc" or abs(power) == 2:
@@ -386,29 +424,46 @@ def matrix_norm(graph: Graph, x: Result, power: Any, axes: Ints, keepdim: Bool) 
 # -- determinants --------------------------------------------------------------------------------
 
 
-def determinant(graph: Graph, x: Result) -> Result:
+def determinant(graph: Graph, x: Tensor) -> Tensor:
     """The determinants of square matrices; from LU factors where Det has no kernel."""
     size = dim_of(graph, x, -1)
-    if graph.get_type(x) == dtypes.float32 and not (isinstance(size, int) and size == 0):
+    if dtype_of(graph, x) == dtypes.float32 and not (isinstance(size, int) and size == 0):
         return graph.make_node("Det", [x])
     factors, pivots = lu_factors(graph, x)
-    diagonal = _with_one(graph, factors)
-    result = graph.make_node("ReduceProd", [diagonal, _last_axis(graph, diagonal)], keepdims=0)
-    return graph.make_node("Mul", [result, lu_sign(graph, factors, pivots)])
+    result = _product_of(graph, _with_one(graph, factors))
+    return field.product(graph, result, _exchange_sign(graph, factors, pivots))
 
 
-def log_determinant(graph: Graph, x: Result) -> Results:
+def log_determinant(graph: Graph, x: Tensor) -> Tensors:
     """[sign, log of the absolute value] of the determinants of square matrices."""
     factors, pivots = lu_factors(graph, x)
     make, diagonal = graph.make_node, _with_one(graph, factors)
     last = _last_axis(graph, diagonal)
-    logs = make("ReduceSum", [make("Log", [make("Abs", [diagonal])]), last], keepdims=0)
-    signs = make("ReduceProd", [make("Sign", [diagonal]), last], keepdims=0)
-    return [make("Mul", [signs, lu_sign(graph, factors, pivots)]), logs]
+    size = field.modulus(graph, diagonal)
+    logs = make("ReduceSum", [make("Log", [size]), last], keepdims=0)
+    if field.is_pair(diagonal):
+        one, zero = const_like(graph, 1, size), const_like(graph, 0, size)
+        safe = make("Where", [make("Equal", [size, zero]), one, size])
+        signs = _product_of(graph, field.quotient(graph, diagonal, safe))
+    else:
+        signs = _product_of(graph, make("Sign", [diagonal]))
+    return [field.product(graph, signs, _exchange_sign(graph, factors, pivots)), logs]
 
 
-def _with_one(graph: Graph, factors: str) -> str:
+def _product_of(graph: Graph, x: Tensor) -> Tensor:
+    """The product along the last axis, which is not empty."""
+    last = rank_of(graph, x) - 1
+    if not field.is_pair(x):
+        return graph.make_node("ReduceProd", [x, _last_axis(graph, x)], keepdims=0)
+
+    def step(body: Graph, place: str, found: Tensor) -> list[Tensor]:
+        return [field.product(body, found, field.each(body, "Gather", [x, place], axis=last))]
+
+    one = expanded(graph, field.number(graph, 1, x), list(shape_of(graph, x))[:-1])
+    return matrix.run_loop(graph, dim_of(graph, x, last), [one], step)[0]
+
+
+def _with_one(graph: Graph, factors: Tensor) -> Tensor:
     """The diagonals with a 1 behind: reductions of nothing are no business of a kernel."""
-    one = consts(graph, [1], graph.get_type(factors))
-    one = expanded(graph, one, [*matrix.batch_of(graph, factors), 1])
-    return graph.make_node("Concat", [diagonal_elements(graph, factors), one], axis=-1)
+    one = expanded(graph, field.number(graph, 1, factors), [*matrix.batch_of(graph, factors), 1])
+    return field.each(graph, "Concat", [diagonal_elements(graph, factors), one], axis=-1)

@@ -1,0 +1,118 @@
+"""Arithmetic of the loops of linear algebra, for real results and for the pairs of complex ones:
+one algorithm serves both. In come results or pairs, out goes what came in; a real result adds the
+nodes that the loop would add by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ortable import dtypes
+from ortable.ir import Graph
+from ortable.prelude.complex_arithmetic import c_abs, c_conj, c_div, c_mul
+from ortable.prelude.complex_value import ComplexValue, complex_type, part_type
+from ortable.prelude.facts import Dtype, Tensor, dtype_of
+from ortable.prelude.matrices import matrix_product
+from ortable.prelude.pointwise import filled_like
+from ortable.prelude.values import cast, const
+
+__all__ = ["in_precision"]
+
+
+def is_pair(x: Any) -> bool:
+    """Whether ``x`` is complex."""
+    return x.__class__ is ComplexValue
+
+
+def each(graph: Graph, op: str, inputs: Sequence[Tensor], **attributes: Any) -> Tensor:
+    """A node that moves, adds or chooses elements, for both parts of pairs among its inputs;
+    indices and masks serve both."""
+    pair = next((x for x in inputs if is_pair(x)), None)
+    if pair is None:
+        return graph.make_node(op, list(inputs), **attributes)
+    real = graph.make_node(op, [x.real if is_pair(x) else x for x in inputs], **attributes)
+    imag = graph.make_node(op, [x.imag if is_pair(x) else x for x in inputs], **attributes)
+    return ComplexValue(real, imag, pair.dtype)
+
+
+def number(graph: Graph, value: float, like: Tensor) -> Tensor:
+    """A real number as a 0-d constant of the kind of ``like``."""
+    own = part_type(dtype_of(graph, like))
+    real = const(graph, value, own)
+    return ComplexValue(real, const(graph, 0, own), like.dtype) if is_pair(like) else real
+
+
+def from_real(graph: Graph, real: str, like: Tensor) -> Tensor:
+    """A real result as one of the kind of ``like``."""
+    if not is_pair(like):
+        return real
+    zero = filled_like(graph, real, 0, graph.get_type(real))
+    return ComplexValue(real, zero, like.dtype)
+
+
+def as_kind(graph: Graph, x: str, dtype: int) -> Tensor:
+    """A real result in ``dtype``, which may be complex."""
+    real = cast(graph, x, part_type(dtype))
+    if not dtypes.is_complex_type(dtype):
+        return real
+    return ComplexValue(real, filled_like(graph, x, 0, part_type(dtype)), dtype)
+
+
+def real_of(x: Tensor) -> str:
+    """The real part."""
+    return x.real if is_pair(x) else x
+
+
+def product(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
+    """``a * b``, element by element; either may be real."""
+    if is_pair(a) and is_pair(b):
+        return c_mul(graph, a, b)
+    return each(graph, "Mul", [a, b])
+
+
+def multiplied(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
+    """The product of matrices."""
+    if is_pair(a):
+        return matrix_product(graph, a, b)
+    return graph.make_node("MatMul", [a, b])
+
+
+def quotient(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
+    """``a / b``, element by element; ``b`` may be real."""
+    return c_div(graph, a, b) if is_pair(b) else each(graph, "Div", [a, b])
+
+
+def conjugate(graph: Graph, x: Tensor) -> Tensor:
+    """``x`` with the other sign of its imaginary part."""
+    return c_conj(graph, x)
+
+
+def modulus(graph: Graph, x: Tensor) -> str:
+    """The absolute value."""
+    return c_abs(graph, x) if is_pair(x) else graph.make_node("Abs", [x])
+
+
+def rough_size(graph: Graph, x: Tensor) -> str:
+    """What LAPACK compares pivots by: the absolute value, of a pair that of both parts added."""
+    if not is_pair(x):
+        return graph.make_node("Abs", [x])
+    parts = [graph.make_node("Abs", [part]) for part in (x.real, x.imag)]
+    return graph.make_node("Add", parts)
+
+
+def is_zero(graph: Graph, x: Tensor) -> str:
+    """True where the number is 0."""
+    zero = const(graph, 0, part_type(dtype_of(graph, x)))
+    if not is_pair(x):
+        return graph.make_node("Equal", [x, zero])
+    return graph.make_node(
+        "And", [graph.make_node("Equal", [part, zero]) for part in (x.real, x.imag)]
+    )
+
+
+def in_precision(graph: Graph, x: Tensor, dtype: Dtype) -> Tensor:
+    """``x``, or its parts, in ``dtype``; for pairs that of the whole or of the parts."""
+    if not is_pair(x):
+        return cast(graph, x, dtype)
+    parts = [cast(graph, part, part_type(dtype)) for part in (x.real, x.imag)]
+    return ComplexValue(parts[0], parts[1], complex_type(dtype))

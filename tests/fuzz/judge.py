@@ -1,0 +1,149 @@
+"""Whether a difference from eager is one of rounding. The program runs again in eager with every
+result moved by a few units in the last place, and in float64: what eager itself gives under such
+noise is accepted, so a cancellation, or a step function at its edge, is no find. Asked by `oracle`
+for what is not close at once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .program import Program, Step, compiled, leaves, results_of, run_steps
+
+RUNS = 6
+# relative and absolute, by dtype: what is close without a judge
+TOLERANCES = {
+    torch.float16: (4e-3, 4e-3),
+    torch.bfloat16: (3e-2, 3e-2),
+    torch.float32: (1e-4, 2e-5),
+    torch.float64: (1e-7, 1e-9),
+}
+# how far a result is moved, relative to itself: units in the last place of its dtype
+UNITS = 8
+WIDENED = 1.5  # how much further than the noise a result may be
+_NARROW = (torch.float16, torch.bfloat16)
+
+
+def close(got: torch.Tensor, wanted: torch.Tensor, tolerance: float = 0.0) -> bool:
+    """Whether two tensors are equal but for the tolerance of their dtype."""
+    if wanted.dtype not in TOLERANCES:
+        return torch.equal(got, wanted)
+    relative, absolute = (max(each, tolerance) for each in TOLERANCES[wanted.dtype])
+    return torch.allclose(
+        got.double(), wanted.double(), rtol=relative, atol=absolute, equal_nan=True
+    )
+
+
+class Judge:
+    """What noise does to the results of a program, computed at the first question.
+
+    ``shapes``: the sizes of the inputs; ``cotangents``: of a program whose gradients count, too.
+    The results are those of `oracle.reference`: outputs, inputs after the call, gradients.
+    """
+
+    def __init__(self, program: Program, shapes: Sequence[tuple[int, ...]] | None, gradient: bool):
+        self.program = program
+        self.shapes = shapes
+        self.gradient = gradient
+        self._runs: list[list[Any]] | None = None
+
+    def accepts(self, place: int, got: torch.Tensor, wanted: torch.Tensor) -> bool:
+        """Whether ``got`` could be the result at ``place``, all rounding considered."""
+        runs = [run[place] for run in self.runs() if place < len(run)]
+        runs = [each for each in runs if isinstance(each, torch.Tensor)]
+        if not got.is_complex():
+            runs = [
+                torch.view_as_real(each.resolve_conj()) if each.is_complex() else each
+                for each in runs
+            ]
+        if any(each.shape != wanted.shape for each in runs):
+            return True  # the numbers decide the shape, and noise another one
+        return within([wanted, *runs], got, self.program.tolerance)
+
+    def runs(self) -> list[list[Any]]:
+        """The results under noise."""
+        if self._runs is None:
+            self._runs = []
+            for number in range(RUNS):
+                found = self._run(number, wide=number >= RUNS - 1)
+                if found is not None:
+                    self._runs.append(found)
+        return self._runs
+
+    def _run(self, number: int, wide: bool) -> list[Any] | None:
+        from .oracle import reference
+
+        generator = torch.Generator().manual_seed(number)
+        noise = _Noise(generator)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = reference(
+                    self.program, self.shapes, self.gradient, noise=None if wide else noise,
+                    wide=wide,
+                )  # fmt: skip
+        except Exception:
+            return None
+        return found
+
+
+class _Noise:
+    def __init__(self, generator: torch.Generator) -> None:
+        self.generator = generator
+
+    def __call__(self, step: Step, before: list[Any], made: list[Any]) -> list[Any]:
+        taken = {each.untyped_storage().data_ptr() for each in before if each.numel()}
+        return [
+            each
+            if not each.is_floating_point() or each.untyped_storage().data_ptr() in taken
+            else self.moved(each, step.tolerance)
+            for each in made
+        ]
+
+    def moved(self, value: torch.Tensor, tolerance: float = 0.0) -> torch.Tensor:
+        """The value, each number a little larger or smaller."""
+        units = 2 if value.dtype in _NARROW else UNITS
+        step = max(units * torch.finfo(value.dtype).eps, tolerance)
+        drawn = torch.rand(value.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+        return (value * (1 + drawn * step)).to(value.dtype) if value.numel() else value
+
+
+def within(runs: Sequence[torch.Tensor], got: torch.Tensor, tolerance: float) -> bool:
+    """Whether each number of ``got`` lies where the runs lie, or near it."""
+    if not got.numel():
+        return True
+    if got.is_complex():
+        got = torch.view_as_real(got.resolve_conj())
+        runs = [torch.view_as_real(each.resolve_conj()) for each in runs]
+    stack = torch.stack([each.detach().double() for each in runs])
+    ours = got.detach().double()
+    same = ((stack == ours) | (stack.isnan() & ours.isnan())).any(0)
+    if not got.is_floating_point():
+        finite = torch.where(stack.isnan(), torch.zeros_like(stack), stack)
+        low, high = finite.amin(0), finite.amax(0)
+        return bool((same | ((ours >= low) & (ours <= high) & (low < high))).all())
+    relative, absolute = (max(each, tolerance) for each in TOLERANCES[got.dtype])
+    infinite = float("inf")
+    low = torch.where(stack.isfinite(), stack, torch.full_like(stack, infinite)).amin(0)
+    high = torch.where(stack.isfinite(), stack, torch.full_like(stack, -infinite)).amax(0)
+    reach = (high - low) * WIDENED + absolute + relative * torch.maximum(low.abs(), high.abs())
+    near = (ours >= low - reach) & (ours <= high + reach) & ours.isfinite()
+    # what overflows under some noise may do so or not
+    largest = torch.finfo(got.dtype).max
+    brink = (stack.abs() > largest / 4).any(0) & (ours.abs() > largest / 8)
+    return bool((same | near | brink).all())
+
+
+__all__ = [
+    "TOLERANCES",
+    "Judge",
+    "close",
+    "compiled",
+    "leaves",
+    "results_of",
+    "run_steps",
+    "within",
+]

@@ -1,0 +1,131 @@
+"""The fuzzer finds what is wrong, makes it small, and says nothing of what is right."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from ortable_generated.aten import dispatch
+from tests.fuzz import judge, onnx_programs, oracle, runner
+from tests.fuzz.catalog import ROOT, catalog
+from tests.fuzz.program import Input, Program, Step, run_steps
+from tests.fuzz.script import script
+from tests.fuzz.shrink import needed, shrunk
+from tests.fuzz.strategies import grow
+
+RELU = Step("torch.ops.aten.relu.default({0})", (0,), (-1,), "aten::relu")
+TWICE = Step("{0} * 2", (1,), (-1,), "context: x * 2")
+TWICE_OF_2 = Step("{0} * 2", (2,), (-1,), "context: x * 2")
+X = Input("float32", (3, 4), 1, layout="transposed")
+Y = Input("float32", (2,), 2)
+
+
+def test_a_program_is_the_same_as_steps_and_as_a_function() -> None:
+    program = Program((X,), (RELU, TWICE), (2, 0))
+    values = run_steps(program, program.tensors())
+    found = program.function()(*program.tensors())
+    assert torch.equal(found[0], values[2]) and torch.equal(found[1], values[0])
+    assert not program.tensors()[0].is_contiguous()
+
+
+def test_programs_repeat_for_a_seed() -> None:
+    made = [grow(random.Random(5).randrange, catalog().keys, catalog().keys) for _ in range(2)]
+    assert made[0] == made[1] is not None
+
+
+def test_a_few_programs_are_exact_or_refused(tmp_path: Path) -> None:
+    worker = runner.Worker(0, 1, 20, tmp_path)
+    tally = worker.run(0, 8)
+    assert tally.programs >= 5
+    assert not tally.finds, tally.finds
+
+
+@pytest.fixture
+def wrong_relu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """relu converts to Neg."""
+
+    def neg(graph, res, self):
+        return graph.make_node("Neg", [self], res.outputs)
+
+    monkeypatch.setitem(dispatch.CONVERTERS, "aten::relu", neg)
+
+
+def test_a_wrong_converter_is_found_and_made_small(wrong_relu: None, tmp_path: Path) -> None:
+    add = Step("{0} + {1}.sum()", (3, 1), (-1,), "context: add")
+    program = Program((X, Y), (RELU, TWICE_OF_2, add), (4, 2, 1))
+    outcome = oracle.check(program, "export")
+    assert outcome.kind == "mismatch"
+    small = shrunk(program, lambda p: oracle.check(p, "export").like == outcome.like)
+    assert [step.key for step in small.steps] == ["aten::relu"]
+    assert len(small.inputs) == 1 and small.inputs[0].layout == "contiguous"
+    worker = runner.Worker(0, 1, 1, tmp_path)
+    worker.one(program, "export")
+    worker.one(program, "export")
+    (find,) = worker.tally.finds
+    assert find["times"] == 2 and find["keys"] == ["aten::relu"]
+
+
+def test_a_wrong_dtype_and_an_error_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(graph, res, self):
+        raise KeyError("x")
+
+    monkeypatch.setitem(dispatch.CONVERTERS, "aten::relu", broken)
+    assert oracle.check(Program((X,), (RELU,), (1,)), "export").kind == "error"
+
+
+def test_a_script_runs_by_itself(tmp_path: Path) -> None:
+    write = Step("{0}[0].fill_(1)", (0,), (-1,), "context: x[0].fill_(1)")
+    program = Program((X,), (write, RELU, TWICE_OF_2), (3,))
+    outcome = oracle.Outcome("mismatch", "", "opset 18, target None, rewrites none")
+    path = tmp_path / "found.py"
+    path.write_text(script(program, "export", outcome))
+    done = subprocess.run(
+        [sys.executable, str(path)], cwd=ROOT, env=_environment(), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+
+
+def _environment() -> dict[str, str]:
+    folders = [str(ROOT), *(str(ROOT / each) for each in ("runtime", "generated", "codegen"))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+
+
+def test_steps_that_nothing_needs_go() -> None:
+    program = Program((X, Y), (RELU, TWICE_OF_2), (2,))
+    small = needed(program)
+    assert len(small.inputs) == 1 and len(small.steps) == 1
+
+
+def test_cancellation_is_no_find() -> None:
+    """What is left of a difference of nearly equal numbers, and a sign of it, is noise."""
+    big = Step("{0} * 1e6 + 1", (0,), (-1,), "a")
+    less = Step("({0} - {1} * 1e6 - 1).sign()", (1, 0), (-1,), "b")
+    program = Program((Input("float32", (4,), 3),), (big, less), (2,))
+    wanted = oracle.reference(program)[0]
+    assert judge.Judge(program, None, False).accepts(0, -wanted, wanted)
+    assert not judge.Judge(program, None, False).accepts(0, wanted + 5, wanted)
+
+
+def test_what_is_plainly_wrong_is_no_noise() -> None:
+    program = Program((X,), (RELU,), (1,))
+    wanted = oracle.reference(program)[0]
+    for wrong in (wanted + 0.01, wanted * 1.001, torch.zeros_like(wanted)):
+        assert not judge.Judge(program, None, False).accepts(0, wrong, wanted)
+
+
+def test_graphs_of_cases_are_spliced() -> None:
+    rules = set()
+    for number in range(12):
+        program = onnx_programs.GraphProgram(
+            ((number * 31, 1, 2, number), (number * 17, 3, 4, 5)), 23, "onnxruntime", True
+        )
+        outcome, _ = onnx_programs.check(program)
+        assert not outcome.is_find, outcome
+        rules |= set(outcome.rewrites)
+    assert len(rules) >= 4

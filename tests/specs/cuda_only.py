@@ -1,0 +1,101 @@
+"""What torch computes on CUDA alone, as kernels for the CPU, so that sample calls have something to
+be compared with: written after torch's documentation and meta functions, from its operators for
+the CPU in float64. Imported by `harness`, for the kernels that it registers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+_LIBRARY = torch.library.Library("aten", "IMPL")
+Tensor = torch.Tensor
+
+
+def _kernel(function: Any) -> Any:
+    """Registers a function for the operator that its name and annotation mean."""
+    name = function.__name__.replace("__dtype", ".dtype")
+    _LIBRARY.impl(name, function, "CPU")
+    return function
+
+
+@_kernel
+def mm__dtype(left: Tensor, right: Tensor, out_dtype: torch.dtype) -> Tensor:
+    return (left.double() @ right.double()).to(out_dtype)
+
+
+@_kernel
+def bmm__dtype(left: Tensor, right: Tensor, out_dtype: torch.dtype) -> Tensor:
+    return (left.double() @ right.double()).to(out_dtype)
+
+
+def _added(
+    bias: Tensor, left: Tensor, right: Tensor, out_dtype: torch.dtype, *, beta: Any = 1,
+    alpha: Any = 1,
+) -> Tensor:  # fmt: skip
+    product = alpha * (left.double() @ right.double())
+    return (product if beta == 0 else beta * bias.double() + product).to(out_dtype)
+
+
+_LIBRARY.impl("addmm.dtype", _added, "CPU")
+# and what torch computes on the CPU, but cannot trace
+_LIBRARY.impl(
+    "_masked_softmax", lambda x, mask, dim=None, mask_type=None: x.new_empty(x.shape), "Meta"
+)
+
+
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool,
+    scale: float | None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The result, and the logarithm of the sums of exponentials, [B, H, L]."""
+    shared = query.shape[1] // key.shape[1]
+    q, k, v = (x.double() for x in (query, key, value))
+    k, v = (x.repeat_interleave(shared, 1) for x in (k, v))
+    factor = scale if scale is not None else 1 / math.sqrt(query.shape[-1])
+    scores = q @ k.transpose(-1, -2) * factor
+    if is_causal:
+        scores = scores.masked_fill(torch.ones_like(scores).tril() == 0, -math.inf)
+    if bias is not None:
+        scores = scores + bias
+    return (scores.softmax(-1) @ v).to(query.dtype), scores.logsumexp(-1).float()
+
+
+@_kernel
+def _scaled_dot_product_flash_attention(
+    query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False,
+    return_debug_mask: bool = False, *, scale: float | None = None,
+) -> Any:  # fmt: skip
+    assert dropout_p == 0 and not return_debug_mask
+    output, sums = _attention(query, key, value, None, is_causal, scale)
+    none = torch.empty(0, dtype=torch.int32)
+    seed = torch.zeros(2, dtype=torch.uint64)
+    counts = query.shape[2], key.shape[2]
+    return output, sums, none, none, *counts, seed, seed[0], query.new_empty(0)
+
+
+@_kernel
+def _scaled_dot_product_cudnn_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None, compute_log_sumexp: bool,
+    dropout_p: float = 0.0, is_causal: bool = False, return_debug_mask: bool = False, *,
+    scale: float | None = None,
+) -> Any:  # fmt: skip
+    assert dropout_p == 0 and not return_debug_mask
+    output, sums = _attention(query, key, value, attn_bias, is_causal, scale)
+    none, seed = torch.empty(0, dtype=torch.int64), torch.tensor(0)
+    counts = query.shape[2], key.shape[2]
+    return output, sums[..., None], none, none, *counts, seed, seed, query.new_empty(0)
+
+
+@_kernel
+def _scaled_dot_product_efficient_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None, compute_log_sumexp: bool,
+    dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None,
+) -> Any:  # fmt: skip
+    assert dropout_p == 0
+    output, sums = _attention(query, key, value, attn_bias, is_causal, scale)
+    missing = -query.shape[2] % 32
+    padded = torch.nn.functional.pad(sums, (0, missing), value=math.inf)
+    seed = torch.tensor(0)
+    return output, padded if compute_log_sumexp else padded[..., :0], seed, seed

@@ -1,0 +1,135 @@
+"""The command line that the suites share: which cases run, in how many processes, what is printed
+and written, and the exit status. Called by each suite's ``main``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from tqdm import tqdm
+
+from .expected import LISTABLE, compact, judge, load, matching, part_of
+from .workers import Record, run
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite: its name, which is that of its exceptions, what collects its cases, what checks one,
+    what a whole run counts, and how many parts the short run of CI is one of."""
+
+    name: str
+    about: str
+    collect: Callable[[], Sequence[str]]
+    check: Callable[[str], Record]
+    counts: Callable[[Sequence[Record]], Mapping[str, int]]
+    parts: int
+    limit_s: float = 60.0
+
+
+def arguments(suite: Suite) -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=suite.about)
+    add = parser.add_argument
+    add("names", nargs="*", help="cases, with wildcards (default: all)")
+    add("--part", default="", metavar="I/N", help="the I-th of N parts, from 1 on")
+    add("--bounded", action="store_true", help="the short run of CI: a part that the commit picks")
+    add("--jobs", type=int, default=os.cpu_count() or 1)
+    add("--limit", type=float, default=suite.limit_s, help="seconds a case may take")
+    add("--results", type=Path, default=Path(f"build/{suite.name}.jsonl"))
+    add("--resume", action="store_true", help="go on from the results of an interrupted run")
+    add("--list", action="store_true", help="print the groups that would have to be listed")
+    return parser
+
+
+def main(suite: Suite, argv: Sequence[str] | None = None) -> int:
+    """Run, report, and say whether all is as expected."""
+    options = arguments(suite).parse_args(argv)
+    expected = load(suite.name)
+    everything = suite.collect()
+    console = Console()
+    part, parts = _part(options, suite, console)
+    chosen = part_of(matching(everything, options.names), part, parts)
+    earlier = _read(options.results, chosen) if options.resume else []
+    left = [case for case in chosen if case not in {record.case for record in earlier}]
+    records = [*earlier, *_run(suite, left, options)]
+    counts = suite.counts(records)
+    _report(console, records, counts)
+    if options.list:
+        _print_groups(console, records)
+    wrong = judge(records, chosen, everything, expected, counts)
+    for line in wrong:
+        console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{len(wrong)} wrong" if wrong else "as expected")
+    return 1 if wrong else 0
+
+
+def _part(options: argparse.Namespace, suite: Suite, console: Console) -> tuple[int, int]:
+    if options.part:
+        part, parts = map(int, options.part.split("/"))
+        return part - 1, parts
+    if not options.bounded:
+        return 0, 1
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    part = int(commit or "0", 16) % suite.parts
+    console.print(f"{suite.name}: part {part + 1}/{suite.parts}, which commit {commit[:10]} picks")
+    return part, suite.parts
+
+
+def _run(suite: Suite, cases: Sequence[str], options: argparse.Namespace) -> list[Record]:
+    records = []
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    tqdm.monitor_interval = 0  # no thread of the progress bar may exist where processes are forked
+    with options.results.open("a" if options.resume else "w") as file:
+        found = run(cases, suite.check, options.jobs, options.limit)
+        for record in tqdm(found, total=len(cases), disable=not sys.stderr.isatty()):
+            records.append(record)
+            file.write(json.dumps(record.as_json()) + "\n")
+            file.flush()
+    return records
+
+
+def _read(path: Path, chosen: Sequence[str]) -> list[Record]:
+    if not path.exists():
+        return []
+    found = [Record(**json.loads(line)) for line in path.read_text().splitlines()]
+    wanted = set(chosen)
+    return [record for record in found if record.case in wanted]
+
+
+def _report(console: Console, records: Sequence[Record], counts: Mapping[str, int]) -> None:
+    outcomes = Counter(record.outcome for record in records)
+    console.print(f"{len(records)} cases: {dict(outcomes.most_common())}, {dict(counts)}")
+    for record in records:
+        if record.outcome not in ("exact", *LISTABLE):
+            text = f"{record.case}: {record.outcome} ({record.where}): {record.detail}"
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_groups(console: Console, records: Sequence[Record]) -> None:
+    """What is not exact, by outcome and detail, as lines of YAML to start from."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for record in records:
+        if record.outcome != "exact":
+            groups.setdefault((record.outcome, record.detail[:160]), []).append(record.case)
+    for (outcome, detail), cases in sorted(groups.items()):
+        lines = [f"- outcome: {outcome}", f"  reason: {json.dumps(detail)}", "  cases:"]
+        lines += [
+            f"    - {case}" if isinstance(case, str) else f"    - {{{_pair(case)}}}"
+            for case in compact(cases)
+        ]
+        console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+
+
+def _pair(case: Mapping[str, str]) -> str:
+    ((prefix, numbers),) = case.items()
+    return f'{prefix}: "{numbers}"'

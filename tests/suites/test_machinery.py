@@ -1,0 +1,90 @@
+"""The suites are red when they must be: exceptions only shrink, floors hold."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tests.suites import expected, workers
+from tests.suites.expected import Expectations, compact, judge, part_of
+from tests.suites.workers import Record
+
+CASES = ["a/0", "a/1", "b"]
+
+
+def verdict(outcomes, listed=(), floors=(), **facts):
+    records = [Record(case, outcome, facts=dict(facts)) for case, outcome in outcomes.items()]
+    return judge(records, CASES, CASES, Expectations(dict(listed), dict(floors)), {"ran": 1})
+
+
+def test_what_is_exact_passes():
+    assert verdict(dict.fromkeys(CASES, "exact"), floors={"exact": 3, "collected": 3}) == []
+
+
+@pytest.mark.parametrize(
+    "outcomes, listed, floors",
+    [
+        ({"a/0": "exact", "a/1": "exact", "b": "refused"}, {}, {}),
+        ({"a/0": "exact", "a/1": "exact", "b": "exact"}, {"b": "refused"}, {}),
+        ({"a/0": "exact", "a/1": "exact", "b": "uncaptured"}, {"b": "refused"}, {}),
+        ({"a/0": "exact", "a/1": "exact"}, {}, {}),
+        ({"a/0": "exact", "a/1": "exact", "b": "exact"}, {"c": "refused"}, {}),
+        ({"a/0": "exact", "a/1": "exact", "b": "exact"}, {}, {"exact": 4}),
+        ({"a/0": "exact", "a/1": "exact", "b": "exact"}, {}, {"collected": 4}),
+        ({"a/0": "exact", "a/1": "exact", "b": "exact"}, {}, {"ran": 2}),
+    ],
+)
+def test_what_is_not_as_listed_fails(outcomes, listed, floors):
+    assert len(verdict(outcomes, listed, floors)) == 1
+
+
+def test_a_deviation_must_be_listed():
+    assert len(verdict(dict.fromkeys(CASES, "exact"), deviates="onnxruntime")) == 3
+
+
+def test_a_run_over_nothing_fails():
+    assert judge([], [], CASES, Expectations({}, {}), {}) == ["nothing was run"]
+
+
+def test_a_fault_can_not_be_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(expected, "FOLDER", tmp_path)
+    group = "exceptions: [{outcome: %s, reason: %s, cases: [a, {b/c: '0-2,5'}]}]"
+    (tmp_path / "suite.yaml").write_text(group % ("refused", "why"))
+    cases = ["a", "b/c/0", "b/c/1", "b/c/2", "b/c/5"]
+    assert dict(expected.load("suite").listed) == dict.fromkeys(cases, "refused")
+    assert compact(cases) == ["a", {"b/c": "0-2,5"}]
+    for outcome, reason in (("different", "why"), ("crash", "why"), ("refused", "''")):
+        (tmp_path / "suite.yaml").write_text(group % (outcome, reason))
+        with pytest.raises(ValueError, match="needs outcome"):
+            expected.load("suite")
+
+
+@pytest.mark.parametrize("file", sorted(expected.FOLDER.glob("*.yaml")), ids=lambda each: each.stem)
+def test_the_lists_can_be_read(file):
+    assert expected.load(file.stem).floors["collected"] > 0
+
+
+def test_parts_make_the_whole():
+    parts = [part_of(CASES, part, 2) for part in range(2)]
+    assert sorted(parts[0] + parts[1]) == CASES
+
+
+def check(case):
+    if case == "crash":
+        os._exit(3)
+    if case == "sleep":
+        time.sleep(60)
+    if case == "raise":
+        raise RuntimeError("of the check")
+    return Record(case, "exact")
+
+
+def test_a_crash_and_a_hang_cost_one_case():
+    cases = ["one", "crash", "sleep", "raise", "two", "three"]
+    found = {record.case: record.outcome for record in workers.run(cases, check, 2, 2.0)}
+    assert found == {
+        "one": "exact", "two": "exact", "three": "exact",
+        "crash": "crash", "sleep": "timeout", "raise": "error",
+    }  # fmt: skip
