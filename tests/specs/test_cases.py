@@ -34,6 +34,7 @@ UNTAKEN = frozenset(
         "aten::div.Tensor_mode/5",
         "aten::dropout/3",
         "aten::lerp.Scalar/1",
+        "aten::lerp.Scalar/4",
         "aten::linear/2",
         "aten::native_batch_norm/3",
         "aten::native_dropout/3",
