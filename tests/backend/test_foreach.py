@@ -128,9 +128,9 @@ def test_a_compiled_step_of_an_optimizer(kind, fresh_dynamo):
     torch.testing.assert_close(list(model.parameters()), list(eager.parameters()))
 
 
-def test_numbers_that_adafactor_reads_from_its_state(fresh_dynamo, monkeypatch):
+@torch._dynamo.config.patch(capture_scalar_outputs=True)
+def test_numbers_that_adafactor_reads_from_its_state(fresh_dynamo):
     """The weight of its lerp is a number that only the running graph knows."""
-    monkeypatch.setattr(torch._dynamo.config, "capture_scalar_outputs", True)
     parameters = [torch.nn.Parameter(torch.randn(shape)) for shape in ((3, 4), (4,))]
     eager = copy.deepcopy(parameters)
     optimizers = [torch.optim.Adafactor(p, foreach=True) for p in (parameters, eager)]

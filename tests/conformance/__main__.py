@@ -114,6 +114,7 @@ def _run(
     records = [r for r in earlier if (r["op"], r["dtype"], r["kind"]) in asked]
     left = [task for task in wanted if task.key not in done]
     options.results.parent.mkdir(parents=True, exist_ok=True)
+    workers.warm_up()
     tqdm.monitor_interval = 0  # no thread of the progress bar may exist where processes are forked
     with (
         options.results.open("a" if options.resume else "w") as stream,

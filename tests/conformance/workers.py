@@ -4,6 +4,7 @@ not the run. __main__.py calls it."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
 import os
@@ -64,6 +65,24 @@ def run(
             state = running.pop(connection)
             state.process.kill()
             yield from _ended(connection, state, waiting, "timeout", f"over {limit_s:g} s")
+
+
+def warm_up() -> None:
+    """Load what every sample needs before the first process is forked: the first export of a
+    process costs a second. No session and no gradient, which start threads."""
+    import ortable
+    import ortable.backend.aot.entry
+
+    sample = torch.ones(2, 3)
+    with contextlib.suppress(Exception):  # a sample says it better
+        for shapes in (None, ((torch.export.Dim.AUTO, torch.export.Dim.AUTO),)):
+            program = torch.export.export(_Warm(), (sample,), dynamic_shapes=shapes)
+            ortable.to_onnx(program)
+
+
+class _Warm(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x).sum(1) + 1
 
 
 def _late(state: _Running, limit_s: float) -> bool:

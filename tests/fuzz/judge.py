@@ -71,13 +71,15 @@ class Judge:
                 found = self._run(number, wide=number >= RUNS - 1)
                 if found is not None:
                     self._runs.append(found)
+            even = self._run(0, wide=False, noise=_EVEN)
+            self._runs += [] if even is None else [even]
         return self._runs
 
-    def _run(self, number: int, wide: bool) -> list[Any] | None:
+    def _run(self, number: int, wide: bool, noise: Any = None) -> list[Any] | None:
         from .oracle import reference
 
         generator = torch.Generator().manual_seed(number)
-        noise = _Noise(generator)
+        noise = noise or _Noise(generator)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -109,6 +111,24 @@ class _Noise:
         step = max(units * torch.finfo(value.dtype).eps, tolerance)
         drawn = torch.rand(value.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
         return (value * (1 + drawn * step)).to(value.dtype) if value.numel() else value
+
+
+class _Even:
+    """No noise, but everything is contiguous: some of eager's kernels are wrong where it is not."""
+
+    def __call__(self, step: Step, before: list[Any], made: list[Any]) -> list[Any]:
+        taken = {each.untyped_storage().data_ptr() for each in before if each.numel()}
+        return [
+            each if each.untyped_storage().data_ptr() in taken else each.contiguous()
+            for each in made
+        ]
+
+    def moved(self, value: torch.Tensor, tolerance: float = 0.0) -> torch.Tensor:
+        """The value, with plain strides."""
+        return value.contiguous()
+
+
+_EVEN = _Even()
 
 
 def within(runs: Sequence[torch.Tensor], got: torch.Tensor, tolerance: float) -> bool:

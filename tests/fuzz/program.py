@@ -15,7 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 LAYOUTS = ("contiguous", "transposed", "strided", "offset")
-SPECIAL = (0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1.0, -1.0, 0.5, 3e38)
+SPECIAL = (0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1.0, -1.0, 0.5, 100.0)
 
 
 @dataclass(frozen=True)

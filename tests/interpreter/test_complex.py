@@ -73,6 +73,17 @@ def test_a_conjugated_argument_is_resolved(backend: object) -> None:
     torch.testing.assert_close(compiled(z.conj()), z.conj().resolve_conj() * 2)
 
 
+def test_a_write_into_a_complex_tensor_of_the_graph_is_the_functional_operator() -> None:
+    class Cleared(torch.nn.Module):
+        def forward(self, z: torch.Tensor) -> torch.Tensor:
+            return (z * 2).zero_() + 1
+
+    model = ortable.to_onnx(Cleared(), (torch.randn(3, dtype=torch.complex64),))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (got,) = session.run(None, {session.get_inputs()[0].name: torch.randn(3, 2).numpy()})
+    assert got.tolist() == [[1, 0]] * 3
+
+
 def test_an_operator_without_a_complex_form_is_refused_with_the_lines_to_add() -> None:
     class Scattered(torch.nn.Module):
         def forward(self, z: torch.Tensor) -> torch.Tensor:

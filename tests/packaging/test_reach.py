@@ -31,8 +31,6 @@ INTERPRETED = {
 
 TORCHLIB_WITHOUT_ENTRY = {
     "aten::_native_batch_norm_legit": CORE_WITHOUT_ENTRY["aten::_native_batch_norm_legit"],
-    "aten::_scaled_dot_product_efficient_attention": "CUDA only: there is nothing to compare with",
-    "aten::_scaled_dot_product_flash_attention": "CUDA only: there is nothing to compare with",
     "aten::cross": "decomposed by torch into linalg_cross, which has an entry",
     "prims::resize": "torch has no lowering that leaves it in a graph",
 }

@@ -99,3 +99,44 @@ def _scaled_dot_product_efficient_attention(
     padded = torch.nn.functional.pad(sums, (0, missing), value=math.inf)
     seed = torch.tensor(0)
     return output, padded if compute_log_sumexp else padded[..., :0], seed, seed
+
+
+def _biased(gates: Tensor, bias: Tensor | None) -> Tensor:
+    return gates.double() if bias is None else gates.double() + bias.double()
+
+
+@_kernel
+def _thnn_fused_lstm_cell(
+    input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, input_bias: Tensor | None = None,
+    hidden_bias: Tensor | None = None,
+) -> Any:  # fmt: skip
+    gates = _biased(input_gates, input_bias) + _biased(hidden_gates, hidden_bias)
+    i, f, g, o = gates.chunk(4, 1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    cell = f * cx.double() + i * g
+    found = o * cell.tanh(), cell, torch.cat([i, f, g, o], 1)
+    return tuple(x.to(cx.dtype) for x in found)
+
+
+@_kernel
+def _thnn_fused_gru_cell(
+    input_gates: Tensor, hidden_gates: Tensor, hx: Tensor, input_bias: Tensor | None = None,
+    hidden_bias: Tensor | None = None,
+) -> Any:  # fmt: skip
+    given = _biased(input_gates, input_bias).chunk(3, 1)
+    held = _biased(hidden_gates, hidden_bias).chunk(3, 1)
+    reset, update = (given[0] + held[0]).sigmoid(), (given[1] + held[1]).sigmoid()
+    new = (given[2] + reset * held[2]).tanh()
+    after = new + update * (hx.double() - new)
+    kept = torch.cat([reset, update, new, hx.double(), held[2]], 1)
+    return after.to(hx.dtype), kept.to(hx.dtype)
+
+
+_LIBRARY.impl(
+    "_thnn_fused_gru_cell",
+    lambda gates, held, hx, *biases: (
+        hx.new_empty(hx.shape),
+        hx.new_empty(hx.shape[0], 5 * hx.shape[1]),
+    ),
+    "Meta",
+)

@@ -8,11 +8,13 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from ortable import dtypes
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.check import CodeChecker
 from ortablegen.language.kinds import Kind, of_torch
-from ortablegen.language.narrowing import Env, Value, narrowed
+from ortablegen.language.narrowing import COMPLEX, FLOATS, Env, Value, narrowed
 from ortablegen.language.parse import Code
+from ortablegen.language.precision import Limits, NumberTable
 from ortablegen.language.reach import Solver
 from ortablegen.language.samples import SampleProblem
 from ortablegen.language.served import Kernels
@@ -47,12 +49,14 @@ def check_specs(
     *,
     user_lowerings: frozenset[str] | None = None,
     existing: Mapping[str, OpEntry] | None = None,
+    numbers: NumberTable | None = None,
     kernels: Kernels | None = None,
 ) -> None:
     """Report everything wrong with ``specs``.
 
     ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's
     own lowerings. ``existing``: operators that aliases may mean besides those of the file.
+    ``numbers``: how exactly kernels compute, with which calls are compared; None: they are not.
     ``kernels``: the table that `types` is proven with, besides ONNX's schemas.
     """
     if user_lowerings is None:
@@ -65,7 +69,7 @@ def check_specs(
     targets = Targets([*others, *specs.ops])
     kernels = kernels or Kernels()
     for entry in specs.ops:
-        _OpChecker(entry, diagnostics, user_lowerings, kernels).check()
+        _OpChecker(entry, diagnostics, user_lowerings, kernels, numbers).check()
     for alias in specs.aliases:
         _check_alias(alias, targets, diagnostics)
     for call in specs.calls:
@@ -216,6 +220,26 @@ def argument_env(schema: OpSchema) -> Env:
     return {argument.name: Value(of_torch(argument.type)) for argument in schema.arguments}
 
 
+# promotions after which the arguments have the dtype of the result
+_COMMON = ("default", "bool_to_long", "int_to_float", "pow")
+
+
+def result_dtypes(entry: OpEntry) -> frozenset[int] | None:
+    """The dtypes that `out` leaves open for the only result; None: it does not say."""
+    if len(entry.out) != 1:
+        return None
+    rule = entry.out[0].dtype.expression
+    if isinstance(rule, ast.Name) and rule.id in vocabulary.DTYPES:
+        return frozenset({getattr(dtypes, rule.id)})
+    if isinstance(rule, ast.Call):
+        name = ast.unparse(rule.func)
+        to_float = any(ast.unparse(each.value) == "int_to_float" for each in rule.keywords)
+        promoted = entry.promote is not None and entry.promote.kind == "int_to_float"
+        if name == "promote_to_float" or (name == "promote" and (to_float or promoted)):
+            return FLOATS | COMPLEX
+    return None
+
+
 _OPSET, _TARGET = "graph.opset", "graph.target"
 
 
@@ -241,12 +265,14 @@ class _OpChecker:
         diagnostics: Diagnostics,
         user_lowerings: frozenset[str] | None,
         kernels: Kernels,
+        numbers: NumberTable | None = None,
     ) -> None:
         self.kernels = kernels
         self.entry = entry
         self.diagnostics = diagnostics
         self.user_lowerings = user_lowerings
         self.read: set[str] = set()
+        self.limits = Limits(numbers, dict(entry.precision)) if numbers is not None else None
 
     def error(
         self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
@@ -267,7 +293,7 @@ class _OpChecker:
                 fix="write the entry of the functional overload",
             )
         env = argument_env(entry.schema)
-        env["res"] = Value(Kind(kinds.RES))
+        env["res"] = Value(Kind(kinds.RES), result_dtypes(entry))
         linked = self.check_promote(env)
         for name, members in inner_dtypes(entry).items():
             if env[name].kind.base == kinds.RESULT:
@@ -285,6 +311,9 @@ class _OpChecker:
             self.check_read()
         if entry.complex is not None:
             self.check_complex(entry.complex)
+        if len(self.diagnostics.errors) == before and self.limits is not None:
+            for name, declared in self.limits.unused():
+                self.error(declared.span, f"precision: nothing here needs '{name}'", fix="drop it")
         check_rules(entry, self.diagnostics)
         if len(self.diagnostics.errors) == before:
             check_types(entry, self.kernels, self.diagnostics)
@@ -294,7 +323,7 @@ class _OpChecker:
     def check_promote(self, env: Env) -> tuple[str, ...]:
         promote = self.entry.promote
         if promote is None:
-            return ()
+            return self.same_as_result(env)
         for name in promote.args:
             if name not in env or env[name].kind.base not in (kinds.RESULT, kinds.SCALAR):
                 self.error(
@@ -302,9 +331,21 @@ class _OpChecker:
                     f"promote names '{name}', which is no tensor argument of the operator",
                 )
             else:
-                env[name] = Value(Kind(kinds.RESULT, env[name].kind.optional))
+                floats = FLOATS if promote.kind == "int_to_float" else None
+                env[name] = Value(Kind(kinds.RESULT, env[name].kind.optional), floats)
             self.read.add(name)
-        return promote.args if promote.kind in ("default", "bool_to_long", "int_to_float") else ()
+        return promote.args if promote.kind in _COMMON else ()
+
+    def same_as_result(self, env: Env) -> tuple[str, ...]:
+        """The argument that `out` gives the dtype of the only result."""
+        if len(self.entry.out) != 1:
+            return ()
+        rule = self.entry.out[0].dtype.expression
+        if isinstance(rule, ast.Call) and ast.unparse(rule.func) == "same" and rule.args:
+            name = ast.unparse(rule.args[0])
+            if name in env and env[name].kind.base == kinds.RESULT:
+                return (name,)
+        return ()
 
     def run(self, code: Code, env: Env, *, condition: bool, case: LowerCase | None = None) -> Value:
         """Check an expression; its reads count for the entry."""
@@ -332,8 +373,9 @@ class _OpChecker:
             low, high = (max(low, version), high) if sign == ">=" else (low, min(high, version - 1))
         target = case.target if case is not None else None
         return CodeChecker(
-            code, dict(env), self.diagnostics, (low, high), target, condition, linked
-        )
+            code, dict(env), self.diagnostics, (low, high), target, condition, linked,
+            limits=self.limits,
+        )  # fmt: skip
 
     def check_ignore(self, env: Env) -> None:
         for name, _, span in self.entry.ignore:
@@ -343,7 +385,7 @@ class _OpChecker:
     def check_complex(self, form: ComplexForm) -> None:
         """``complex:``, where tensor arguments are pairs; each argument is read there, too."""
         arguments = self.entry.schema.arguments
-        if form.by_parts:
+        if form.by_parts or form.by_products:
             self.check_parts(form)
             return
         env: Env = {a.name: Value(kinds.in_complex(of_torch(a.type))) for a in arguments}
@@ -372,20 +414,22 @@ class _OpChecker:
                     )
 
     def check_parts(self, form: ComplexForm) -> None:
-        """``parts(...)`` names tensors, lists of tensors or numbers, and there is a real
-        lowering."""
+        """``parts(...)`` names tensors, lists of tensors or numbers, ``products(...)`` tensors, and
+        there is a real lowering."""
+        word = "products" if form.by_products else "parts"
+        allowed = frozenset({kinds.RESULT}) if form.by_products else kinds.WITH_PARTS
         by_name = {a.name: of_torch(a.type).base for a in self.entry.schema.arguments}
         if not self.entry.lower:
             self.error(
                 form.span,
-                "parts(...) uses the real lowering, which this entry lacks",
+                f"{word}(...) uses the real lowering, which this entry lacks",
                 fix="add 'lower', or write the complex block",
             )
         for name in form.parts:
-            if by_name.get(name) not in kinds.WITH_PARTS:
+            if by_name.get(name) not in allowed:
                 self.error(
                     form.span,
-                    f"parts names '{name}', which is no tensor or number argument of the operator",
+                    f"{word} names '{name}', which is no tensor or number argument of the operator",
                     [f"schema: {self.entry.schema.text}"],
                 )
 
@@ -457,7 +501,7 @@ class _OpChecker:
         inside = env
         if case.when is not None:
             self.run(case.when, env, condition=True, case=case)
-            inside = narrowed(env, case.when.expression, True, linked)
+            inside = self.with_lets(narrowed(env, case.when.expression, True, linked))
         if case.do is not None:
             checker = self.checker(case.do, inside, False, case, linked)
             checker.block(self.entry.schema.returns)
@@ -468,7 +512,17 @@ class _OpChecker:
         if case.refuse is not None and not case.refuse.strip():
             self.error(case.span, "a refusal needs its reason")
         if case.when is not None and case.target is None and case.opset is None:
-            return narrowed(env, case.when.expression, False, linked)
+            return self.with_lets(narrowed(env, case.when.expression, False, linked))
+        return env
+
+    def with_lets(self, env: Env) -> Env:
+        """The dtypes of `let` again, of what a condition has left of their arguments."""
+        for name, code in self.entry.let:
+            checker = self.checker(code, env, True, None, ())
+            checker.diagnostics = Diagnostics()  # reported when they were read first
+            value = checker.value(code.expression)
+            if value.kind.base == kinds.DTYPE and name in env:
+                env[name] = value
         return env
 
     def read_by_python(self, python: PythonLowering) -> set[str]:

@@ -142,12 +142,13 @@ def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[
     needs.hidden = frozenset(argument.name for argument in schema.arguments)
     function = "complex_" + schema.function_name
     lines = [_signature(function, schema, "graph: Graph, res: ResultSpec"), _docstring(schema)]
-    if form.by_parts:
-        needs.add("ortable.lowerings.complex.parts", "each_part")
+    if form.by_parts or form.by_products:
+        function = "each_part" if form.by_parts else "products_of_parts"
+        needs.add("ortable.lowerings.complex.parts", function)
         given = ", ".join(f"{name!r}: {name}" for name in form.parts)
         others = [f"{a.name}={a.name}" for a in schema.arguments if a.name not in form.parts]
         passed = ", ".join(["graph", "res", schema.function_name, f"{{{given}}}", *others])
-        return [*lines, f"    return each_part({passed})"]
+        return [*lines, f"    return {function}({passed})"]
     if entry.promote is not None:
         needs.add("ortable.lowerings.complex.arithmetic", "promote_complex")
         names = ", ".join(entry.promote.args)

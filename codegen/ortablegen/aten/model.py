@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ortablegen.language.entries import Precision
 from ortablegen.language.parse import Code
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, covers
 from ortablegen.schemas.registry import EVERY_VERSION, INSTALLED, Registry, TorchVersions
@@ -118,13 +119,15 @@ class Deviation:
 @dataclass(frozen=True)
 class ComplexForm:
     """``complex:``: cases of its own, the cases of ``lower`` (``as_lower``), whose words take pairs
-    as well, or (``by_parts``) the names of the arguments whose real and imaginary parts go through
-    the real lowering one after the other."""
+    as well, or names of arguments: (``by_parts``) their real and imaginary parts go through the
+    real lowering one after the other, (``by_products``) it is linear in two and
+    adds a third."""
 
     span: Span
     parts: tuple[str, ...] = ()
     by_parts: bool = False
     as_lower: bool = False
+    by_products: bool = False
     cases: tuple[LowerCase, ...] = ()
 
 
@@ -168,6 +171,7 @@ class OpEntry:
     requires: str | None = None
     versions: TorchVersions = EVERY_VERSION
     draw: Draw | None = None
+    precision: Precision = ()
     deviates: tuple[Deviation, ...] = ()
     types: tuple[TypeVariable, ...] = ()
 

@@ -63,6 +63,7 @@ SAMPLE_KEYS = ("expect", "refused", "tolerance", "why", "opset", "built_for", "u
 # a wider tolerance has to say why: it hides more than the rounding of a half
 WIDEST_TOLERANCE = 1e-2
 _PARTS = re.compile(r"parts\(([\w\s,]*)\)")
+_PRODUCTS = re.compile(r"products\((\w+(?:\s*,\s*\w+){1,2})\)")
 SAMPLE_TARGETS = (*TARGETS, "none")
 
 
@@ -184,7 +185,8 @@ class PartReader(EntryReader):
         return () if None in cases else tuple(case for case in cases if case is not None)
 
     def complex_form(self, node: YNode | None) -> ComplexForm | None:
-        """``parts(self, other)``, ``lower``, a block, or cases as those of ``lower``."""
+        """``parts(self, other)``, ``products(input, weight, bias)``, ``lower``, a block, or
+        cases as those of ``lower``."""
         if node is None:
             return None
         if isinstance(node, YScalar) and node.text.strip() == "lower":
@@ -192,6 +194,9 @@ class PartReader(EntryReader):
         if isinstance(node, YScalar) and (match := _PARTS.fullmatch(node.text.strip())):
             names = tuple(part.strip() for part in match[1].split(",") if part.strip())
             return ComplexForm(node.span, parts=names, by_parts=True)
+        if isinstance(node, YScalar) and (match := _PRODUCTS.fullmatch(node.text.strip())):
+            names = tuple(part.strip() for part in match[1].split(","))
+            return ComplexForm(node.span, parts=names, by_products=True)
         cases = self.lower(node)
         return ComplexForm(node.span, cases=cases) if cases else None
 
@@ -358,7 +363,7 @@ def _readable_else(node: YScalar) -> YScalar:
 
 OP_KEYS = (
     "op", "requires", "torch", "promote", "types", "out", "let", "lower", "complex", "ignore",
-    "mutates", "draw", "deviates", "place", "why", "traits", "cases",
+    "mutates", "precision", "draw", "deviates", "place", "why", "traits", "cases",
 )  # fmt: skip
 ALIAS_KEYS = ("alias", "requires", "torch", "of", "args", "ignore", "traits", "cases")
 CALL_KEYS = (
@@ -569,6 +574,7 @@ class _Reader(PartReader):
             requires=requires,
             versions=versions,
             draw=self.draw(node.get("draw")),
+            precision=self.precision(node.get("precision")),
         )
         return with_variables(entry)
 

@@ -16,7 +16,9 @@ from .kinds import ANY, BOOL, FLOAT, INT, NONE, RES, RESULT, RESULTS, Kind, fits
 from .narrowing import Env, Value
 from .onnx_calls import OnnxCall, check_onnx_call
 from .parse import Code, onnx_call
+from .precision import Limits, float32_holds
 from .vocabulary import Word
+from .word_dtypes import word_dtypes
 
 _LITERALS = {
     bool: BOOL,
@@ -48,6 +50,7 @@ class CodeChecker:
     kept: frozenset[str] = frozenset()
     unit: str = "case"
     giver: str = "schema"
+    limits: Limits | None = None
     read: set[str] = field(default_factory=set)
     symbolic_tests: list[ast.expr] = field(default_factory=list)
 
@@ -154,7 +157,8 @@ class CodeChecker:
         return Value(Kind(ANY))
 
     def _constant(self, node: ast.Constant) -> Value:
-        return Value(Kind(_LITERALS.get(type(node.value), ANY), node.value is None))
+        held = isinstance(node.value, float | int) and float32_holds(node.value)
+        return Value(Kind(_LITERALS.get(type(node.value), ANY), node.value is None), held=held)
 
     def _call(self, node: ast.Call, outputs: int | None) -> Value:
         if onnx_call(node) is not None:
@@ -197,8 +201,9 @@ class CodeChecker:
         if spread:
             del attributes["attrs"]
         call = OnnxCall(
-            node, inputs, attributes, outputs, self.opsets, self.target, spread, self.unit
-        )
+            node, inputs, attributes, outputs, self.opsets, self.target, spread, self.unit,
+            self.limits,
+        )  # fmt: skip
         return check_onnx_call(call, self.error)
 
     def word(self, node: ast.Call, word: Word) -> Value:
@@ -209,7 +214,7 @@ class CodeChecker:
         positional = [p for p in word.parameters if not p.variadic]
         variadic = next((p for p in word.parameters if p.variadic), None)
         values: list[Value] = []
-        named: list[Value] = []
+        named: dict[str, Value] = {}
         starred = any(isinstance(argument, ast.Starred) for argument in node.args)
         for position, argument in enumerate(node.args):
             value = self.value(argument.value if isinstance(argument, ast.Starred) else argument)
@@ -222,7 +227,6 @@ class CodeChecker:
         by_name = {p.name: p for p in positional}
         for keyword in node.keywords:
             value = self.value(keyword.value)
-            named.append(value)
             if keyword.arg not in by_name:
                 self.error(
                     keyword,
@@ -231,14 +235,18 @@ class CodeChecker:
                 )
             else:
                 self.argument(keyword.value, value, word, by_name[keyword.arg])
+                named[keyword.arg or ""] = value
         given = {p.name for p in positional[: len(node.args)]} | {k.arg for k in node.keywords}
         for parameter in positional:
             if parameter.required and parameter.name not in given and not starred:
                 self.error(node, f"'{word.name}' lacks its argument '{parameter.name}'")
+        if not starred:
+            named |= {p.name: value for p, value in zip(positional, values, strict=False)}
         if word.result.base in (kinds.TENSOR, kinds.TENSORS):
-            classes = [value.kind for value in (*values, *named)]
-            return Value(kinds.of_tensors(word.result, classes))
-        return self.word_result(word, values)
+            classes = [value.kind for value in (*values, *named.values())]
+            kind = kinds.of_tensors(word.result, classes)
+            return Value(kind, word_dtypes(word, named) if kind.base == RESULT else None)
+        return self.word_result(word, values, named)
 
     def argument(
         self, node: ast.expr, value: Value, word: Word, parameter: vocabulary.Parameter
@@ -258,18 +266,14 @@ class CodeChecker:
                 fix=fix,
             )
 
-    def word_result(self, word: Word, values: list[Value]) -> Value:
-        """The result class; cast and const also tell the dtype."""
-        told = values[1].dtypes if len(values) > 1 and values[1].kind.base == kinds.DTYPE else None
+    def word_result(self, word: Word, values: list[Value], named: Mapping[str, Value]) -> Value:
+        """The class of the result, and what is known of its dtype."""
+        told = word_dtypes(word, named)
         if word.name == "as_tensor" and values:
             return Value(Kind(RESULT, values[0].kind.optional), told)
-        if word.name in ("cast", "const") and told is not None:
-            return Value(word.result, told)
         if word.name == "static" and values and values[0].kind.base in (INT, kinds.SYMINT):
             return Value(Kind(INT))
-        if word.name in ("as_vec", "as_scalar"):
-            return Value(word.result, frozenset({dtypes.int64}))
-        return Value(word.result)
+        return Value(word.result, told if word.result.base in (RESULT, kinds.DTYPE) else None)
 
     def builtin(self, node: ast.Call, name: str) -> Value:
         values = [self.value(a.value if isinstance(a, ast.Starred) else a) for a in node.args]
@@ -280,6 +284,8 @@ class CodeChecker:
                     f"'{name}' of a result of the graph: its numbers are not known while"
                     " converting",
                 )
+        if name == "float" and values:
+            return Value(Kind(FLOAT), held=values[0].held)
         if name in ("int", "len", "range") and values and values[0].kind.base == kinds.SYMINT:
             self.error(node, f"'{name}' of a symbolic int", fix="static(x) demands a known int")
         result = vocabulary.BUILTINS[name]
@@ -321,7 +327,8 @@ class CodeChecker:
             if left.parts and right.parts and len(left.parts) == len(right.parts)
             else None
         )
-        return Value(join(left.kind, right.kind), both, parts)
+        held = left.held and right.held
+        return Value(join(left.kind, right.kind), both, parts, held)
 
     def test(self, node: ast.expr) -> None:
         """A condition inside a block: decided while converting, like ``when``."""
@@ -361,7 +368,7 @@ class CodeChecker:
     def _unaryop(self, node: ast.UnaryOp) -> Value:
         value = self.value(node.operand)
         if not isinstance(node.op, ast.Not):
-            return Value(value.kind)
+            return Value(value.kind, held=value.held and isinstance(node.op, ast.USub | ast.UAdd))
         if any(each in ast.walk(node.operand) for each in self.symbolic_tests):
             self.error(
                 node,

@@ -12,8 +12,11 @@ from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 
 from .parse import Code, parse_expression
+from .precision import REFUSED, Declared
 
 TARGETS = ("onnxruntime",)
+PRECISION_FORM = "precision: {ReduceSum: {via double: <reason>}, Gemm.alpha: <reason>}"
+Precision = tuple[tuple[tuple[str, str], Declared], ...]
 
 
 class EntryReader:
@@ -67,6 +70,35 @@ class EntryReader:
             return ()
         pairs = [(key.text, self.expression(value, "a let value")) for key, value in node.items()]
         return tuple((name, code) for name, code in pairs if code is not None)
+
+    def precision(self, node: YNode | None) -> Precision:
+        """``precision: {ReduceSum: {via double: counts of rows}, Gemm.alpha: it is 1}``."""
+        if node is None:
+            return ()
+        found = []
+        if not isinstance(node, YMap):
+            self.error(node.span, "precision must be a mapping from an operator to reasons",
+                       fix=PRECISION_FORM)  # fmt: skip
+            return ()
+        for key, value in node.items():
+            of_attribute = "." in key.text
+            if isinstance(value, YMap) == of_attribute:
+                self.error(key.span, f"cannot read what precision says of '{key.text}'",
+                           fix=PRECISION_FORM)  # fmt: skip
+                continue
+            pairs = [(key, value)] if of_attribute else list(value.items())  # type: ignore[union-attr]
+            for word, reason in pairs:
+                name = "" if of_attribute else word.text
+                text = self.text(reason, "the reason") or ""
+                if name and name not in REFUSED:
+                    self.error(word.span, f"'{name}' is nothing that kernels do",
+                               [f"words are {', '.join(sorted(REFUSED))}"])  # fmt: skip
+                if not text.strip():
+                    self.error(reason.span, f"precision says nothing of '{key.text}'",
+                               fix=PRECISION_FORM)  # fmt: skip
+                elif not name or name in REFUSED:
+                    found.append(((key.text, name), Declared(text, word.span)))
+        return tuple(found)
 
     def target(self, node: YNode | None) -> str | None:
         text = self.text(node, "target")

@@ -27,17 +27,27 @@ INTEGERS = frozenset(
 BOOLEAN = frozenset({dtypes.boolean})
 COMPLEX = frozenset({dtypes.complex64, dtypes.complex128})
 ALL = FLOATS | INTEGERS | BOOLEAN | COMPLEX
-TESTS = {"is_float": FLOATS, "is_int": INTEGERS, "is_bool": BOOLEAN, "is_complex": COMPLEX}
+TESTS = {
+    "is_float": FLOATS,
+    "is_int": INTEGERS,
+    "is_bool": BOOLEAN,
+    "is_complex": COMPLEX,
+    "is_float32": frozenset({dtypes.float32}),
+    "are_split_rows": frozenset({dtypes.float32}),
+    "is_wide": frozenset({dtypes.float32, dtypes.float64}),
+}
 
 
 @dataclass(frozen=True)
 class Value:
     """The class of an expression, the dtypes that it may have (None: nothing known), its parts when
-    it is a tuple."""
+    it is a tuple; ``held``: a number that an attribute of float32 holds as exactly as its node
+    computes."""
 
     kind: Kind
     dtypes: frozenset[int] | None = None
     parts: tuple[Value, ...] | None = None
+    held: bool = False
 
 
 Env = dict[str, Value]
@@ -77,6 +87,19 @@ def _apply(env: Env, test: ast.expr, holds: bool, linked: tuple[str, ...]) -> No
         and test.args
     ):
         _keep(env, test.args[0], TESTS[test.func.id], holds, linked)
+    elif _is_call(test, "fits_attribute") and holds:
+        number = test.args[0]  # type: ignore[attr-defined]
+        if isinstance(number, ast.Name) and number.id in env:
+            env[number.id] = replace(env[number.id], held=True)
+
+
+def _is_call(node: ast.expr, name: str) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == name
+        and bool(node.args)
+    )
 
 
 def _apply_comparison(env: Env, test: ast.Compare, holds: bool, linked: tuple[str, ...]) -> None:
@@ -101,6 +124,13 @@ def _apply_comparison(env: Env, test: ast.Compare, holds: bool, linked: tuple[st
             one = frozenset({getattr(dtypes, right.id)}) if hasattr(dtypes, right.id) else None
             if one is not None:
                 _keep(env, test.left.args[0], one, isinstance(operator, ast.Eq) == holds, linked)
+    elif isinstance(operator, ast.In | ast.NotIn) and _is_call(test.left, "dtype_of"):
+        listed = right.elts if isinstance(right, ast.Tuple | ast.List) else []
+        names = [each.id for each in listed if isinstance(each, ast.Name)]
+        if listed and len(names) == len(listed) and all(hasattr(dtypes, each) for each in names):
+            some = frozenset(getattr(dtypes, each) for each in names)
+            subject = test.left.args[0]  # type: ignore[attr-defined]
+            _keep(env, subject, some, isinstance(operator, ast.In) == holds, linked)
 
 
 def _keep(

@@ -14,6 +14,7 @@ from . import kinds, narrowing
 from .kinds import ANY, NONE, RESULT, RESULTS, Kind
 from .narrowing import Value
 from .parse import onnx_call
+from .precision import Limits, check_precision
 
 Report = Callable[..., None]
 
@@ -46,6 +47,7 @@ class OnnxCall:
     target: str | None
     spread: bool = False
     unit: str = "case"
+    limits: Limits | None = None
 
 
 def check_onnx_call(call: OnnxCall, error: Report) -> Value:
@@ -70,6 +72,10 @@ def check_onnx_call(call: OnnxCall, error: Report) -> Value:
         _check_outputs(call, schema, count, report)
         if found_wrong:
             break
+    if not found_wrong and call.limits is not None:
+        check_precision(
+            call.node, schemas, call.inputs, call.attributes, call.opsets, call.limits, error
+        )
     return _value(count, _output_dtypes(call, schemas[-1], count or 1, error))
 
 
@@ -265,7 +271,7 @@ def _output_dtypes(
             found.append(bound[output.type])
         else:
             allowed = _allowed(schema, output.type)
-            found.append(allowed if len(allowed) == 1 else None)
+            found.append(allowed or None)
     return found
 
 

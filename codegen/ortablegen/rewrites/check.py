@@ -14,6 +14,7 @@ from ortablegen.language.kinds import Kind
 from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.onnx_calls import OnnxCall, check_onnx_call
 from ortablegen.language.parse import Code, onnx_call
+from ortablegen.language.precision import Limits, NumberTable
 from ortablegen.schemas.onnx import DOMAIN_RANGE, operators, versions_between
 from ortablegen.source.diagnostics import Diagnostics, Span
 
@@ -202,11 +203,13 @@ class RewriteChecker:
         names: Names,
         opsets: tuple[int, int],
         diagnostics: Diagnostics,
+        numbers: NumberTable | None = None,
     ) -> None:
         self.rewrite = rewrite
         self.names = names
         self.opsets = opsets
         self.diagnostics = diagnostics
+        self.limits = Limits(numbers, dict(rewrite.precision)) if numbers is not None else None
 
     def checker(self, code: Code, env: Env, condition: bool) -> RewriteCode:
         return RewriteCode(
@@ -220,12 +223,15 @@ class RewriteChecker:
             kept=frozenset(self.names.kept),
             unit="rewrite",
             giver="pattern",
+            limits=self.limits,
         )
 
     def check(self, pattern: Pattern) -> list[tuple[ast.expr, Value]]:
         """The results of the replacement as expressions with their classes; empty after an
         error."""
         before = len(self.diagnostics.errors)
+        if self.limits is not None:
+            self.limits.inherited = frozenset(node.op for node in pattern.nodes)
         env = self.environment(pattern)
         for name, code in self.rewrite.let:
             env[name] = self.checker(code, env, True).value(code.expression)
@@ -253,22 +259,28 @@ class RewriteChecker:
         here = kinds_of(pattern)
         lets = {name for name, _ in self.rewrite.let}
         return {
-            name: Value(here.get(name, Kind(kinds.NONE, True)))
+            # a captured attribute is a number that float32 has
+            name: Value(kind := here.get(name, Kind(kinds.NONE, True)), held=kind.base in _FLOATS)
             for name in self.names.kinds
             if name not in lets or name in here
         }
 
 
+_FLOATS = (kinds.FLOAT, kinds.FLOATS)
+
 # what generated code and cases call by these names
 RESERVED = {"graph", "res", "len", "list", "dict", *CASE_KEYS}
 
 
-def check_rewrites(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> None:
-    """Report everything wrong with ``rewrites``."""
+def check_rewrites(
+    rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics, numbers: NumberTable | None = None
+) -> None:
+    """Report everything wrong with ``rewrites``; ``numbers`` is how exactly kernels compute (None:
+    replacements are not compared with it)."""
     _check_order(rewrites, diagnostics)
     before = len(diagnostics.errors)
     for rewrite in rewrites:
-        _Checker(rewrite, diagnostics).check()
+        _Checker(rewrite, diagnostics, numbers).check()
     if len(diagnostics.errors) == before:
         check_cycles(rewrites, diagnostics)
 
@@ -294,7 +306,10 @@ def _check_order(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> Non
 class _Checker:
     """Checks one rewrite."""
 
-    def __init__(self, rewrite: Rewrite, diagnostics: Diagnostics) -> None:
+    def __init__(
+        self, rewrite: Rewrite, diagnostics: Diagnostics, numbers: NumberTable | None
+    ) -> None:
+        self.numbers = numbers
         self.rewrite = rewrite
         self.diagnostics = diagnostics
         low, high = DOMAIN_RANGE[""]
@@ -373,10 +388,12 @@ class _Checker:
     def check_code(
         self, patterns: tuple[Pattern, ...], names: Names, types: list[list[Value]]
     ) -> None:
-        checker = RewriteChecker(self.rewrite, names, self.opsets, self.diagnostics)
+        checker = RewriteChecker(self.rewrite, names, self.opsets, self.diagnostics, self.numbers)
         for pattern, before in zip(patterns, types, strict=True):
             for was, (node, value) in zip(before, checker.check(pattern), strict=False):
                 self.check_type(node, was.dtypes, _cast_type(node) or value.dtypes)
+        for name, declared in checker.limits.unused() if checker.limits is not None else ():
+            self.error(declared.span, f"precision: nothing here needs '{name}'", fix="drop it")
 
     def check_type(
         self, node: ast.expr, before: frozenset[int] | None, after: frozenset[int] | None

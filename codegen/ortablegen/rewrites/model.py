@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ortablegen.language.entries import Precision
 from ortablegen.language.parse import Code
 from ortablegen.source.diagnostics import Span
 
@@ -52,3 +53,4 @@ class Rewrite:
     target: str | None = None
     off: str = ""
     shared: tuple[str, ...] = ()
+    precision: Precision = ()

@@ -18,7 +18,7 @@ from .model import STAGES, Rewrite, RewriteCase
 
 KEYS = (
     "rewrite", "stage", "why", "pattern", "let", "when", "opset", "target", "default", "shared",
-    "replace", "cases",
+    "precision", "replace", "cases",
 )  # fmt: skip
 NEEDED = {
     "stage": f"stage: one of {', '.join(STAGES)}",
@@ -103,6 +103,7 @@ class _Reader(EntryReader):
             target=self.target(node.get("target")),
             off=self.off(node.get("default")),
             shared=self.words(node.get("shared"), "shared"),
+            precision=self.precision(node.get("precision")),
         )
         return rewrite if len(self.diagnostics.errors) == before else None
 

@@ -14,7 +14,7 @@ from ortablegen.schemas.onnx import Formal, OnnxSchema, element_type
 
 PROVIDER = "CPUExecutionProvider"
 # Types of tensors that graphs of torch hold; functions are measured for these.
-_MEASURED = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16)
+MEASURED = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16)
 _HALVES = (dtypes.float16, dtypes.bfloat16)
 _PLAIN: dict[str, Any] = {"INT": 1, "FLOAT": 1.0, "STRING": "", "INTS": [1], "FLOATS": [1.0]}
 # Rows for a body to work on: numbers of all sizes, and sums that leave the range of float16.
@@ -32,7 +32,7 @@ def bindings(schema: OnnxSchema, opset: int) -> list[tuple[dict[str, int], bool]
     if any(a.type.startswith("GRAPH") for a in schema.attributes):
         return []
     bound = sorted({f.type for f in schema.inputs} & {name for name, _ in schema.type_params})
-    choices = [[t for t in elements(schema, name) if t in _MEASURED] for name in bound]
+    choices = [[t for t in elements(schema, name) if t in MEASURED] for name in bound]
     if not all(choices):
         return []
     found = []

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,14 @@ from ortablegen.schemas.onnx import (
 from ortablegen.source.templates import environment
 from ortablegen.source.yaml_source import load_plain
 
-from .function_bodies import PROVIDER, bindings, elements
+from .function_bodies import MEASURED, PROVIDER, bindings, elements
+from .precision import measured
 
 _DOMAINS = ("", MICROSOFT)
 _OPEN_END = 2147483647
 Kernel = Mapping[str, tuple[int, ...]]
+# Types by deviation, by variant of the operator; empty for exact kernels.
+Numbers = Mapping[str, Mapping[str, tuple[int, ...]]]
 
 # Casts that keep every value, cheapest first: bool to integers, integers to wider ones, floats to
 # wider ones.
@@ -70,8 +73,9 @@ def write_kernel_table(path: Path) -> None:
     path.write_text(read_kernels(), encoding="utf-8")
 
 
-def read_kernels() -> str:
-    """The YAML text of the kernel table: one line per operator and schema version, sorted."""
+def read_kernels(numbers: bool = True) -> str:
+    """The YAML text of the kernel table: one line per operator and schema version, sorted; what the
+    kernels do to numbers is measured where ``numbers`` says so."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     raw: dict[tuple[str, str], list[Any]] = {}
@@ -88,8 +92,65 @@ def read_kernels() -> str:
             ]
             if any(row.kernels or row.functions or row.rounds for row in rows):
                 # a version without any kernel has its line too: it must hide the older one
-                lines += [_line(row) for row in rows]
+                lines += [_line(with_numbers(row) if numbers else row) for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def write_mended(path: Path, table: Path) -> list[str]:
+    """What the kernels of the installed, newer ONNX Runtime do right that ``table`` says they do
+    not, written to ``path``; returns what they do wrong that it does not say."""
+    import onnxruntime
+
+    version = ".".join(onnxruntime.__version__.split(".")[:2])
+    lines, worse = [_MENDED], []
+    for row in load_plain(table):
+        schema = _schema_of(row)
+        if schema is None or "numbers" not in row:
+            continue
+        said, found = flat_numbers(row["numbers"]), numbers_of(row, schema) or set()
+        name = f"op: {row['op']}, since: {row['since']}"
+        name += f", opset: {row['opset']}" if "opset" in row else ""
+        if said - found:
+            gone = ", ".join(" ".join(each) for each in sorted(said - found))
+            lines.append(f'- {{{name}, onnxruntime: "{version}", mended: [{gone}]}}')
+        worse += [f"{{{name}}}: {' '.join(each)}" for each in sorted(found - said)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return worse
+
+
+_MENDED = """\
+# Written by `python -m ortablegen mended` under a newer ONNX Runtime than the one that
+# kernels_cpu.yaml was read from: what its kernels do no more of what `numbers` there says.
+# Converters serve the oldest version too, so nothing reads this but the test of the table."""
+
+
+def numbers_of(row: Mapping[str, Any], schema: OnnxSchema) -> set[tuple[str, ...]] | None:
+    """What the installed kernels of a line of the table do to numbers: word and type, with the
+    variant in front; None where they do not run."""
+    kernels = [_element_numbers(k) for k in (*row["kernels"], *row.get("functions", ()))]
+    line = _Row(schema, row.get("opset", schema.since), kernels, [], [])
+    found = with_numbers(line).numbers
+    if found is None:
+        return None
+    return {
+        (*([variant] * bool(variant)), word, dtypes.name(each))
+        for variant, words in found.items()
+        for word, types in words.items()
+        for each in types
+    }
+
+
+def flat_numbers(written: Any) -> set[tuple[str, ...]]:
+    """``numbers`` of a line of the table in the same form."""
+    if not isinstance(written, Mapping):
+        return set()
+    found: set[tuple[str, ...]] = set()
+    for key, value in written.items():
+        if isinstance(value, Mapping):
+            found |= {(key, *each) for each in flat_numbers(value)}
+        else:
+            found |= {(key, each) for each in value}
+    return found
 
 
 _HEADER = """\
@@ -100,7 +161,9 @@ _HEADER = """\
 # are types that run because the operator has a function body in ONNX whose operators have kernels
 # (measured with sessions of one node). `rounds` are half floats that run through such a body too,
 # with other results than in float32 rounded once: each step is rounded, and may overflow. Nodes
-# of these types are cast to float32."""
+# of these types are cast to float32. `numbers` is how the kernels compute, measured against exact
+# arithmetic: `exact`, or what they do otherwise, and with which types (of the operand that gives
+# the result its type). An operator without it is not measured."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +173,10 @@ class _Row:
 
     schema: OnnxSchema
     opset: int
-    kernels: list[Kernel]
-    functions: list[Kernel]
-    rounds: list[Kernel]
+    kernels: Sequence[Kernel]
+    functions: Sequence[Kernel]
+    rounds: Sequence[Kernel]
+    numbers: Numbers | None = None
 
 
 def _rows(schema: OnnxSchema, found: Iterable[Any]) -> list[_Row]:
@@ -152,7 +216,26 @@ def _line(row: _Row) -> str:
     for key, types in (("functions", row.functions), ("rounds", row.rounds)):
         if types:
             text += f", {key}: [{', '.join(map(_flow, types))}]"
+    if row.numbers is not None:
+        text += f", numbers: {_numbers(row.numbers)}"
     return text + "}"
+
+
+def with_numbers(row: _Row) -> _Row:
+    """The row with what its kernels and function bodies do to numbers."""
+    kernels = (*row.kernels, *row.functions)
+    held = {t for kernel in kernels for types in kernel.values() for t in types}
+    opset = max(row.opset, DOMAIN_RANGE[row.schema.domain][0])
+    return replace(row, numbers=measured(row.schema, sorted(held & set(MEASURED)), opset))
+
+
+def _numbers(found: Numbers) -> str:
+    if not found:
+        return "exact"
+    variants = {name: _flow(types) for name, types in found.items()}
+    plain = variants.pop("", "{}")[1:-1]
+    parts = [plain] * bool(plain) + [f"{name}: {text}" for name, text in variants.items()]
+    return "{" + ", ".join(parts) + "}"
 
 
 def _flow(kernel: Kernel) -> str:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float32, float64
+from ortable.dtypes import float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_tanh
@@ -11,12 +11,12 @@ from ortable.lowerings.normalization import per_channel
 from ortable.lowerings.pointwise import leaky
 from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_exp, c_scaled
 from ortable.prelude.error_functions import erf_of
-from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, is_used, rank_of, square_root
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_used, rank_of, square_root
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like, log1p_of, softplus_of
+from ortable.prelude.pointwise import const_like, larger_of, log1p_of, relu_of, smaller_of, softplus_of
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
 from ortable.prelude.shapes import sliced
-from ortable.prelude.values import cast, const
+from ortable.prelude.values import cast, const, consts
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -116,7 +116,11 @@ def aten_hardswish(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 def aten_hardtanh(graph: Graph, res: ResultSpec, self: Result, min_val: Scalar = -1, max_val: Scalar = 1) -> Result:
     """aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
-    return graph.make_node('Clip', [self, const_like(graph, min_val, self), const_like(graph, max_val, self)], res.outputs)
+    if dtype_of(graph, self) != int64:
+        graph.case = 1
+        return graph.make_node('Clip', [self, const_like(graph, min_val, self), const_like(graph, max_val, self)], res.outputs)
+    graph.case = 2
+    return smaller_of(graph, larger_of(graph, self, const(graph, min_val, int64)), const(graph, max_val, int64))
 
 
 def aten_leaky_relu(graph: Graph, res: ResultSpec, self: Result, negative_slope: Scalar = 0.01) -> Result:
@@ -157,18 +161,15 @@ def aten_mish(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_prelu(graph: Graph, res: ResultSpec, self: Result, weight: Result) -> Result:
     """aten::prelu(Tensor self, Tensor weight) -> Tensor"""
     single = rank_of(graph, self) < 2 or rank_of(graph, weight) == 0
+    longer = rank_of(graph, self) == 0 and rank_of(graph, weight) == 1
     slope = weight if single else per_channel(graph, weight, rank_of(graph, self))
-    return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), self, graph.make_node('Mul', [slope, self])], res.outputs)
+    fitting = graph.make_node('Squeeze', [slope, consts(graph, [0], int64)]) if longer else slope
+    return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), self, graph.make_node('Mul', [fitting, self])], res.outputs)
 
 
 def aten_relu(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::relu(Tensor self) -> Tensor"""
-    if is_float(graph, self):
-        graph.case = 1
-        return graph.make_node('Relu', [self], res.outputs)
-    # ONNX Runtime has no Relu kernel for every int
-    graph.case = 2
-    return graph.make_node('Max', [self, const_like(graph, 0, self)], res.outputs)
+    return relu_of(graph, self)
 
 
 def aten_relu6(graph: Graph, res: ResultSpec, self: Result) -> Result:

@@ -12,7 +12,7 @@ from ortable.lowerings.views import first_elements
 from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude.indexing import scatter_elements, scatter_slices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
-from ortable.prelude.pointwise import const_like, triangle_indices
+from ortable.prelude.pointwise import const_like, larger_of, triangle_indices
 from ortable.prelude.promotion import opmath
 from ortable.prelude.shapes import as_flat, expanded, zeros_of
 from ortable.prelude.sums import summed_over
@@ -58,7 +58,7 @@ def aten__embedding_bag_backward(graph: Graph, res: ResultSpec, grad: Result, in
     if mode == 2:
         graph.case = 3
         some = unsqueezed(graph, graph.make_node('Greater', [bag_size, const(graph, 0, dtype_of(graph, bag_size))]), [1])
-        positions = graph.make_node('Max', [cast(graph, maximum_indices, int64), const(graph, 0, int64)])
+        positions = larger_of(graph, cast(graph, maximum_indices, int64), const(graph, 0, int64))
         grads = graph.make_node('Where', [some, grad, const(graph, 0, dtype)])
         return scatter_elements(graph, zeros_of(graph, shape, dtype), 0, positions, grads, 'add')
     graph.case = 4

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import boolean, float16
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.lowerings.complex.arithmetic import c_where, promote_complex
-from ortable.lowerings.complex.functions import c_power
+from ortable.lowerings.complex.arithmetic import c_like, promote_complex
+from ortable.lowerings.complex.functions import c_log1p
 from ortable.lowerings.pointwise import int_power, is_number
-from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_add, c_cast, c_div, c_mul, c_scaled
+from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_add, c_cast, c_div, c_exp, c_mul, c_power, c_scaled, c_where, re
 from ortable.prelude.facts import dtype_of, is_bool, is_float, is_static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, int_pow, is_sign_set, log1p_of
@@ -135,6 +135,7 @@ def aten_lerp_Tensor(graph: Graph, res: ResultSpec, self: Result, end: Result, w
 def aten_logaddexp(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::logaddexp(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
+    graph.case = 1
     x = opmath(graph, self)
     y = opmath(graph, other)
     high = graph.make_node('Max', [x, y])
@@ -317,6 +318,16 @@ def complex_aten_lerp_Tensor(graph: Graph, res: ResultSpec, self: Result, end: R
     size = c_abs(graph, weight)
     late = c_add(graph, end, c_mul(graph, way, c_add(graph, c_cast(graph, const_like(graph, 1, size), dtype_of(graph, res)), weight, -1)), -1)
     return c_where(graph, graph.make_node('Less', [size, const_like(graph, 0.5, size)]), c_add(graph, self, c_mul(graph, way, weight)), late)
+
+
+def complex_aten_logaddexp(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
+    """aten::logaddexp(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_complex(graph, 'default', [self, other])
+    graph.case = 2
+    lower_ = graph.make_node('Less', [re(graph, self), re(graph, other)])
+    high = c_where(graph, lower_, c_like(graph, other, self), c_like(graph, self, other))
+    low = c_where(graph, lower_, c_like(graph, self, other), c_like(graph, other, self))
+    return c_add(graph, high, c_log1p(graph, c_exp(graph, c_add(graph, low, high, -1))))
 
 
 def complex_aten_mul_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:

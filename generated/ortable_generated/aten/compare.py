@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import boolean
+from ortable.dtypes import boolean, int64
 from ortable.inference import broadcast
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.parts import each_part
@@ -11,7 +11,7 @@ from ortable.lowerings.pointwise import is_nan
 from ortable.prelude.complex_arithmetic import im, re
 from ortable.prelude.facts import dtype_of, is_bool, is_float
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like
+from ortable.prelude.pointwise import const_like, larger_of, smaller_of
 from ortable.prelude.promotion import in_dtype, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 
@@ -27,23 +27,27 @@ def aten_clamp(graph: Graph, res: ResultSpec, self: Result, min: Scalar | None =
     if is_nan(graph, min) or is_nan(graph, max):
         # torch makes everything NaN, Clip has no bound then
         graph.case = 1
-        raised = graph.make_node('Max', [self, min]) if min is not None else self
-        return graph.make_node('Min', [raised, max], res.outputs) if max is not None else raised
+        raised = larger_of(graph, self, min) if min is not None else self
+        return smaller_of(graph, raised, max) if max is not None else raised
     if is_float(graph, self):
         # a bound that is left out is the largest finite number, also for infinities
         graph.case = 2
         low = const(graph, -float('inf'), dtype_of(graph, self)) if min is None else min
         high = const(graph, float('inf'), dtype_of(graph, self)) if max is None else max
         return graph.make_node('Clip', [self, low, high], res.outputs)
-    graph.case = 3
-    return graph.make_node('Clip', [self, min, max], res.outputs)
+    if dtype_of(graph, self) != int64:
+        graph.case = 3
+        return graph.make_node('Clip', [self, min, max], res.outputs)
+    graph.case = 4
+    raised = larger_of(graph, self, min) if min is not None else self
+    return smaller_of(graph, raised, max) if max is not None else raised
 
 
 def aten_clamp_Tensor(graph: Graph, res: ResultSpec, self: Result, min: Result | None = None, max: Result | None = None) -> Result:
     """aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
     self, min, max = promote_values(graph, 'default', [self, min, max])
-    raised = graph.make_node('Max', [self, min]) if min is not None else self
-    return graph.make_node('Min', [raised, max], res.outputs) if max is not None else raised
+    raised = larger_of(graph, self, min) if min is not None else self
+    return smaller_of(graph, raised, max) if max is not None else raised
 
 
 def aten_clamp_max(graph: Graph, res: ResultSpec, self: Result, max: Scalar) -> Result:
@@ -101,7 +105,7 @@ def aten_fmax(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Res
         graph.case = 2
         return graph.make_node('Or', [self, other], res.outputs)
     graph.case = 3
-    return graph.make_node('Max', [self, other], res.outputs)
+    return larger_of(graph, self, other)
 
 
 def aten_fmin(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
@@ -115,7 +119,7 @@ def aten_fmin(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Res
         graph.case = 2
         return graph.make_node('And', [self, other], res.outputs)
     graph.case = 3
-    return graph.make_node('Min', [self, other], res.outputs)
+    return smaller_of(graph, self, other)
 
 
 def aten_ge_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
@@ -183,7 +187,7 @@ def aten_maximum(graph: Graph, res: ResultSpec, self: Result, other: Result) -> 
         graph.case = 1
         return graph.make_node('Or', [self, other], res.outputs)
     graph.case = 2
-    return graph.make_node('Max', [self, other], res.outputs)
+    return larger_of(graph, self, other)
 
 
 def aten_minimum(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
@@ -193,7 +197,7 @@ def aten_minimum(graph: Graph, res: ResultSpec, self: Result, other: Result) -> 
         graph.case = 1
         return graph.make_node('And', [self, other], res.outputs)
     graph.case = 2
-    return graph.make_node('Min', [self, other], res.outputs)
+    return smaller_of(graph, self, other)
 
 
 def aten_ne_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:

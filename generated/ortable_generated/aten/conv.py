@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import bfloat16, float32, float64
+from ortable.lowerings.complex.parts import products_of_parts
 from ortable.lowerings.convolution import convolution_backward, direct_convolution, direct_transposed, reaches, same_padding, wide_transposed
 from ortable.lowerings.convolution_gradient import direct_convolution_backward
 from ortable.prelude.facts import broadcast_ints, dtype_of, is_float, rank_of, shape_of, static
@@ -119,6 +120,66 @@ def aten_convolution_backward(graph: Graph, res: ResultSpec, grad_output: Result
         return direct_convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)
     graph.case = 2
     return convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)
+
+
+def complex_aten__convolution(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, benchmark: Bool, deterministic: Bool, cudnn_enabled: Bool, allow_tf32: Bool) -> Result:
+    """aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor"""
+    return complex_aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=transposed, output_padding=output_padding, groups=groups)
+
+
+def complex_aten__convolution_deprecated(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: Ints, groups: SymInt, benchmark: Bool, deterministic: Bool, cudnn_enabled: Bool) -> Result:
+    """aten::_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor"""
+    return complex_aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=transposed, output_padding=output_padding, groups=groups)
+
+
+def complex_aten_conv1d(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), dilation: SymInts = (1,), groups: SymInt = 1) -> Result:
+    """aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor"""
+    return complex_aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=False, output_padding=[0], groups=groups)
+
+
+def complex_aten_conv1d_padding(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: Str = 'valid', dilation: SymInts = (1,), groups: SymInt = 1) -> Result:
+    '''aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding="valid", SymInt[1] dilation=[1], SymInt groups=1) -> Tensor'''
+    return complex_aten_conv2d_padding(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def complex_aten_conv2d(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: SymInts = (0, 0), dilation: SymInts = (1, 1), groups: SymInt = 1) -> Result:
+    """aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor"""
+    return complex_aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=False, output_padding=[0, 0], groups=groups)
+
+
+def complex_aten_conv2d_padding(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: Str = 'valid', dilation: SymInts = (1, 1), groups: SymInt = 1) -> Result:
+    '''aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding="valid", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor'''
+    return products_of_parts(graph, res, aten_conv2d_padding, {'input': input, 'weight': weight, 'bias': bias}, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def complex_aten_conv3d(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: SymInts = (0, 0, 0), dilation: SymInts = (1, 1, 1), groups: SymInt = 1) -> Result:
+    """aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor"""
+    return complex_aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=False, output_padding=[0, 0, 0], groups=groups)
+
+
+def complex_aten_conv3d_padding(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: Str = 'valid', dilation: SymInts = (1, 1, 1), groups: SymInt = 1) -> Result:
+    '''aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding="valid", SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor'''
+    return complex_aten_conv2d_padding(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def complex_aten_conv_transpose1d(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), output_padding: SymInts = (0,), groups: SymInt = 1, dilation: SymInts = (1,)) -> Result:
+    """aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor"""
+    return complex_aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=True, output_padding=output_padding, groups=groups)
+
+
+def complex_aten_conv_transpose2d_input(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: SymInts = (0, 0), output_padding: SymInts = (0, 0), groups: SymInt = 1, dilation: SymInts = (1, 1)) -> Result:
+    """aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor"""
+    return complex_aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=True, output_padding=output_padding, groups=groups)
+
+
+def complex_aten_conv_transpose3d_input(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: SymInts = (0, 0, 0), output_padding: SymInts = (0, 0, 0), groups: SymInt = 1, dilation: SymInts = (1, 1, 1)) -> Result:
+    """aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor"""
+    return complex_aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=True, output_padding=output_padding, groups=groups)
+
+
+def complex_aten_convolution(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt) -> Result:
+    """aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor"""
+    return products_of_parts(graph, res, aten_convolution, {'input': input, 'weight': weight, 'bias': bias}, stride=stride, padding=padding, dilation=dilation, transposed=transposed, output_padding=output_padding, groups=groups)
 
 
 def rule_aten__convolution(graph: Graph, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, benchmark: Bool, deterministic: Bool, cudnn_enabled: Bool, allow_tf32: Bool) -> Rules:

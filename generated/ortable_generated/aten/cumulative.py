@@ -79,6 +79,11 @@ def complex_aten_cumsum(graph: Graph, res: ResultSpec, self: Result, dim: Int, *
     return each_part(graph, res, aten_cumsum, {'self': self}, dim=dim, dtype=dtype)
 
 
+def complex_aten_diff(graph: Graph, res: ResultSpec, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Result:
+    """aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"""
+    return each_part(graph, res, aten_diff, {'self': self, 'prepend': prepend, 'append': append}, n=n, dim=dim)
+
+
 def rule_aten_cummax(graph: Graph, self: Result, dim: Int) -> Rules:
     return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int64, shape_or_none(graph, self)),)
 

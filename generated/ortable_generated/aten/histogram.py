@@ -7,6 +7,7 @@ from ortable.dtypes import int64
 from ortable.lowerings.histogram import bincount, grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between, weight_dtype
 from ortable.prelude.facts import count_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
+from ortable.prelude.pointwise import larger_of
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import as_vec, cast, const
 
@@ -39,7 +40,7 @@ def aten_bincount(graph: Graph, res: ResultSpec, self: Result, weights: Result |
     graph.case = 2
     numbers = cast(graph, self, int64)
     longest = graph.make_node('Add', [graph.make_node('ReduceMax', [numbers], keepdims=1), const(graph, 1, int64)])
-    return bincount(graph, numbers, weights, graph.make_node('Max', [longest, as_vec(graph, minlength)]), dtype_of(graph, res))
+    return bincount(graph, numbers, weights, larger_of(graph, longest, as_vec(graph, minlength)), dtype_of(graph, res))
 
 
 def aten_histc(graph: Graph, res: ResultSpec, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> Result:

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import int32, int64
 from ortable.inference import accumulate, broadcast, reduce_shape, unify
+from ortable.lowerings.complex.arithmetic import c_gathered, promote_complex
 from ortable.lowerings.linalg.field import in_precision
 from ortable.lowerings.linalg.solvers import matrix_norm, vector_norm
-from ortable.prelude.complex_arithmetic import part_dtype
+from ortable.prelude.complex_arithmetic import c_add, c_mul, part_dtype
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
 from ortable.prelude.matrices import matrix_product
@@ -89,6 +90,7 @@ def aten_cdist(graph: Graph, res: ResultSpec, x1: Result, x2: Result, p: Float =
 def aten_dist(graph: Graph, res: ResultSpec, self: Result, other: Result, p: Scalar = 2) -> Result:
     """aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
     self, other = promote_values(graph, 'complex_to_float', [self, other])
+    graph.case = 1
     apart = graph.make_node('Sub', [self, other])
     return vector_norm(graph, apart, as_float(p), list(range(rank_of(graph, apart))), False)
 
@@ -102,6 +104,7 @@ def aten_linalg_cross(graph: Graph, res: ResultSpec, self: Result, other: Result
     """aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     axis = axis_of(graph, self, dim)
+    graph.case = 1
     ahead = consts(graph, [1, 2, 0], int64)
     back = consts(graph, [2, 0, 1], int64)
     plus = graph.make_node('Mul', [graph.make_node('Gather', [self, ahead], axis=axis), graph.make_node('Gather', [other, back], axis=axis)])
@@ -174,9 +177,28 @@ def aten_pdist(graph: Graph, res: ResultSpec, self: Result, p: Float = 2.0) -> R
     return aten__pdist_forward(graph, res, self=self, p=p)
 
 
+def complex_aten_dist(graph: Graph, res: ResultSpec, self: Result, other: Result, p: Scalar = 2) -> Result:
+    """aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
+    self, other = promote_complex(graph, 'complex_to_float', [self, other])
+    graph.case = 2
+    apart = c_add(graph, self, other, -1)
+    return vector_norm(graph, apart, as_float(p), list(range(rank_of(graph, apart))), False)
+
+
 def complex_aten_frobenius_norm_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     return complex_aten_linalg_vector_norm(graph, res, self=self, ord=2, dim=dim, keepdim=keepdim, dtype=None)
+
+
+def complex_aten_linalg_cross(graph: Graph, res: ResultSpec, self: Result, other: Result, *, dim: Int = -1) -> Result:
+    """aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"""
+    self, other = promote_complex(graph, 'default', [self, other])
+    axis = axis_of(graph, self, dim)
+    graph.case = 2
+    ahead = consts(graph, [1, 2, 0], int64)
+    back = consts(graph, [2, 0, 1], int64)
+    plus = c_mul(graph, c_gathered(graph, self, ahead, axis), c_gathered(graph, other, back, axis))
+    return c_add(graph, plus, c_mul(graph, c_gathered(graph, self, back, axis), c_gathered(graph, other, ahead, axis)), -1)
 
 
 def complex_aten_linalg_diagonal(graph: Graph, res: ResultSpec, A: Result, *, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:

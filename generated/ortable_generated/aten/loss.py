@@ -7,7 +7,7 @@ from ortable.inference import broadcast
 from ortable.lowerings.loss import cross_entropy, nll_loss, nll_loss_backward, nll_loss_single
 from ortable.prelude.facts import count_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
-from ortable.prelude.pointwise import log1p_of
+from ortable.prelude.pointwise import larger_of, log1p_of
 from ortable.prelude.promotion import promote_values, promoted_dtype
 from ortable.prelude.reductions import loss_reduced
 from ortable.prelude.values import const
@@ -56,7 +56,7 @@ def aten_hinge_embedding_loss(graph: Graph, res: ResultSpec, self: Result, targe
     """aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor"""
     dtype = dtype_of(graph, self)
     zero = const(graph, 0, dtype)
-    away = graph.make_node('Max', [graph.make_node('Sub', [const(graph, margin, dtype), self]), zero])
+    away = larger_of(graph, graph.make_node('Sub', [const(graph, margin, dtype), self]), zero)
     far = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, 1, dtype_of(graph, target))]), zero, away])
     near = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, -1, dtype_of(graph, target))]), zero, self])
     return loss_reduced(graph, graph.make_node('Add', [far, near]), reduction)

@@ -7,6 +7,7 @@ from ortable.dtypes import boolean, complex128, float32, float64, int32, int64
 from ortable.inference import broadcast
 from ortable.lowerings.float_parts import exponent_of, neighbour, scaled_by_power
 from ortable.lowerings.special.gamma import gcd_of
+from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_add, c_mul, c_power, im, re
 from ortable.prelude.facts import dtype_of, is_complex, is_float, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, log1p_of
@@ -36,6 +37,7 @@ def aten_float_power_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, 
 
 def aten_float_power_Tensor_Tensor(graph: Graph, res: ResultSpec, self: Result, exponent: Result) -> Result:
     """aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    graph.case = 1
     return graph.make_node('Pow', [cast(graph, self, float64), cast(graph, exponent, float64)], res.outputs)
 
 
@@ -54,6 +56,7 @@ def aten_gcd(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Resu
 
 def aten_isclose(graph: Graph, res: ResultSpec, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Result:
     """aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"""
+    graph.case = 1
     same = graph.make_node('Equal', [self, other])
     paired = equal_nan and is_float(graph, self)
     same = graph.make_node('Or', [same, graph.make_node('And', [graph.make_node('IsNaN', [self]), graph.make_node('IsNaN', [other])])]) if paired else same
@@ -109,6 +112,33 @@ def aten_nextafter(graph: Graph, res: ResultSpec, self: Result, other: Result) -
     """aten::nextafter(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return neighbour(graph, self, other)
+
+
+def complex_aten_float_power_Tensor_Tensor(graph: Graph, res: ResultSpec, self: Result, exponent: Result) -> Result:
+    """aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    graph.case = 2
+    return c_power(graph, as_complex(graph, self, complex128), as_complex(graph, exponent, complex128))
+
+
+def complex_aten_isclose(graph: Graph, res: ResultSpec, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Result:
+    """aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"""
+    graph.case = 2
+    same = graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])])
+    lost = graph.make_node('And', [graph.make_node('Or', [graph.make_node('IsNaN', [re(graph, self)]), graph.make_node('IsNaN', [im(graph, self)])]), graph.make_node('Or', [graph.make_node('IsNaN', [re(graph, other)]), graph.make_node('IsNaN', [im(graph, other)])])])
+    same = graph.make_node('Or', [same, lost]) if equal_nan else same
+    size = c_abs(graph, other)
+    bound = graph.make_node('Add', [const_like(graph, atol, size), graph.make_node('Abs', [graph.make_node('Mul', [const_like(graph, rtol, size), size])])])
+    off = c_abs(graph, c_add(graph, self, other, -1))
+    near = graph.make_node('And', [graph.make_node('Less', [off, const_like(graph, float('inf'), off)]), graph.make_node('LessOrEqual', [off, bound])])
+    return same if rtol == 0 and atol == 0 else graph.make_node('Or', [same, near], res.outputs)
+
+
+def complex_aten_ldexp_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
+    """aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
+    dtype = dtype_of(graph, res)
+    graph.case = 3
+    power = c_power(graph, as_complex(graph, 2.0, dtype), as_complex(graph, other, dtype))
+    return c_mul(graph, as_complex(graph, self, dtype), power)
 
 
 def rule_aten_float_power_Scalar(graph: Graph, self: Scalar, exponent: Result) -> Rules:

@@ -3,11 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import boolean
-from ortable.lowerings.complex.arithmetic import c_where
+from ortable.dtypes import boolean, int64
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.float_parts import largest_finite
-from ortable.prelude.complex_arithmetic import c_abs, complex_of, im, re
+from ortable.prelude.complex_arithmetic import c_abs, c_where, complex_of, im, re
 from ortable.prelude.facts import dtype_of, is_bool, is_float
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, filled_like, is_sign_set
@@ -84,8 +83,8 @@ def aten_sign(graph: Graph, res: ResultSpec, self: Result) -> Result:
     if is_bool(graph, self):
         graph.case = 1
         return self
-    if is_float(graph, self):
-        # torch's sign of NaN is 0
+    if is_float(graph, self) or dtype_of(graph, self) == int64:
+        # torch's sign of NaN is 0; ONNX Runtime before 1.32 reads the lower half of an int64
         graph.case = 2
         zero = const_like(graph, 0, self)
         above = cast(graph, graph.make_node('Greater', [self, zero]), dtype_of(graph, self))

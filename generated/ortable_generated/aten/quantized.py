@@ -124,8 +124,8 @@ def quantized_decomposed_quantize_per_channel(graph: Graph, res: ResultSpec, inp
     steps = graph.make_node('Round', [graph.make_node('Mul', [*cast_all(graph, [wide, inverse], common_dtype(graph, [wide, inverse]))])])
     zero = along_axis(graph, zero_points, place, rank)
     shifted = graph.make_node('Add', [*cast_all(graph, [steps, zero], common_dtype(graph, [steps, zero]))])
-    bounds = [const(graph, quant_min, dtype_of(graph, shifted)), const(graph, quant_max, dtype_of(graph, shifted))]
-    return cast(graph, graph.make_node('Clip', [shifted, *bounds]), dtype)
+    low, high = (const(graph, quant_min, dtype_of(graph, shifted)), const(graph, quant_max, dtype_of(graph, shifted)))
+    return cast(graph, graph.make_node('Clip', [shifted, low, high]), dtype)
 
 
 def quantized_decomposed_quantize_per_tensor(graph: Graph, res: ResultSpec, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:

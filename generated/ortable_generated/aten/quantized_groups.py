@@ -8,6 +8,7 @@ from ortable.errors import UnsupportedCase
 from ortable.lowerings.quantize import as_nibbles, as_vector_of_one
 from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude.metadata import shape_or_none
+from ortable.prelude.pointwise import larger_of, smaller_of
 from ortable.prelude.promotion import common_dtype, machine_epsilon, opmath_dtype
 from ortable.prelude.quantized import fits, zero_codes
 from ortable.prelude.reductions import reduced_extreme
@@ -75,8 +76,8 @@ def quantized_decomposed_choose_qparams_tensor(graph: Graph, res: ResultSpec, in
     least = graph.make_node('Div', [cast(graph, graph.make_node('Sub', [high, low]), compute_dtype), const(graph, quant_max - quant_min, compute_dtype)])
     scale = graph.make_node('Max', [cast(graph, cast(graph, least, dtype_of(graph, input)), float32), const(graph, eps, float32)])
     below = cast(graph, graph.make_node('Round', [graph.make_node('Div', [cast(graph, low, float32), scale])]), int64)
-    bounds = [const(graph, quant_min, int64), const(graph, quant_max, int64)]
-    point = graph.make_node('Clip', [graph.make_node('Sub', [const(graph, quant_min, int64), below]), *bounds])
+    wanted = larger_of(graph, graph.make_node('Sub', [const(graph, quant_min, int64), below]), const(graph, quant_min, int64))
+    point = smaller_of(graph, wanted, const(graph, quant_max, int64))
     return (as_vector_of_one(graph, scale, float64), as_vector_of_one(graph, point, int64))
 
 
@@ -116,8 +117,8 @@ def quantized_decomposed_quantize_per_channel_group(graph: Graph, res: ResultSpe
     inverse = graph.make_node('Div', [const(graph, 1, dtype_of(graph, factor)), factor])
     steps = graph.make_node('Mul', [*cast_all(graph, [groups, inverse], common_dtype(graph, [groups, inverse]))])
     shifted = graph.make_node('Round', [graph.make_node('Add', [*cast_all(graph, [steps, zero], common_dtype(graph, [steps, zero]))])])
-    bounds = [const(graph, quant_min, dtype_of(graph, shifted)), const(graph, quant_max, dtype_of(graph, shifted))]
-    return reshape_to(graph, cast(graph, graph.make_node('Clip', [shifted, *bounds]), dtype), shape_of(graph, input))
+    low, high = (const(graph, quant_min, dtype_of(graph, shifted)), const(graph, quant_max, dtype_of(graph, shifted)))
+    return reshape_to(graph, cast(graph, graph.make_node('Clip', [shifted, low, high]), dtype), shape_of(graph, input))
 
 
 def quantized_decomposed_quantize_per_token(graph: Graph, res: ResultSpec, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
@@ -125,8 +126,8 @@ def quantized_decomposed_quantize_per_token(graph: Graph, res: ResultSpec, input
     inverse = graph.make_node('Div', [const(graph, 1, dtype_of(graph, scales)), scales])
     steps = graph.make_node('Mul', [*cast_all(graph, [input, inverse], common_dtype(graph, [input, inverse]))])
     shifted = graph.make_node('Round', [graph.make_node('Add', [*cast_all(graph, [steps, zero_points], common_dtype(graph, [steps, zero_points]))])])
-    bounds = [const(graph, quant_min, dtype_of(graph, shifted)), const(graph, quant_max, dtype_of(graph, shifted))]
-    return cast(graph, graph.make_node('Clip', [shifted, *bounds]), dtype)
+    low, high = (const(graph, quant_min, dtype_of(graph, shifted)), const(graph, quant_max, dtype_of(graph, shifted)))
+    return cast(graph, graph.make_node('Clip', [shifted, low, high]), dtype)
 
 
 def rule_quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: Graph, input: Result, dtype: Dtype) -> Rules:

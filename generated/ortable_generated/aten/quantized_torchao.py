@@ -100,5 +100,5 @@ def torchao_quantize_affine(graph: Graph, res: ResultSpec, input: Result, block_
     zero = const(graph, 0, int32) if zero_point is None else reshape_to(graph, zero_point, per_block)
     steps = graph.make_node('Round', [graph.make_node('Mul', [*cast_all(graph, [groups, inverse], common_dtype(graph, [groups, inverse]))])])
     shifted = graph.make_node('Add', [*cast_all(graph, [steps, zero], common_dtype(graph, [steps, zero]))])
-    bounds = [const(graph, low, dtype_of(graph, shifted)), const(graph, high, dtype_of(graph, shifted))]
-    return reshape_to(graph, cast(graph, graph.make_node('Clip', [shifted, *bounds]), output_dtype), shape_of(graph, input))
+    least, most = (const(graph, low, dtype_of(graph, shifted)), const(graph, high, dtype_of(graph, shifted)))
+    return reshape_to(graph, cast(graph, graph.make_node('Clip', [shifted, least, most]), output_dtype), shape_of(graph, input))

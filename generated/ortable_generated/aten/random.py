@@ -78,6 +78,25 @@ def aten_native_dropout_backward(graph: Graph, res: ResultSpec, grad_output: Res
     return scaled(graph, graph.make_node('Mul', [cast(graph, grad_output, dtype), cast(graph, mask, dtype)]), scale)
 
 
+def complex_aten_alpha_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
+    """aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
+    if p == 0 or not train:
+        graph.case = 3
+        return input
+    graph.case = 4
+    raise UnsupportedCase('aten::alpha_dropout: alpha dropout in training draws random numbers that only torch can draw')
+
+
+def complex_aten_feature_alpha_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
+    """aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
+    return complex_aten_alpha_dropout(graph, res, input=input, p=p, train=train)
+
+
+def complex_aten_feature_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
+    """aten::feature_dropout(Tensor input, float p, bool train) -> Tensor"""
+    return complex_aten_alpha_dropout(graph, res, input=input, p=p, train=train)
+
+
 def draw_aten_native_dropout(res: Any, input: Result, p: Float, train: Bool | None) -> Draw | None:
     return Draw('bernoulli_.float', input, boolean, (1 - p,), False) if p > 0 and p < 1 and (train is not False) else None
 

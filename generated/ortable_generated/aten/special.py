@@ -11,8 +11,8 @@ from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 from ortable_generated.aten.activation import aten_sigmoid, complex_aten_sigmoid, rule_aten_sigmoid
 from ortable_generated.aten.binary import aten_xlogy_Tensor, rule_aten_xlogy_Tensor
-from ortable_generated.aten.softmax import aten_log_softmax_int, aten_softmax_int, rule_aten_log_softmax_int, rule_aten_softmax_int
-from ortable_generated.aten.statistics import aten_logsumexp, rule_aten_logsumexp
+from ortable_generated.aten.softmax import aten_log_softmax_int, aten_softmax_int, complex_aten_log_softmax_int, complex_aten_softmax_int, rule_aten_log_softmax_int, rule_aten_softmax_int
+from ortable_generated.aten.statistics import aten_logsumexp, complex_aten_logsumexp, rule_aten_logsumexp
 from ortable_generated.aten.trigonometric import aten_sinc, complex_aten_sinc, rule_aten_sinc
 from ortable_generated.aten.unary import aten_exp2, aten_expm1, aten_log1p, aten_logit, aten_round_decimals, complex_aten_exp2, complex_aten_expm1, complex_aten_log1p, rule_aten_exp2, rule_aten_expm1, rule_aten_log1p, rule_aten_logit, rule_aten_round_decimals
 
@@ -136,9 +136,24 @@ def complex_aten_special_log1p(graph: Graph, res: ResultSpec, self: Result) -> R
     return complex_aten_log1p(graph, res, self=self)
 
 
+def complex_aten_special_log_softmax(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+    """aten::special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    return complex_aten_log_softmax_int(graph, res, self=self, dim=dim, dtype=dtype)
+
+
+def complex_aten_special_logsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
+    """aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
+    return complex_aten_logsumexp(graph, res, self=self, dim=dim, keepdim=keepdim)
+
+
 def complex_aten_special_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_sinc(Tensor self) -> Tensor"""
     return complex_aten_sinc(graph, res, self=self)
+
+
+def complex_aten_special_softmax(graph: Graph, res: ResultSpec, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
+    """aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    return complex_aten_softmax_int(graph, res, self=self, dim=dim, dtype=dtype)
 
 
 def rule_aten_special_entr(graph: Graph, self: Result) -> Rules:

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, int64
 from ortable.inference import promote_to_float, reduce_shape
+from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.reductions import mean_over, mean_var
 from ortable.lowerings.softmax import log_sum_exp
-from ortable.prelude.complex_arithmetic import c_abs, c_truth, im, re
+from ortable.prelude.complex_arithmetic import c_abs, c_exp, c_log, c_truth, complex_of, im, re
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import axes_of, dtype_of, is_complex
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import as_float, opmath, opmath_dtype, promote_values
 from ortable.prelude.reductions import power_norm, reduced_extreme
 from ortable.prelude.sums import count_true, summed_over
@@ -43,6 +45,7 @@ def aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result, ord: Sc
 def aten_logsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return cast(graph, log_sum_exp(graph, opmath(graph, self), axes_of(graph, self, dim), keepdim), dtype_of(graph, self))
 
 
@@ -111,6 +114,7 @@ def aten_std_mean(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = 
 
 def aten_std_mean_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
     """aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    graph.case = 1
     axes = axes_of(graph, self, dim)
     mean, variance = mean_var(graph, self, axes, correction, keepdim)
     middle = squeezed(graph, mean, [] if keepdim else axes)
@@ -146,6 +150,7 @@ def aten_var_mean(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = 
 
 def aten_var_mean_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
     """aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    graph.case = 1
     axes = axes_of(graph, self, dim)
     mean, variance = mean_var(graph, self, axes, correction, keepdim)
     middle = squeezed(graph, mean, [] if keepdim else axes)
@@ -180,6 +185,19 @@ def complex_aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result,
     graph.case = 4
     size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
     return power_norm(graph, size, as_float(ord), axes_of(graph, self, dim), keepdim)
+
+
+def complex_aten_logsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
+    """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
+    axes = axes_of(graph, self, dim)
+    most = reduced_extreme(graph, re(graph, self), axes, True, True)
+    shift = graph.make_node('Where', [graph.make_node('IsInf', [most]), const_like(graph, 0, most), most])
+    powers = c_exp(graph, complex_of(graph, graph.make_node('Sub', [re(graph, self), shift]), im(graph, self)))
+    total = c_log(graph, summed_over(graph, powers, axes, True))
+    wide = complex_of(graph, graph.make_node('Add', [re(graph, total), shift]), im(graph, total))
+    return squeezed(graph, wide, [] if keepdim else axes)
 
 
 def complex_aten_mean(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None) -> Result:
@@ -230,6 +248,28 @@ def complex_aten_std_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints 
     return complex_aten_std_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
 
 
+def complex_aten_std_mean(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True) -> Any:
+    """aten::std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
+    return complex_aten_std_mean_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
+
+
+def complex_aten_std_mean_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
+    """aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    graph.case = 2
+    axes = axes_of(graph, self, dim)
+    first = mean_var(graph, re(graph, self), axes, correction, keepdim)
+    second = mean_var(graph, im(graph, self), axes, correction, keepdim)
+    total = graph.make_node('Add', [first[1], second[1]])
+    kept = [] if keepdim else axes
+    middle = [cast(graph, squeezed(graph, x, kept), dtype_of(graph, res)) for x in [first[0], second[0]]]
+    return (cast(graph, graph.make_node('Sqrt', [total]), dtype_of(graph, res)), complex_of(graph, *middle))
+
+
+def complex_aten_std_mean_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Any:
+    """aten::std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)"""
+    return complex_aten_std_mean_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
+
+
 def complex_aten_var(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True) -> Result:
     """aten::var(Tensor self, bool unbiased=True) -> Tensor"""
     return complex_aten_var_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
@@ -246,6 +286,28 @@ def complex_aten_var_correction(graph: Graph, res: ResultSpec, self: Result, dim
 def complex_aten_var_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
     """aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
     return complex_aten_var_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
+
+
+def complex_aten_var_mean(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True) -> Any:
+    """aten::var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
+    return complex_aten_var_mean_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
+
+
+def complex_aten_var_mean_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
+    """aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    graph.case = 2
+    axes = axes_of(graph, self, dim)
+    first = mean_var(graph, re(graph, self), axes, correction, keepdim)
+    second = mean_var(graph, im(graph, self), axes, correction, keepdim)
+    total = graph.make_node('Add', [first[1], second[1]])
+    kept = [] if keepdim else axes
+    middle = [cast(graph, squeezed(graph, x, kept), dtype_of(graph, res)) for x in [first[0], second[0]]]
+    return (cast(graph, total, dtype_of(graph, res)), complex_of(graph, *middle))
+
+
+def complex_aten_var_mean_dim(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Any:
+    """aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)"""
+    return complex_aten_var_mean_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
 
 
 def rule_aten_count_nonzero(graph: Graph, self: Result, dim: Int | None = None) -> Rules:

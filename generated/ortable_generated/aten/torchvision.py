@@ -7,7 +7,7 @@ from ortable.dtypes import float32, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.quantize import float32_below
 from ortable.lowerings.vision import roi_align, roi_pool
-from ortable.prelude.facts import dtype_of, is_used, static
+from ortable.prelude.facts import dtype_of, fits_attribute, is_used, static
 from ortable.prelude.metadata import dtype_or_none
 from ortable.prelude.values import const, consts
 
@@ -91,7 +91,7 @@ def torchvision_roi_align(graph: Graph, res: ResultSpec, input: Result, rois: Re
     bins = static([pooled_height, pooled_width])
     samples = max(sampling_ratio, 0)
     mode = 'half_pixel' if aligned else 'output_half_pixel'
-    if graph.opset < 22:
+    if graph.opset < 22 and fits_attribute(graph, spatial_scale, input):
         # ONNX Runtime has no kernel of the newer versions
         graph.case = 1
         images, corners = graph.make_node('Split', [rois, consts(graph, [1, 4], int64)], 2, axis=1)

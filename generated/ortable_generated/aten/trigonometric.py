@@ -4,10 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
-from ortable.lowerings.complex.arithmetic import c_mul_i, c_where, promote_complex
+from ortable.lowerings.complex.arithmetic import c_mul_i, promote_complex
 from ortable.lowerings.complex.functions import c_acos, c_acosh, c_asin, c_atanh, c_cosh, c_sinh, c_tanh
 from ortable.lowerings.pointwise import expm1_of
-from ortable.prelude.complex_arithmetic import as_complex, c_div, c_is_zero, c_scaled
+from ortable.prelude.complex_arithmetic import as_complex, c_div, c_is_zero, c_scaled, c_where
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import atan2_of, atan_of, const_like, log1p_of

@@ -8,7 +8,7 @@ from ortable.inference import accumulate, permute
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.shapes import broadcast_axes, summed_dtype
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
-from ortable.prelude.complex_arithmetic import c_conj, c_permuted
+from ortable.prelude.complex_arithmetic import c_conj, c_permuted, c_truth
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, rank_of, transpose_perm
 from ortable.prelude.indexing import nonzero_rows
 from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none, swap
@@ -171,6 +171,7 @@ def aten_narrow_Tensor(graph: Graph, res: ResultSpec, self: Result, dim: Int, st
 def aten_nonzero_static(graph: Graph, res: ResultSpec, self: Result, *, size: SymInt, fill_value: Int = -1) -> Result:
     """aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor"""
     rank = rank_of(graph, self)
+    graph.case = 1
     filling = filled(graph, [size, rank], fill_value, int64)
     return sliced(graph, graph.make_node('Concat', [nonzero_rows(graph, self), filling], axis=0), 0, 0, size)
 
@@ -351,6 +352,14 @@ def complex_aten_movedim_intlist(graph: Graph, res: ResultSpec, self: Result, so
     return each_part(graph, res, aten_movedim_intlist, {'self': self}, source=source, destination=destination)
 
 
+def complex_aten_nonzero_static(graph: Graph, res: ResultSpec, self: Result, *, size: SymInt, fill_value: Int = -1) -> Result:
+    """aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor"""
+    rank = rank_of(graph, self)
+    graph.case = 2
+    filling = filled(graph, [size, rank], fill_value, int64)
+    return sliced(graph, graph.make_node('Concat', [nonzero_rows(graph, c_truth(graph, self)), filling], axis=0), 0, 0, size)
+
+
 def complex_aten_numpy_T(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::numpy_T(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_numpy_T, {'self': self})
@@ -366,9 +375,29 @@ def complex_aten_ravel(graph: Graph, res: ResultSpec, self: Result) -> Result:
     return each_part(graph, res, aten_ravel, {'self': self})
 
 
+def complex_aten_resize(graph: Graph, res: ResultSpec, self: Result, size: SymInts, *, memory_format: Any = None) -> Result:
+    """aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor"""
+    return each_part(graph, res, aten_resize, {'self': self}, size=size, memory_format=memory_format)
+
+
+def complex_aten_resize_as(graph: Graph, res: ResultSpec, self: Result, the_template: Result, *, memory_format: Any = None) -> Result:
+    """aten::resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor"""
+    return each_part(graph, res, aten_resize_as, {'self': self, 'the_template': the_template}, memory_format=memory_format)
+
+
 def complex_aten_row_stack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::row_stack(Tensor[] tensors) -> Tensor"""
     return complex_aten_vstack(graph, res, tensors=tensors)
+
+
+def complex_aten_sum_to_size(graph: Graph, res: ResultSpec, self: Result, size: SymInts) -> Result:
+    """aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor"""
+    return each_part(graph, res, aten_sum_to_size, {'self': self}, size=size)
+
+
+def complex_aten_trace(graph: Graph, res: ResultSpec, self: Result) -> Result:
+    """aten::trace(Tensor self) -> Tensor"""
+    return each_part(graph, res, aten_trace, {'self': self})
 
 
 def complex_aten_vsplit_array(graph: Graph, res: ResultSpec, self: Result, indices: Ints) -> Any:

@@ -72,6 +72,9 @@ def match_ort_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
                     if not scales_rows(graph, weight, x):
                         m.refuse('scales_rows(weight, x)')
                         continue
+                    if not is_float32(graph, x):
+                        m.refuse('is_float32(x)')
+                        continue
                     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axes, small, weight))
     return None
 
@@ -126,6 +129,9 @@ def match_ort_rms_norm_by_division_2(m: Matcher, root: Node) -> Match | None:
                     continue
                 if not scales_rows(graph, weight, x):
                     m.refuse('scales_rows(weight, x)')
+                    continue
+                if not is_float32(graph, x):
+                    m.refuse('is_float32(x)')
                     continue
                 return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axes, small, weight))
     return None

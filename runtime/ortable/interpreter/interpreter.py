@@ -419,8 +419,11 @@ class DynamoInterpreter:
         kwargs: dict[str, Any],
         of: str | None = None,
     ) -> Any:
-        """Call ``converter`` for ``node`` and compare each result with what torch says of it;
-        ``of`` is the operator that it converts, where that is not the node's."""
+        """Call ``converter`` for ``node`` and compare each result with what torch says of it.
+
+        Args:
+            of: the operator that is converted, where that is not the node's.
+        """
         self.graph.case = 0
         value = results.node_value(node)
         try:

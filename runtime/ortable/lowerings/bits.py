@@ -13,7 +13,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Result, shape_of
-from ortable.prelude.pointwise import floor_quotient
+from ortable.prelude.pointwise import floor_quotient, smaller_of
 from ortable.prelude.values import cast, const, consts, reshape_to, unsqueezed
 
 __all__ = [
@@ -123,6 +123,6 @@ def _power_of_two(graph: Graph, places: str, powers: Any, outside: int, dtype: i
     table = graph.make_initializer("", powers.astype(dtypes.to_numpy(dtype)))
     places = cast(graph, places, dtypes.int64)
     limit, zero = const(graph, outside, dtypes.int64), const(graph, 0, dtypes.int64)
-    bounded = graph.make_node("Min", [places, limit])
+    bounded = smaller_of(graph, places, limit)
     index = graph.make_node("Where", [graph.make_node("Less", [places, zero]), limit, bounded])
     return graph.make_node("Gather", [table, index], axis=0)

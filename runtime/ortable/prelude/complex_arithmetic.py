@@ -32,8 +32,10 @@ __all__ = [
     "c_mul",
     "c_permuted",
     "c_polar",
+    "c_power",
     "c_scaled",
     "c_truth",
+    "c_where",
     "complex_of",
     "im",
     "matrix_adjoint",
@@ -194,4 +196,26 @@ def c_exp(graph: Graph, x: Complex) -> Complex:
         make("Where", [flat, make("Exp", [x.real]), result.real]),
         make("Where", [flat, x.imag, result.imag]),
         x.dtype,
+    )
+
+
+def c_power(graph: Graph, x: Complex, y: Complex) -> Complex:
+    """``x ** y``: ``exp(y log x)``; 1 where ``y`` is 0, and 0 where ``x`` is."""
+    make = graph.make_node
+    result = c_exp(graph, c_mul(graph, y, c_log(graph, x)))
+    zero = const_like(graph, 0, x.real)
+    nothing = make("And", [make("Equal", [x.real, zero]), make("Equal", [x.imag, zero])])
+    none = make("And", [make("Equal", [y.real, zero]), make("Equal", [y.imag, zero])])
+    one = const_like(graph, 1, x.real)
+    parts = [make("Where", [nothing, zero, part]) for part in (result.real, result.imag)]
+    return ComplexValue(
+        make("Where", [none, one, parts[0]]), make("Where", [none, zero, parts[1]]), x.dtype
+    )
+
+
+def c_where(graph: Graph, mask: Result, a: Complex, b: Complex) -> Complex:
+    """``a`` where the mask is true, else ``b``."""
+    make = graph.make_node
+    return ComplexValue(
+        make("Where", [mask, a.real, b.real]), make("Where", [mask, a.imag, b.imag]), a.dtype
     )

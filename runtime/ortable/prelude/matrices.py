@@ -136,7 +136,8 @@ def matrix_product(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
     if a.__class__ is ComplexValue or b.__class__ is ComplexValue:
         return _complex_product(graph, a, b)
     dtype = graph.get_type(a)
-    if dims.same(dim_of(graph, a, -1), 0):
+    if any(0 in shape_of(graph, each) for each in (a, b)):
+        # ONNX Runtime leaves what was in memory, or stops at a matrix without rows times a vector
         return _empty_product(graph, a, b)
     if dtypes.is_float_type(dtype) and rank_of(graph, a) == 2 and rank_of(graph, b) == 2:
         (left, turn_left), (right, turn_right) = untransposed(graph, a), untransposed(graph, b)

@@ -32,9 +32,12 @@ __all__ = [
     "int_pow",
     "int_range",
     "is_sign_set",
+    "larger_of",
     "log1p_of",
     "polynomial",
+    "relu_of",
     "scaled",
+    "smaller_of",
     "softplus_of",
     "triangle_indices",
 ]
@@ -81,6 +84,29 @@ def log1p_of(graph: Graph, x: Result) -> Result:
     factor = make("Div", [make("Mul", [log, x]), make("Sub", [u, one])])
     exact = make("Where", [make("Equal", [u, one]), x, factor])
     return make("Where", [near, exact, log])
+
+
+def larger_of(graph: Graph, a: Result, b: Result) -> Result:
+    """The larger of two numbers of one dtype, NaN kept.
+
+    ONNX Runtime before 1.32 compares vectors of int64 by their lower halves: those are chosen."""
+    if graph.get_type(a) == dtypes.int64:
+        return graph.make_node("Where", [graph.make_node("Less", [a, b]), b, a])
+    return graph.make_node("Max", [a, b])
+
+
+def smaller_of(graph: Graph, a: Result, b: Result) -> Result:
+    """The smaller of two numbers of one dtype, NaN kept; int64 is chosen as in `larger_of`."""
+    if graph.get_type(a) == dtypes.int64:
+        return graph.make_node("Where", [graph.make_node("Less", [a, b]), a, b])
+    return graph.make_node("Min", [a, b])
+
+
+def relu_of(graph: Graph, x: Result) -> Result:
+    """``x`` where it is above 0, else 0; ONNX Runtime has no Relu kernel for every int."""
+    if dtypes.is_float_type(graph.get_type(x)):
+        return graph.make_node("Relu", [x])
+    return larger_of(graph, x, const_like(graph, 0, x))
 
 
 def polynomial(graph: Graph, x: Result, coefficients: Floats) -> Result:
@@ -196,7 +222,7 @@ def int_pow(graph: Graph, x: Result, times: Result) -> Result:
     result, base, left = (
         filled_like(graph, make("Add", [x, times]), 1, dtype),
         x,
-        make("Max", [times, zero]),
+        larger_of(graph, times, zero),
     )
     result = _squaring_loop(graph, result, base, left)
     return make("Where", [negative, flipped, result])

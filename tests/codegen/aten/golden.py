@@ -14,6 +14,7 @@ from ortable_generated.onnx.traits import TYPE_IS_MEANING
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.emit import emit_aten
 from ortablegen.aten.read import read_text
+from ortablegen.language.precision import NumberTable, read_numbers
 from ortablegen.language.served import Kernels
 from ortablegen.schemas.record import PLACE, read_record
 from ortablegen.source.diagnostics import Diagnostics
@@ -22,13 +23,19 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 RECORD = read_record(ROOT / PLACE)
 KERNELS = Kernels(KERNELS_CPU, WIDER, TYPE_IS_MEANING)
+NUMBERS = read_numbers(ROOT / "specs" / "runtime" / "kernels_cpu.yaml")
+
+
+def _numbers(path: Path) -> NumberTable | None:
+    """How kernels compute matters to the files that are about it."""
+    return NUMBERS if path.stem.startswith("precision") else None
 
 
 def errors_of(path: Path) -> str:
     """What codegen prints for a wrong spec."""
     diagnostics = Diagnostics()
     specs = read_text(path.read_text(), path.name, diagnostics, registry=RECORD)
-    check_specs(specs, diagnostics, kernels=KERNELS)
+    check_specs(specs, diagnostics, kernels=KERNELS, numbers=_numbers(path))
     return diagnostics.render() + "\n" if diagnostics.errors else ""
 
 
@@ -37,7 +44,7 @@ def python_of(path: Path) -> str:
     dispatch rows, of a table without one too."""
     diagnostics = Diagnostics()
     specs = read_text(path.read_text(), path.name, diagnostics, registry=RECORD)
-    check_specs(specs, diagnostics, kernels=KERNELS)
+    check_specs(specs, diagnostics, kernels=KERNELS, numbers=_numbers(path))
     diagnostics.raise_if_any()
     files = emit_aten(specs)
     family = f"ortable_generated/aten/{path.stem}.py"

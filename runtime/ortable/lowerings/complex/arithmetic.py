@@ -37,6 +37,7 @@ __all__ = [
     "c_angle",
     "c_cumprod",
     "c_einsum",
+    "c_gathered",
     "c_joined",
     "c_like",
     "c_matmul",
@@ -46,7 +47,6 @@ __all__ = [
     "c_sum",
     "c_unjoined",
     "c_unsqueezed",
-    "c_where",
 ]
 
 
@@ -95,14 +95,6 @@ def c_mul_i(graph: Graph, x: Complex, sign: Scalar = 1) -> Complex:
     return ComplexValue(x.imag, make("Neg", [x.real]), x.dtype)
 
 
-def c_where(graph: Graph, mask: Result, a: Complex, b: Complex) -> Complex:
-    """``a`` where the mask is true, else ``b``."""
-    make = graph.make_node
-    return ComplexValue(
-        make("Where", [mask, a.real, b.real]), make("Where", [mask, a.imag, b.imag]), a.dtype
-    )
-
-
 def c_sum(graph: Graph, x: Complex, axes: Ints) -> Complex:
     """The sum along ``axes``."""
     return on_both_parts(graph, lambda part: summed_over(graph, part, axes, False), x)
@@ -114,6 +106,11 @@ def c_like(graph: Graph, x: Complex, like: Complex) -> Complex:
     if type(x) is not ComplexValue:
         return expanded_like(graph, x, wanted)
     return on_both_parts(graph, lambda part: expanded_like(graph, part, wanted), x)
+
+
+def c_gathered(graph: Graph, x: Complex, index: Result, axis: Int) -> Complex:
+    """The elements of ``x`` where ``index`` points along one axis."""
+    return on_both_parts(graph, lambda part: graph.make_node("Gather", [part, index], axis=axis), x)
 
 
 def c_unsqueezed(graph: Graph, x: Complex, axes: Ints) -> Complex:
@@ -157,6 +154,8 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
 
 def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
     """The products of the first elements along one axis of static size, in doubling steps."""
+    if type(x) is not ComplexValue:
+        raise UnsupportedCase("the products of complex numbers, taken in a real dtype")
     size = dim_of(graph, x, axis) if rank_of(graph, x) else 1
     if isinstance(size, SymDim):
         raise UnsupportedCase(f"the products of complex numbers along the dynamic '{size}'")

@@ -8,7 +8,7 @@ from typing import Any
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.lowerings.pointwise import expm1_of
-from ortable.prelude.complex_arithmetic import Complex, c_abs, c_conj, c_exp, c_log, c_mul
+from ortable.prelude.complex_arithmetic import Complex, c_abs, c_conj, c_mul
 from ortable.prelude.complex_value import ComplexValue
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, is_sign_set, log1p_of
 
@@ -20,7 +20,6 @@ __all__ = [
     "c_cosh",
     "c_expm1",
     "c_log1p",
-    "c_power",
     "c_sinh",
     "c_sqrt",
     "c_tanh",
@@ -43,20 +42,6 @@ def c_sqrt(graph: Graph, x: Complex) -> Complex:
         make("Where", [left, small, large]),
         make("Where", [below, make("Neg", [imag]), imag]),
         x.dtype,
-    )
-
-
-def c_power(graph: Graph, x: Complex, y: Complex) -> Complex:
-    """``x ** y``: ``exp(y log x)``; 1 where ``y`` is 0, and 0 where ``x`` is."""
-    make = graph.make_node
-    result = c_exp(graph, c_mul(graph, y, c_log(graph, x)))
-    zero = const_like(graph, 0, x.real)
-    nothing = make("And", [make("Equal", [x.real, zero]), make("Equal", [x.imag, zero])])
-    none = make("And", [make("Equal", [y.real, zero]), make("Equal", [y.imag, zero])])
-    one = const_like(graph, 1, x.real)
-    parts = [make("Where", [nothing, zero, part]) for part in (result.real, result.imag)]
-    return ComplexValue(
-        make("Where", [none, one, parts[0]]), make("Where", [none, zero, parts[1]]), x.dtype
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ortable import dtypes
 from ortable.dims import SymDim
-from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.complex_value import ComplexValue, complex_type, part_type
 from ortable.prelude.pointwise import filled_like
@@ -26,8 +25,9 @@ def each_part(
     Real arguments among them have an imaginary part of zeros; all are cast to the parts of the
     result. A complex dtype among the other arguments becomes that of its parts.
     """
-    if len({dtypes.is_complex_type(each) for each in res.dtypes if each is not None}) > 1:
-        raise UnsupportedCase("real and complex results side by side")
+    kinds = [dtypes.is_complex_type(each) for each in res.dtypes if each is not None]
+    if len(set(kinds)) > 1:
+        return _beside_real_ones(graph, res, converter, given, kinds, others)
     if res.dtype is not None and not dtypes.is_complex_type(res.dtype):
         # torch drops the imaginary part, as full_like(x, 1, dtype=float32) does
         return converter(
@@ -44,6 +44,47 @@ def each_part(
         record = _part_record(graph, res, suffix)
         result.append(converter(graph, record, **arguments, **others))
     return _paired(graph, result[0], result[1])
+
+
+def _beside_real_ones(
+    graph: Graph,
+    res: ResultSpec,
+    converter: Callable[..., Any],
+    given: Mapping[str, Any],
+    kinds: Sequence[bool],
+    others: Mapping[str, Any],
+) -> list[Any]:
+    """Real and complex results side by side: of the real ones only the first parts are kept."""
+    results = []
+    for place, suffix in enumerate(("real", "imag")):
+        arguments = {name: _part(graph, value, place, None) for name, value in given.items()}
+        results.append(converter(graph, _part_record(graph, res, suffix), **arguments, **others))
+    pairs = zip(*results, kinds, strict=True)
+    return [_paired(graph, a, b) if is_complex else a for a, b, is_complex in pairs]
+
+
+def products_of_parts(
+    graph: Graph,
+    res: ResultSpec,
+    converter: Callable[..., Any],
+    given: Mapping[str, Any],
+    **others: Any,
+) -> Any:
+    """``complex: products(a, b, c)``: a converter of real tensors that is linear in ``a`` and in
+    ``b``, and adds ``c``, called for the four products of their parts."""
+    wanted, names = part_type(res.dtype), list(given)
+
+    def of_parts(first: int, second: int, added: int | None) -> str:
+        arguments: dict[str, Any] = {}
+        for name, place in zip(names, (first, second, added), strict=False):
+            arguments[name] = None if place is None else _part(graph, given[name], place, wanted)
+        record = _part_record(graph, res, f"product{first}{second}")
+        result: str = converter(graph, record, **arguments, **others)
+        return result
+
+    real = graph.make_node("Sub", [of_parts(0, 0, 0), of_parts(1, 1, None)])
+    imag = graph.make_node("Add", [of_parts(0, 1, 1), of_parts(1, 0, None)])
+    return _paired(graph, real, imag)
 
 
 def _part(graph: Graph, value: Any, place: int, wanted: int | None) -> Any:

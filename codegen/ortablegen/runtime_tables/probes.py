@@ -1,0 +1,601 @@
+"""What operators are fed to learn how exactly their kernels compute, and what they have to give:
+the meaning of each operator on exact numbers (Python's ints, long doubles). For `precision.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ortable import dtypes
+
+Array = np.ndarray[Any, Any]
+_INF, _NAN = float("inf"), float("nan")
+_ODD = 2**53 + 1  # the first int that double has not
+_LENGTHS = (3, 7, 33)  # of rows that are reduced: below, at and above the width of a vector
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A node and what it is fed: ``inputs`` as arrays (None: left out), and what its first result
+    has to be, computed from the same numbers by ``meaning``."""
+
+    inputs: tuple[Array | None, ...]
+    meaning: Callable[..., Array]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    outputs: int = 1
+
+
+Maker = Callable[[np.dtype[Any]], Iterator[Probe]]
+
+
+def exact(array: Array) -> Array:
+    """The same numbers, for exact arithmetic: ints of any size, long doubles, bools."""
+    if array.dtype.kind in "iu":
+        return array.astype(object)
+    if array.dtype.kind == "b":
+        return array
+    return array.astype(np.float64).astype(np.longdouble)
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    return dtypes.is_float_type(dtypes.from_numpy(dtype))
+
+
+# -- numbers
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    found = np.iinfo(dtype)
+    return int(found.min), int(found.max)
+
+
+def _ints(dtype: np.dtype[Any]) -> Array:
+    """Small ints, those around what float32 and float64 hold, and the ends of the type."""
+    low, high = _limits(dtype)
+    wanted = [1, 2, 3, 5, 7, 0, 2**24 + 1, 2**31 + 1, _ODD, 2**62 + 1, high, high - 1, low, low + 1]
+    wanted += [-each for each in wanted[:10]]
+    generator = np.random.default_rng(7)
+    wanted += [int(each) for each in generator.integers(low, high, 13, dtype, endpoint=True)]
+    return np.array([each for each in wanted if low <= each <= high], dtype)
+
+
+def _floats(dtype: np.dtype[Any]) -> Array:
+    """NaN, infinities, both zeros, denormals, the ends of the type, and numbers of all sizes."""
+    info = _float_info(dtype)
+    special = [_NAN, _INF, -_INF, 0.0, -0.0, info.least, -info.least, 37 * info.least, info.normal]
+    special += [-info.normal, info.most, -info.most, 0.5, -0.5, 1.5, 2.5, -2.5, 1, -1, 3, 6, -3]
+    special += [9.5, -9.5, 12, -12, 20, -20, 50, -50, 88, -88, 100, -104, 300, -300, 709, -740]
+    generator = np.random.default_rng(7)
+    sizes = 2.0 ** generator.integers(-20, 20, 24)
+    drawn = [*generator.standard_normal(24), *(generator.standard_normal(24) * sizes)]
+    numbers = [*special, *drawn]
+    with np.errstate(over="ignore"):
+        # at other places the other way round: kernels treat the last few by other code
+        return np.array([*numbers, *reversed(numbers), _NAN], dtype)
+
+
+@dataclass(frozen=True)
+class FloatInfo:
+    """The ends of a float type, and its digits in bits."""
+
+    least: float
+    normal: float
+    most: float
+    bits: int
+
+
+_FLOATS = {
+    "float16": FloatInfo(2.0**-24, 2.0**-14, 65504.0, 11),
+    "bfloat16": FloatInfo(2.0**-133, 2.0**-126, float(2**128 - 2**120), 8),
+    "float32": FloatInfo(2.0**-149, 2.0**-126, float(2**128 - 2**104), 24),
+    "float64": FloatInfo(2.0**-1074, 2.0**-1022, float(np.finfo(np.float64).max), 53),
+}
+
+
+def _float_info(dtype: np.dtype[Any]) -> FloatInfo:
+    return _FLOATS[dtype.name]
+
+
+def float_info(dtype: np.dtype[Any]) -> FloatInfo:
+    """The ends of a float type."""
+    return _float_info(dtype)
+
+
+def numbers(dtype: np.dtype[Any]) -> Array:
+    """The numbers of a type that show most."""
+    if dtype.kind == "b":
+        return np.array([False, True, True, False, True])
+    return _floats(dtype) if _is_float(dtype) else _ints(dtype)
+
+
+def _pairs(dtype: np.dtype[Any]) -> Iterator[tuple[Array, Array]]:
+    """Two operands: each number with each, in vectors, and one number with all from either side."""
+    found = numbers(dtype)
+    yield np.repeat(found, len(found)), np.tile(found, len(found))
+    for each in found[:12]:
+        one = np.array([each], dtype)
+        yield one, found
+        yield found, one
+
+
+def _rows(dtype: np.dtype[Any], narrow: int = 0) -> Iterator[Array]:
+    """Matrices whose rows and columns are reduced: numbers, large ones, and the special ones at the
+    first, a middle and the last place."""
+    if dtype.kind == "b":
+        return
+    generator = np.random.default_rng(11)
+    for length in _LENGTHS:
+        if not _is_float(dtype):
+            low, high = _limits(dtype)
+            for bound in (9, 2**22, _ODD + 2, 2**60):
+                reach = min(bound, high) >> narrow
+                small = generator.integers(max(low, -reach), reach, (4, length), np.int64, True)
+                small[0, :] = abs(small[0, :]) | 1
+                yield small.astype(dtype)
+            continue
+        base = generator.standard_normal((9, length))
+        for row, special in enumerate((_NAN, _INF, -_INF), start=1):
+            base[row, 0] = special
+        base[4, -1] = base[5, length // 2] = _NAN
+        base[6, :] = _NAN
+        base[7, :] = -0.0
+        base[8, :] = -_INF
+        yield base.astype(dtype)
+
+
+# -- probes of one operand, two, many
+
+
+def _unary(meaning: Callable[..., Array], **attributes: Any) -> Maker:
+    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
+        yield Probe((numbers(dtype),), meaning, attributes)
+
+    return make
+
+
+def _binary(meaning: Callable[..., Array], **attributes: Any) -> Maker:
+    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
+        for pair in _pairs(dtype):
+            yield Probe(pair, meaning, attributes)
+
+    return make
+
+
+def _several(meaning: Callable[..., Array]) -> Maker:
+    """Two operands, and three."""
+
+    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
+        for left, right in _pairs(dtype):
+            yield Probe((left, right), meaning)
+            if left.shape == right.shape:
+                third = np.roll(left, 5)
+                yield Probe((left, right, third), lambda a, b, c: meaning(meaning(a, b), c))
+
+    return make
+
+
+def _division(meaning: Callable[..., Array], ints_only: bool = False, **attributes: Any) -> Maker:
+    """Ints are not divided by 0, nor the lowest by -1: torch refuses them, and processors stop."""
+
+    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
+        if dtype.kind == "b" or (ints_only and _is_float(dtype)):
+            return
+        for left, right in _pairs(dtype):
+            if not _is_float(dtype):
+                refused = (right == 0) | (right == dtype.type(0) - dtype.type(1))
+                right = np.where(refused, dtype.type(3), right)
+            yield Probe((left, right), meaning, attributes)
+
+    return make
+
+
+def _powers(dtype: np.dtype[Any]) -> Iterator[Probe]:
+    if dtype.kind == "b":
+        return
+    if _is_float(dtype):
+        for left, right in _pairs(dtype):
+            yield Probe((left, right), _float_power)
+        return
+    found = _ints(dtype)
+    for power in (0, 1, 2, 3, 5):
+        yield Probe((found, np.full_like(found, power)), lambda a, b: a**b)
+        yield Probe((found, np.array([power], dtype)), lambda a, b: a**b)
+
+
+def _where(condition: Any, left: Any, right: Any) -> Array:
+    return np.asarray(np.where(condition, left, right))
+
+
+def _float_power(base: Array, power: Array) -> Array:
+    return np.power(base, power)
+
+
+def _reduction(meaning: Callable[..., Array], floats_only: bool = False, narrow: int = 0) -> Maker:
+    """Over rows and over columns: kernels have code of their own for each."""
+
+    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
+        if floats_only and not _is_float(dtype):
+            return
+        for rows in _rows(dtype, narrow):
+            for held, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
+                yield Probe(
+                    (held, np.array([axis])),
+                    lambda x, axes: meaning(x, axis=int(axes[0])),
+                    {"keepdims": 0},
+                )
+
+    return make
+
+
+def _along(meaning: Callable[..., Array], **attributes: Any) -> Maker:
+    """Operators with the attribute ``axis``."""
+
+    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
+        for rows in _rows(dtype):
+            for held, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
+                here = axis
+                yield Probe(
+                    (held,),
+                    lambda x, axis=here: meaning(x, axis=axis),
+                    {"axis": here, **attributes},
+                )
+
+    return make
+
+
+def _cumulative(meaning: Callable[..., Array]) -> Maker:
+    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
+        for rows in _rows(dtype):
+            yield Probe((rows, np.array(1)), lambda x, axis: meaning(x, axis=int(axis)))
+
+    return make
+
+
+# -- meanings
+
+
+def _positive(x: Array) -> Array:
+    """``x`` where it is above 0, 0 where not, NaN kept: torch's relu."""
+    return np.where(x > 0, x, np.where(x != x, x, x * 0 + 0 if x.dtype == object else 0.0))
+
+
+def _truncated(left: Array, right: Array) -> Array:
+    if left.dtype != object:
+        return left / right
+    return np.array([_quotient(a, b) for a, b in np.broadcast(left, right)], object)
+
+
+def _quotient(left: int, right: int) -> int:
+    found = abs(left) // abs(right)
+    return found if (left < 0) == (right < 0) else -found
+
+
+def _remainder(left: Array, right: Array) -> Array:
+    """fmod: the sign of the dividend."""
+    if left.dtype != object:
+        return np.fmod(left, right)
+    return left - _truncated(left, right) * right
+
+
+def _mean(x: Array, axis: int) -> Array:
+    return np.add.reduce(x, axis=axis) / x.shape[axis]
+
+
+def _extreme(largest: bool) -> Callable[..., Array]:
+    one = np.maximum if largest else np.minimum
+    return lambda x, axis: one.reduce(x, axis=axis)
+
+
+def _log_sum_exp(x: Array, axis: int) -> Array:
+    top = np.max(x, axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    return np.log(np.sum(np.exp(x - top), axis=axis)) + np.squeeze(top, axis)
+
+
+def _softmax(x: Array, axis: int) -> Array:
+    power = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return power / np.sum(power, axis=axis, keepdims=True)
+
+
+def _log_softmax(x: Array, axis: int) -> Array:
+    moved = x - np.max(x, axis=axis, keepdims=True)
+    return moved - np.log(np.sum(np.exp(moved), axis=axis, keepdims=True))
+
+
+def _first_extreme(largest: bool) -> Callable[..., Array]:
+    def meaning(x: Array, axis: int) -> Array:
+        # numpy takes the first NaN, as torch does
+        wide = x if x.dtype == object else x.astype(np.float64)
+        if x.dtype == object:
+            return np.apply_along_axis(
+                lambda row: list(row).index(max(row) if largest else min(row)), axis, wide
+            )
+        found = np.argmax(wide, axis) if largest else np.argmin(wide, axis)
+        return np.asarray(found)
+
+    return meaning
+
+
+def _softplus(x: Array) -> Array:
+    return np.where(x > 0, x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _erf(x: Array) -> Array:
+    import mpmath  # type: ignore[import-untyped]
+
+    return np.array(
+        [float(mpmath.erf(float(each))) if each == each else _NAN for each in x], np.longdouble
+    )
+
+
+def _sigmoid(x: Array) -> Array:
+    power = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + power), np.where(x != x, x, power / (1 + power)))
+
+
+def _gelu(x: Array) -> Array:
+    import mpmath  # type: ignore[import-untyped]
+
+    root = mpmath.sqrt(2)
+    found = [
+        float(each) if each != each or each == _INF
+        else _NAN if each == -_INF  # -inf times 0, in torch too
+        else float(mpmath.mpf(float(each)) * mpmath.erfc(-mpmath.mpf(float(each)) / root) / 2)
+        for each in x
+    ]  # fmt: skip
+    return np.array(found, np.longdouble)
+
+
+def _mish(x: Array) -> Array:
+    return x * np.tanh(_softplus(x))
+
+
+def _clips(dtype: np.dtype[Any]) -> Iterator[Probe]:
+    found = numbers(dtype)
+    for low, high in ((2, 7), (-_INF, 7), (2, _INF)) if _is_float(dtype) else ((2, 7),):
+        bounds = np.array(low, dtype), np.array(high, dtype)
+        yield Probe((found, *bounds), lambda x, a, b: np.minimum(np.maximum(x, a), b))
+
+
+def _half_clips(dtype: np.dtype[Any]) -> Iterator[Probe]:
+    found = numbers(dtype)
+    low, high = np.array(2, dtype), np.array(7, dtype)
+    yield Probe((found, low, None), lambda x, a, _: np.maximum(x, a))
+    yield Probe((found, None, high), lambda x, _, b: np.minimum(x, b))
+
+
+def _wheres(dtype: np.dtype[Any]) -> Iterator[Probe]:
+    found = numbers(dtype)
+    other = np.roll(found, 5)
+    one = found[3:4]
+    for chosen in (np.arange(len(found)) % 3 == 0, np.arange(len(found)) % 3 != 0):
+        for left, right in ((found, other), (one, other), (found, one)):
+            yield Probe((chosen, left, right), _where)
+
+
+def _products(dtype: np.dtype[Any]) -> Iterator[Probe]:
+    # factors of half the bits, so that double holds no product of them
+    for rows in _rows(dtype, narrow=1 if not _is_float(dtype) else 0):
+        yield Probe((rows, np.ascontiguousarray(rows.T)), _matrix_product)
+
+
+def _matrix_product(left: Array, right: Array) -> Array:
+    return np.add.reduce(left[:, :, None] * right[None, :, :], axis=1)
+
+
+def _einsums(dtype: np.dtype[Any]) -> Iterator[Probe]:
+    """A product, and a sum: of the kernels that Einsum calls, one each."""
+    for probe in _products(dtype):
+        yield Probe(probe.inputs, _matrix_product, {"equation": "ij,jk->ik"})
+        rows = probe.inputs[0]
+        yield Probe((rows,), lambda x: np.add.reduce(x, axis=1), {"equation": "ij->i"})
+
+
+def _sorts(dtype: np.dtype[Any]) -> Iterator[Probe]:
+    """The largest numbers, NaN above all, as torch sorts them."""
+    for rows in _rows(dtype):
+        count = np.array([rows.shape[1]])
+        yield Probe((rows, count), lambda x, _: np.sort(x, axis=1)[:, ::-1], {"axis": 1}, 2)
+
+
+def _pools(meaning: Callable[..., Array]) -> Maker:
+    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
+        for rows in _rows(dtype):
+            yield Probe(
+                (rows[None],),
+                lambda x: np.stack(
+                    [meaning(x[..., i : i + 2]) for i in range(x.shape[-1] - 1)], -1
+                ),
+                {"kernel_shape": [2]},
+            )
+
+    return make
+
+
+def _global_pools(meaning: Callable[..., Array]) -> Maker:
+    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
+        for rows in _rows(dtype):
+            yield Probe((rows[None],), lambda x: meaning(x)[..., None])
+
+    return make
+
+
+def _scatters(reduction: str, meaning: Callable[..., Array], nd: bool) -> Maker:
+    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
+        found = numbers(dtype)
+        other = np.roll(found, 7)
+        at = np.arange(len(found))
+        indices = at[:, None] if nd else at
+        yield Probe(
+            (found, indices, other), lambda x, _, y: meaning(x, y), {"reduction": reduction}
+        )
+
+    return make
+
+
+def _ranges(dtype: np.dtype[Any]) -> Iterator[Probe]:
+    if dtype.kind == "b":
+        return
+    starts = (0, 5) if _is_float(dtype) else (0, _limits(dtype)[1] // 3)
+    for start in starts:
+        ends = [np.array(each, dtype) for each in (start, start + 9, 2)]
+        yield Probe(tuple(ends), lambda a, b, s: np.array([a + s * i for i in range(5)]))
+
+
+def _moved(meaning: Callable[..., Array], *rest: Array, **attributes: Any) -> Maker:
+    """Operators that only move what they are given."""
+
+    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
+        found = numbers(dtype)
+        table = np.resize(found, (4, 6 * max(1, len(found) // 6)))
+        yield Probe((table, *rest), lambda x, *_: meaning(x), attributes)
+
+    return make
+
+
+ANYTHING = np.longdouble(-12345.678)  # where no number is expected
+
+
+def _networks(gates: int) -> Maker:
+    """One step of a recurrent layer over a row with NaN: all that it gives there is NaN.  Other
+    numbers are for sample calls to compare."""
+
+    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
+        if not _is_float(dtype):
+            return
+        rows = np.array([[[0.5, -0.25], [_NAN, 0.5]]], dtype)
+        weights = np.full((1, gates * 3, 2), 0.25, dtype)
+        recurrent = np.full((1, gates * 3, 3), 0.125, dtype)
+        for bias in (None, np.full((1, 2 * gates * 3), 0.5, dtype)):
+            yield Probe((rows, weights, recurrent, bias), _lost_rows, {"hidden_size": 3})
+
+    return make
+
+
+def _lost_rows(x: Array, *_: Array) -> Array:
+    lost = np.asarray(np.isnan(x).any(-1))[:, None, :, None]
+    return np.where(np.broadcast_to(lost, (*lost.shape[:-1], 3)), _NAN, ANYTHING)
+
+
+def _normalised(dtype: np.dtype[Any]) -> Iterator[Probe]:
+    """NaN in a row is NaN in all of the row; other numbers are for sample calls to compare."""
+    for rows in _rows(dtype):
+        gain = np.ones(rows.shape[1], dtype)
+        yield Probe((rows, gain), _spoilt)
+
+
+def _spoilt(x: Array, *_: Array) -> Array:
+    lost = np.isnan(x).any(-1, keepdims=True)
+    return np.where(np.broadcast_to(lost, x.shape), _NAN, ANYTHING)
+
+
+_SUM, _PRODUCT = np.add.reduce, np.multiply.reduce
+_UNARY: dict[str, Callable[..., Array]] = {
+    "Abs": np.abs, "Neg": np.negative, "Sign": np.sign, "Relu": _positive, "Identity": np.array,
+    "Acos": np.arccos, "Acosh": np.arccosh, "Asin": np.arcsin, "Asinh": np.arcsinh,
+    "Atan": np.arctan, "Atanh": np.arctanh, "Ceil": np.ceil, "Cos": np.cos, "Cosh": np.cosh,
+    "Erf": _erf, "Exp": np.exp, "Floor": np.floor, "Log": np.log, "Not": np.logical_not,
+    "Reciprocal": lambda x: 1 / x, "Dropout": np.array, "Round": np.rint, "Sigmoid": _sigmoid,
+    "Sin": np.sin,
+    "Sinh": np.sinh, "Sqrt": np.sqrt, "Tan": np.tan, "Tanh": np.tanh, "Softplus": _softplus,
+    "Softsign": lambda x: _where(np.isinf(x), np.nan, x / (1 + np.abs(x))), "Gelu": _gelu,
+    "Mish": _mish, "IsNaN": np.isnan, "IsInf": np.isinf, "BitwiseNot": lambda x: -x - 1,
+    "Elu": lambda x: _where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "Swish": lambda x: x * _sigmoid(x),
+}  # fmt: skip
+_BINARY: dict[str, Callable[..., Array]] = {
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "And": np.logical_and,
+    "Or": np.logical_or, "Xor": np.logical_xor, "Equal": np.equal, "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal, "Less": np.less, "LessOrEqual": np.less_equal,
+    "BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor,
+    "PRelu": lambda x, slope: _where(x < 0, x * slope, x),
+}  # fmt: skip
+_MOVED: dict[str, Maker] = {
+    "Transpose": _moved(np.transpose),
+    "Flatten": _moved(np.array),
+    "Squeeze": _moved(np.array),
+    "Reshape": _moved(np.ravel, np.array([-1])),
+    "Unsqueeze": _moved(lambda x: x[None], np.array([0])),
+    "Concat": _moved(np.array, axis=0),
+    "Tile": _moved(lambda x: np.tile(x, (2, 1)), np.array([2, 1])),
+    "Expand": _moved(lambda x: np.stack([x, x]), np.array([2, 1, 1])),
+    "Slice": _moved(lambda x: x[1:3], np.array([1]), np.array([3])),
+    "Pad": _moved(
+        lambda x: np.pad(x, ((1, 0), (0, 1)), "edge"), np.array([1, 0, 0, 1]), mode="edge"
+    ),
+    "Gather": _moved(lambda x: x[[2, 0]], np.array([2, 0])),
+    "GatherElements": _moved(lambda x: x[[[2, 0]], [[0, 1]]], np.array([[2, 0]])),
+    "GatherND": _moved(lambda x: x[[2, 0]], np.array([[2], [0]])),
+    "Compress": _moved(lambda x: x[[0, 2]], np.array([True, False, True, False]), axis=0),
+    "Trilu": _moved(np.triu),
+    "Split": _moved(np.array),
+}  # fmt: skip
+PROBES: dict[str, Maker] = {
+    **{op: _unary(meaning) for op, meaning in _UNARY.items()},
+    **{op: _binary(meaning) for op, meaning in _BINARY.items()},
+    **_MOVED,
+    "LeakyRelu": _unary(lambda x: np.where(x < 0, x / 4, x), alpha=0.25),
+    "ThresholdedRelu": _unary(lambda x: np.where(x <= 0.5, 0.0, x), alpha=0.5),
+    "HardSigmoid": _unary(
+        lambda x: np.minimum(np.maximum(x / 4 + 0.5, 0), 1), alpha=0.25, beta=0.5
+    ),
+    "Max": _several(np.maximum),
+    "Min": _several(np.minimum),
+    "Sum": _several(np.add),
+    "Div": _division(_truncated),
+    "Pow": _powers,
+    "Clip": _clips,
+    "Where": _wheres,
+    "ReduceSum": _reduction(_SUM),
+    "ReduceMean": _reduction(_mean, floats_only=True),
+    "ReduceMax": _reduction(_extreme(True)),
+    "ReduceMin": _reduction(_extreme(False)),
+    "ReduceProd": _reduction(_PRODUCT),
+    "ReduceL1": _reduction(lambda x, axis: _SUM(np.abs(x), axis=axis)),
+    "ReduceL2": _reduction(lambda x, axis: np.sqrt(_SUM(x * x, axis=axis)), floats_only=True),
+    "ReduceSumSquare": _reduction(lambda x, axis: _SUM(x * x, axis=axis)),
+    "ReduceLogSum": _reduction(lambda x, axis: np.log(_SUM(x, axis=axis)), floats_only=True),
+    "ReduceLogSumExp": _reduction(_log_sum_exp, floats_only=True),
+    "ArgMax": _along(_first_extreme(True), keepdims=0),
+    "ArgMin": _along(_first_extreme(False), keepdims=0),
+    "Softmax": _along(_softmax),
+    "LogSoftmax": _along(_log_softmax),
+    "CumSum": _cumulative(np.add.accumulate),
+    "CumProd": _cumulative(np.multiply.accumulate),
+    "MatMul": _products,
+    "Gemm": _products,
+    "Einsum": _einsums,
+    "TopK": _sorts,
+    "MaxPool": _pools(lambda x: np.max(x, -1)),
+    "AveragePool": _pools(lambda x: (x[..., 0] + x[..., 1]) / 2),
+    "GlobalMaxPool": _global_pools(lambda x: np.max(x, -1)),
+    "GlobalAveragePool": _global_pools(lambda x: _mean(x, x.ndim - 1)),
+    "Range": _ranges,
+    "LayerNormalization": _normalised,
+    "RMSNormalization": _normalised,
+    "LSTM": _networks(4),
+    "GRU": _networks(3),
+    "RNN": _networks(1),
+}
+# Operators that are measured more than once: an attribute, or an input that is left out, chooses
+# what they do.
+VARIANTS: dict[str, dict[str, Maker]] = {
+    "Clip": {"one bound": _half_clips},
+    "Mod": {
+        "fmod=0": _division(np.mod, ints_only=True, fmod=0),
+        "fmod=1": _division(_remainder, fmod=1),
+    },
+    **{
+        name: {
+            f"reduction={word}": _scatters(word, meaning, nd=name == "ScatterND")
+            for word, meaning in (
+                ("none", lambda x, y: y), ("add", np.add), ("mul", np.multiply),
+                ("max", np.maximum), ("min", np.minimum),
+            )
+        }
+        for name in ("ScatterElements", "ScatterND")
+    },
+}  # fmt: skip

@@ -1,0 +1,99 @@
+"""What the kernel table says about numbers is what the installed ONNX Runtime does: a sample of the
+operators here, all of them in `tests/sweeps/test_kernel_numbers.py`. Where a newer version differs,
+`kernels_mended.yaml` says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import yaml
+
+from ortablegen.runtime_tables.kernels import flat_numbers, numbers_of
+from ortablegen.runtime_tables.precision import DEVIATIONS, judged
+from ortablegen.runtime_tables.probes import PROBES, VARIANTS, Probe
+from ortablegen.schemas.onnx import versions_between
+
+_SPECS = Path(__file__).parents[3] / "specs" / "runtime"
+_ROWS = yaml.safe_load((_SPECS / "kernels_cpu.yaml").read_text())
+_MENDED = yaml.safe_load((_SPECS / "kernels_mended.yaml").read_text()) or []
+_SAMPLE = (
+    "ArgMax", "Clip", "Erf", "GRU", "Gemm", "LSTM", "LogSoftmax", "MaxPool", "Mod", "Range",
+    "ReduceMax", "ReduceSum", "Relu", "ScatterND", "Sign", "Softplus", "TopK", "Where",
+)  # fmt: skip
+# Operators of the standard domain with kernels that nothing is fed to: the number only shrinks.
+_UNMEASURED = 97
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, int, int]:
+    return row["op"], row["since"], row.get("opset", row["since"])
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])
+
+
+def _expected(row: Mapping[str, Any]) -> set[tuple[str, ...]]:
+    installed = _version(onnxruntime.__version__)
+    gone = {
+        text
+        for each in _MENDED
+        if _key(each) == _key(row) and _version(each["onnxruntime"]) <= installed
+        for text in each["mended"]
+    }
+    return {each for each in flat_numbers(row["numbers"]) if " ".join(each) not in gone}
+
+
+def compare(rows: list[Mapping[str, Any]]) -> None:
+    """Lines of the table against the installed kernels."""
+    for row in rows:
+        schema = next(s for s in versions_between(row["op"]) if s.since == row["since"])
+        found = numbers_of(row, schema)
+        assert found is not None, f"{_key(row)} runs no more"
+        assert found == _expected(row), (
+            f"{_key(row)}: run `python -m ortablegen kernels`, or `mended` under a newer version"
+        )
+
+
+def measured() -> list[Mapping[str, Any]]:
+    """The lines of the table that say something of numbers."""
+    return [row for row in _ROWS if "numbers" in row]
+
+
+def test_the_table_says_what_a_sample_of_kernels_does() -> None:
+    compare([row for row in measured() if row["op"] in _SAMPLE])
+
+
+def test_what_is_not_measured_only_shrinks() -> None:
+    own = [row for row in _ROWS if not row.get("domain")]
+    unmeasured = {row["op"] for row in own} - {row["op"] for row in measured()}
+    assert len(unmeasured) <= _UNMEASURED, sorted(unmeasured)
+    assert not unmeasured & (PROBES.keys() | VARIANTS.keys())
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "word"),
+    [
+        (np.array([2**53 + 2]), np.array([2**53 + 1], object), "via double"),
+        (np.array([2**25]), np.array([2**25 + 1], object), "via float"),
+        (np.array([1]), np.array([2**31 + 1], object), "wrong"),
+        (np.array([2**63 - 1]), np.array([2**63 + 7], object), "saturates"),
+        (np.array([-(2**63)]), np.array([2**63], object), None),
+        (np.array([1.0]), np.array([np.nan]), "drops NaN"),
+        (np.array([np.finfo(np.float64).max]), np.array([np.inf]), "drops infinity"),
+        (np.array([np.inf]), np.array([88.0]), "overflows"),
+        (np.array([0.0]), np.array([-0.0]), "drops sign of 0"),
+        (np.array([1.0 + 1e-9]), np.array([1.0]), None),
+        (np.array([1.0 + 1e-7]), np.array([1.0]), "loses digits"),
+    ],
+)
+def test_a_result_is_judged_by_what_is_wrong_with_it(
+    got: np.ndarray, wanted: np.ndarray, word: str | None
+) -> None:
+    probe = Probe((got,), lambda _: wanted)
+    assert judged(probe, got) == ({word} if word else set())
+    assert word is None or word in DEVIATIONS
