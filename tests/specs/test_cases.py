@@ -25,10 +25,13 @@ UNTAKEN = frozenset(
     {
         "aten::_batch_norm_no_update/2",
         "aten::_grouped_mm/1",
+        "aten::_jagged_to_padded_dense_forward/1",
         "aten::_native_batch_norm_legit.no_stats/1",
+        "aten::_padded_dense_to_jagged_forward/1",
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward/1",
         "aten::adaptive_max_pool1d/1",
         "aten::adaptive_max_pool3d/1",
+        "aten::alpha_dropout/4",
         "aten::batch_norm/4",
         "aten::div.Scalar_mode/5",
         "aten::div.Tensor_mode/5",
