@@ -3,6 +3,9 @@ rules too."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,38 @@ from ortablegen.schemas.registry import import_problem, installed_torch
 from ortablegen.source.diagnostics import Diagnostics
 
 ROOT = Path(__file__).parents[2]
+# Cases that no sample call takes: a number that only the running model knows, a result that nobody
+# reads, a quantized model around the call, an argument that torch refuses. It only shrinks.
+UNTAKEN = frozenset(
+    {
+        "aten::_batch_norm_no_update/2",
+        "aten::_grouped_mm/1",
+        "aten::_jagged_to_padded_dense_forward/1",
+        "aten::_native_batch_norm_legit.no_stats/1",
+        "aten::_padded_dense_to_jagged_forward/1",
+        "aten::_scaled_dot_product_flash_attention_for_cpu_backward/1",
+        "aten::adaptive_max_pool1d/1",
+        "aten::adaptive_max_pool3d/1",
+        "aten::alpha_dropout/4",
+        "aten::batch_norm/4",
+        "aten::div.Scalar_mode/5",
+        "aten::div.Tensor_mode/5",
+        "aten::dropout/3",
+        "aten::lerp.Scalar/1",
+        "aten::lerp.Scalar/4",
+        "aten::linear/2",
+        "aten::native_batch_norm/3",
+        "aten::native_dropout/3",
+        "aten::one_hot/2",
+        "aten::segment_reduce/1",
+        "aten::sign/4",
+        "aten::view.dtype/2",
+        "quantized_decomposed::dequantize_per_tensor.tensor/1",
+        "quantized_decomposed::quantize_per_channel/1",
+        "quantized_decomposed::quantize_per_tensor.tensor/1",
+        "quantized_decomposed::quantize_per_tensor.tensor/2",
+    }
+)
 
 
 def _entries() -> list:
@@ -38,6 +73,15 @@ def skip_absent(entry: OpEntry | AliasEntry) -> None:
         pytest.skip(problem)
 
 
+# the cases of entries that have several, by the names that errors give them
+NUMBERED = {
+    name: (key, number)
+    for key, entry in ENTRIES.items()
+    if isinstance(entry, OpEntry)
+    for number, name in enumerate(entry.case_names(), 1)
+}
+
+
 def _opsets(config: pytest.Config) -> list[int]:
     if config.getoption("--opsets") == "all":
         return list(range(FLOOR, CEILING + 1))
@@ -55,7 +99,9 @@ def test_sample_calls_equal_eager(key: str, request: pytest.FixtureRequest) -> N
                 try:
                     check.run(opset, target)
                 except Exception as error:
-                    where = f"{key}, sample at {sample.span}, opset {opset}, target {target}"
+                    case = check.case
+                    where = f"{key}{f'/{case}' if case else ''}, sample at {sample.span}"
+                    where += f", opset {opset}, target {target}"
                     raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error
 
 
@@ -66,3 +112,33 @@ def test_rules_equal_eager(key: str) -> None:
     for sample in entry.samples:
         if sample.refused is None:
             harness.check_rule(entry.schema, sample)
+
+
+@functools.cache
+def _cases_taken(key: str) -> frozenset[int]:
+    """The cases of an entry that its sample calls take: at the lowest and the newest opset, and on
+    both sides of those that a case names, for both targets."""
+    entry = ENTRIES[key]
+    assert isinstance(entry, OpEntry)
+    named = {case.opset[1] for case in entry.every_case() if case.opset is not None}
+    opsets = [FLOOR, CEILING, *sorted(named | {version - 1 for version in named})]
+    wanted, taken = set(range(1, len(entry.case_names()) + 1)), set[int]()
+    checks = [harness.SampleCheck(entry.schema, sample) for sample in entry.samples]
+    for opset, target in itertools.product(opsets, ("onnxruntime", None)):
+        for check in checks:
+            if taken == wanted:
+                return frozenset(taken)
+            if check.sample.applies_at(opset, target):
+                with contextlib.suppress(Exception):  # a refusal is a case, too
+                    check.convert(opset, target)
+                taken.add(check.case)
+    return frozenset(taken)
+
+
+@pytest.mark.parametrize("name", sorted(NUMBERED))
+def test_a_sample_call_takes_each_case(name: str) -> None:
+    key, number = NUMBERED[name]
+    skip_absent(ENTRIES[key])
+    taken = number in _cases_taken(key)
+    assert taken or name in UNTAKEN, f"no sample call of {key} takes case {number}"
+    assert not (taken and name in UNTAKEN), f"{name} is taken now: take it out of UNTAKEN"

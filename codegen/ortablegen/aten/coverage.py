@@ -183,7 +183,8 @@ Every operator that ortable converts. `ortable ops` prints the same table;
 - **opsets**: 18 is the floor; a further number is an opset from which another form is taken.
 - **dtypes**: of the tensors in the entry's sample calls, which run against eager in `make test`.
 - **dynamic**: a sample call has a dynamic dimension, run at two sizes.
-- **cases**: lowering cases; of them refused by name, after the minus sign.
+- **cases**: lowering cases, numbered from 1 (`aten::addmm/2` in errors and tests); of them refused
+  by name, after the minus sign.
 - **escape**: the Python lowering that the entry uses, in `runtime/ortable/lowerings`.
 - **forward**, **gradient**: samples of PyTorch's own operator tests whose graph holds the operator:
   exact, of those that torch captures, in the last full `make conformance` that was recorded

@@ -131,8 +131,8 @@ def _converter(entry: OpEntry, needs: Needs) -> list[str]:
         )
     for name, code in entry.let:
         lines.append(f"    {name} = {expression_text(code.expression, needs)}")
-    for case in entry.lower:
-        lines.extend(_case(entry, case, needs))
+    for number, case in enumerate(entry.lower, 1):
+        lines.extend(_case(entry, case, number, needs))
     return lines
 
 
@@ -158,12 +158,13 @@ def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[
         )
     for name, code in complex_lets(entry):
         lines.append(f"    {name} = {expression_text(code.expression, needs)}")
-    for case in complex_cases(entry):
-        lines.extend(_case(entry, case, needs))
+    first = 1 if form.as_lower else len(entry.lower) + 1
+    for number, case in enumerate(complex_cases(entry), first):
+        lines.extend(_case(entry, case, number, needs))
     return lines
 
 
-def _case(entry: OpEntry, case: LowerCase, needs: Needs) -> list[str]:
+def _case(entry: OpEntry, case: LowerCase, number: int, needs: Needs) -> list[str]:
     tests: list[str] = []
     if case.target is not None:
         tests.append(f"graph.target == {case.target!r}")
@@ -173,6 +174,8 @@ def _case(entry: OpEntry, case: LowerCase, needs: Needs) -> list[str]:
         text = expression_text(case.when.expression, needs)
         tests.append(f"({text})" if tests and " or " in text else text)
     body = [f"# {line}" for line in (case.note or "").splitlines()]
+    if len(entry.every_case()) > 1:
+        body.append(f"graph.case = {number}")
     body += _case_body(entry, case, needs)
     if not tests:
         return ["    " + line for line in body]

@@ -184,6 +184,12 @@ class OpEntry:
         """The cases of ``lower``, then those of ``complex``."""
         return self.lower + (self.complex.cases if self.complex is not None else ())
 
+    def case_names(self) -> tuple[str, ...]:
+        """``aten::addmm/2`` for the second of several cases, as errors and tests call it; none for
+        an entry with one case."""
+        count = len(self.every_case())
+        return tuple(f"{self.key}/{n}" for n in range(1, count + 1)) if count > 1 else ()
+
 
 def complex_cases(entry: OpEntry) -> tuple[LowerCase, ...]:
     """The cases by which complex tensors are lowered; none for ``parts(...)``."""

@@ -27,14 +27,18 @@ if TYPE_CHECKING:
 def aten__prelu_kernel(graph: Graph, res: ResultSpec, self: Result, weight: Result) -> Result:
     """aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor"""
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return graph.make_node('PRelu', [self, weight], res.outputs)
+    graph.case = 2
     return graph.make_node('Where', [graph.make_node('Greater', [self, const(graph, 0, float64)]), self, graph.make_node('Mul', [weight, self])], res.outputs)
 
 
 def aten_celu(graph: Graph, res: ResultSpec, self: Result, alpha: Scalar = 1.0) -> Result:
     """aten::celu(Tensor self, Scalar alpha=1.) -> Tensor"""
     if dtype_of(graph, self) == float32:
+        graph.case = 1
         return graph.make_node('Celu', [self], res.outputs, alpha=float(alpha))
+    graph.case = 2
     x = opmath(graph, self)
     grown = graph.make_node('Sub', [graph.make_node('Exp', [graph.make_node('Div', [x, const_like(graph, alpha, x)])]), const_like(graph, 1, x)])
     negative = graph.make_node('Mul', [grown, const_like(graph, alpha, x)])
@@ -44,8 +48,10 @@ def aten_celu(graph: Graph, res: ResultSpec, self: Result, alpha: Scalar = 1.0) 
 def aten_elu(graph: Graph, res: ResultSpec, self: Result, alpha: Scalar = 1, scale: Scalar = 1, input_scale: Scalar = 1) -> Result:
     """aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
     if scale == 1 and input_scale == 1 and (dtype_of(graph, self) != float64):
+        graph.case = 1
         return cast(graph, graph.make_node('Elu', [opmath(graph, self)], alpha=float(alpha)), dtype_of(graph, self))
     # attributes of ONNX are float32, which float64 would see
+    graph.case = 2
     x = opmath(graph, self)
     grown = graph.make_node('Sub', [graph.make_node('Exp', [graph.make_node('Mul', [x, const_like(graph, input_scale, x)])]), const_like(graph, 1, x)])
     negative = graph.make_node('Mul', [grown, const_like(graph, alpha * scale, x)])
@@ -56,14 +62,17 @@ def aten_elu(graph: Graph, res: ResultSpec, self: Result, alpha: Scalar = 1, sca
 def aten_gelu(graph: Graph, res: ResultSpec, self: Result, *, approximate: Str = 'none') -> Result:
     '''aten::gelu(Tensor self, *, str approximate="none") -> Tensor'''
     if graph.opset >= 20 and dtype_of(graph, self) != float64:
+        graph.case = 1
         return graph.make_node('Gelu', [self], res.outputs, approximate=approximate)
     if approximate == 'tanh':
+        graph.case = 2
         x = opmath(graph, self)
         cube = graph.make_node('Mul', [graph.make_node('Mul', [x, x]), graph.make_node('Mul', [x, const_like(graph, 0.044715, x)])])
         inner = graph.make_node('Mul', [graph.make_node('Add', [x, cube]), const_like(graph, square_root(2 / 3.141592653589793), x)])
         half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
         return cast(graph, graph.make_node('Mul', [half, graph.make_node('Add', [graph.make_node('Tanh', [inner]), const_like(graph, 1, x)])]), dtype_of(graph, self))
     # onnxruntime finds the fused kernel by this Div
+    graph.case = 3
     x = opmath(graph, self)
     curve = erf_of(graph, graph.make_node('Div', [x, const_like(graph, square_root(2), x)]))
     half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
@@ -88,7 +97,9 @@ def aten_hardshrink(graph: Graph, res: ResultSpec, self: Result, lambd: Scalar =
 def aten_hardsigmoid(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::hardsigmoid(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return cast(graph, graph.make_node('HardSigmoid', [opmath(graph, self)], alpha=1 / 6, beta=0.5), dtype_of(graph, self))
+    graph.case = 2
     gate = graph.make_node('Clip', [graph.make_node('Add', [self, const(graph, 3, float64)]), const(graph, 0, float64), const(graph, 6, float64)])
     return graph.make_node('Div', [gate, const(graph, 6, float64)], res.outputs)
 
@@ -96,7 +107,9 @@ def aten_hardsigmoid(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_hardswish(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::hardswish(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return cast(graph, graph.make_node('HardSwish', [opmath(graph, self)]), dtype_of(graph, self))
+    graph.case = 2
     gate = graph.make_node('Clip', [graph.make_node('Add', [self, const(graph, 3, float64)]), const(graph, 0, float64), const(graph, 6, float64)])
     return graph.make_node('Div', [graph.make_node('Mul', [self, gate]), const(graph, 6, float64)], res.outputs)
 
@@ -104,14 +117,18 @@ def aten_hardswish(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_hardtanh(graph: Graph, res: ResultSpec, self: Result, min_val: Scalar = -1, max_val: Scalar = 1) -> Result:
     """aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
     if dtype_of(graph, self) != int64:
+        graph.case = 1
         return graph.make_node('Clip', [self, const_like(graph, min_val, self), const_like(graph, max_val, self)], res.outputs)
+    graph.case = 2
     return smaller_of(graph, larger_of(graph, self, const(graph, min_val, int64)), const(graph, max_val, int64))
 
 
 def aten_leaky_relu(graph: Graph, res: ResultSpec, self: Result, negative_slope: Scalar = 0.01) -> Result:
     """aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return graph.make_node('LeakyRelu', [self], res.outputs, alpha=float(negative_slope))
+    graph.case = 2
     negative = graph.make_node('Mul', [self, const(graph, negative_slope, float64)])
     return graph.make_node('Where', [graph.make_node('Greater', [self, const(graph, 0, float64)]), self, negative], res.outputs)
 
@@ -134,8 +151,10 @@ def aten_log_sigmoid_forward(graph: Graph, res: ResultSpec, self: Result) -> Any
 def aten_mish(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::mish(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         x = opmath(graph, self)
         return cast(graph, graph.make_node('Mish', [x]), dtype_of(graph, self))
+    graph.case = 2
     return graph.make_node('Mul', [self, graph.make_node('Tanh', [softplus_of(graph, self)])], res.outputs)
 
 
@@ -161,21 +180,27 @@ def aten_relu6(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_rrelu(graph: Graph, res: ResultSpec, self: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Result:
     """aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor"""
     if training:
+        graph.case = 1
         raise UnsupportedCase('aten::rrelu: slopes in training are random numbers that only torch can draw')
+    graph.case = 2
     return leaky(graph, self, (as_float(lower) + as_float(upper)) / 2)
 
 
 def aten_rrelu_with_noise_functional(graph: Graph, res: ResultSpec, self: Result, noise: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Any:
     """aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)"""
     if training:
+        graph.case = 1
         raise UnsupportedCase('aten::rrelu_with_noise_functional: slopes in training are random numbers that only torch can draw')
+    graph.case = 2
     return (leaky(graph, self, (as_float(lower) + as_float(upper)) / 2), noise)
 
 
 def aten_selu(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::selu(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return cast(graph, graph.make_node('Selu', [opmath(graph, self)]), dtype_of(graph, self))
+    graph.case = 2
     grown = graph.make_node('Sub', [graph.make_node('Exp', [self]), const(graph, 1, float64)])
     negative = graph.make_node('Mul', [grown, const(graph, 1.6732632423543772 * 1.0507009873554805, float64)])
     positive = graph.make_node('Mul', [self, const(graph, 1.0507009873554805, float64)])
@@ -185,11 +210,13 @@ def aten_selu(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_sigmoid(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sigmoid(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return graph.make_node('Sigmoid', [self], res.outputs)
 
 
 def aten_silu(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::silu(Tensor self) -> Tensor"""
+    graph.case = 1
     x = opmath(graph, self)
     return cast(graph, graph.make_node('Mul', [x, graph.make_node('Sigmoid', [x])]), dtype_of(graph, self))
 
@@ -197,7 +224,9 @@ def aten_silu(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_softplus(graph: Graph, res: ResultSpec, self: Result, beta: Scalar = 1, threshold: Scalar = 20) -> Result:
     """aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
     if beta == 1 and threshold == 20 and (dtype_of(graph, self) != float64):
+        graph.case = 1
         return graph.make_node('Softplus', [self], res.outputs)
+    graph.case = 2
     x = opmath(graph, self)
     steep = graph.make_node('Mul', [x, const_like(graph, beta, x)])
     curve = graph.make_node('Div', [softplus_of(graph, steep), const_like(graph, beta, x)])
@@ -215,6 +244,7 @@ def aten_softshrink(graph: Graph, res: ResultSpec, self: Result, lambd: Scalar =
 def aten_tanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::tanh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return graph.make_node('Tanh', [self], res.outputs)
 
 
@@ -227,12 +257,14 @@ def aten_threshold(graph: Graph, res: ResultSpec, self: Result, threshold: Scala
 def complex_aten_sigmoid(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sigmoid(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     one = as_complex(graph, 1, dtype_of(graph, self))
     return c_div(graph, one, c_add(graph, one, c_exp(graph, c_scaled(graph, self, -1))))
 
 
 def complex_aten_silu(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::silu(Tensor self) -> Tensor"""
+    graph.case = 2
     one = as_complex(graph, 1, dtype_of(graph, self))
     return c_div(graph, self, c_add(graph, one, c_exp(graph, c_scaled(graph, self, -1))))
 
@@ -240,6 +272,7 @@ def complex_aten_silu(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def complex_aten_tanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::tanh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_tanh(graph, self)
 
 

@@ -31,12 +31,14 @@ def aten__prelu_kernel_backward(graph: Graph, res: ResultSpec, grad_output: Resu
 def aten_elu_backward(graph: Graph, res: ResultSpec, grad_output: Result, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: Bool, self_or_result: Result) -> Result:
     """aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor"""
     if is_result:
+        graph.case = 1
         x = opmath(graph, self_or_result)
         grad = opmath(graph, grad_output)
         negative = graph.make_node('Mul', [graph.make_node('Mul', [grad, const_like(graph, input_scale, x)]), graph.make_node('Add', [x, const_like(graph, alpha * scale, x)])])
         flat = graph.make_node('LessOrEqual', [x, const_like(graph, 0, x)])
         result = graph.make_node('Where', [flat, negative, graph.make_node('Mul', [grad, const_like(graph, scale, x)])])
         return cast(graph, result, dtype_of(graph, self_or_result))
+    graph.case = 2
     x = opmath(graph, self_or_result)
     grad = opmath(graph, grad_output)
     grown = graph.make_node('Exp', [graph.make_node('Mul', [x, const_like(graph, input_scale, x)])])
@@ -49,6 +51,7 @@ def aten_elu_backward(graph: Graph, res: ResultSpec, grad_output: Result, alpha:
 def aten_gelu_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, *, approximate: Str = 'none') -> Result:
     '''aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor'''
     if approximate == 'tanh':
+        graph.case = 1
         x = opmath(graph, self)
         one, first = (const_like(graph, 1, x), const_like(graph, square_root(8 / 3.141592653589793), x))
         square = graph.make_node('Mul', [x, x])
@@ -58,6 +61,7 @@ def aten_gelu_backward(graph: Graph, res: ResultSpec, grad_output: Result, self:
         slope = graph.make_node('Mul', [s, graph.make_node('Add', [one, graph.make_node('Mul', [graph.make_node('Sub', [one, s]), turn])])])
         return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
     # with u = x / sqrt(2) the slope is (1 + erf(u) + u exp(c - u u)) / 2, where exp(c) = 2 / sqrt(pi)
+    graph.case = 2
     x = opmath(graph, self)
     u = graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)])
     bell = graph.make_node('Exp', [graph.make_node('Sub', [const_like(graph, natural_log(2 / square_root(3.141592653589793)), x), graph.make_node('Mul', [u, u])])])
@@ -129,6 +133,7 @@ def aten_mish_backward(graph: Graph, res: ResultSpec, grad_output: Result, self:
 
 def aten_sigmoid_backward(graph: Graph, res: ResultSpec, grad_output: Result, output: Result) -> Result:
     """aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
+    graph.case = 1
     y = opmath(graph, output)
     slope = graph.make_node('Mul', [graph.make_node('Sub', [const_like(graph, 1, y), y]), y])
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, output))
@@ -160,6 +165,7 @@ def aten_softshrink_backward(graph: Graph, res: ResultSpec, grad_output: Result,
 
 def aten_tanh_backward(graph: Graph, res: ResultSpec, grad_output: Result, output: Result) -> Result:
     """aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
+    graph.case = 1
     y = opmath(graph, output)
     slope = graph.make_node('Sub', [const_like(graph, 1, y), graph.make_node('Mul', [y, y])])
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, output))
@@ -173,12 +179,14 @@ def aten_threshold_backward(graph: Graph, res: ResultSpec, grad_output: Result, 
 
 def complex_aten_sigmoid_backward(graph: Graph, res: ResultSpec, grad_output: Result, output: Result) -> Result:
     """aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
+    graph.case = 2
     one = as_complex(graph, 1, dtype_of(graph, output))
     return c_mul(graph, grad_output, c_conj(graph, c_mul(graph, c_add(graph, one, output, -1), output)))
 
 
 def complex_aten_tanh_backward(graph: Graph, res: ResultSpec, grad_output: Result, output: Result) -> Result:
     """aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
+    graph.case = 2
     one = as_complex(graph, 1, dtype_of(graph, output))
     return c_mul(graph, grad_output, c_conj(graph, c_add(graph, one, c_mul(graph, output, output), -1)))
 

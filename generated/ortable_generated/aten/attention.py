@@ -22,8 +22,10 @@ def aten__scaled_dot_product_attention_math(graph: Graph, res: ResultSpec, query
     compute_dtype = opmath_dtype(dtype_of(graph, query))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     if dropout_p > 0 or dropout_mask is not None:
+        graph.case = 1
         raise UnsupportedCase('aten::_scaled_dot_product_attention_math: dropout inside attention draws random numbers that only torch can draw')
     # this form adds a bool mask, too
+    graph.case = 2
     transposed = permuted(graph, cast(graph, key, compute_dtype), transpose_perm(rank_of(graph, key), -2, -1))
     x, values = (cast(graph, query, compute_dtype), cast(graph, value, compute_dtype))
     products = grouped_product(graph, x, transposed) if enable_gqa else graph.make_node('MatMul', [x, transposed])
@@ -40,10 +42,13 @@ def aten__scaled_dot_product_flash_attention_for_cpu(graph: Graph, res: ResultSp
     compute_dtype = opmath_dtype(dtype_of(graph, query))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     if dropout_p > 0:
+        graph.case = 1
         raise UnsupportedCase('aten::_scaled_dot_product_flash_attention_for_cpu: dropout inside attention draws random numbers that only torch can draw')
     if differs(dim_of(graph, key, 1), dim_of(graph, value, 1)):
+        graph.case = 2
         raise UnsupportedCase("aten::_scaled_dot_product_flash_attention_for_cpu: keys and values of different numbers of heads, of which torch's kernel reads those of keys only")
     # heads may share keys; with a causal mask these are repeated, which rewrites know
+    graph.case = 3
     keys, values = [shared_heads(graph, cast(graph, x, compute_dtype), query, is_causal) for x in [key, value]]
     products = grouped_product(graph, cast(graph, query, compute_dtype), permuted(graph, keys, transpose_perm(4, 2, 3)))
     scores = attention_scaled(graph, products, scale, dim_of(graph, query, -1))
@@ -58,7 +63,9 @@ def aten__scaled_dot_product_flash_attention_for_cpu(graph: Graph, res: ResultSp
 def aten__scaled_dot_product_flash_attention_for_cpu_backward(graph: Graph, res: ResultSpec, grad_out: Result, query: Result, key: Result, value: Result, out: Result, logsumexp: Result, dropout_p: Float, is_causal: Bool, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
     """aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)"""
     if dropout_p > 0:
+        graph.case = 1
         raise UnsupportedCase('aten::_scaled_dot_product_flash_attention_for_cpu_backward: dropout inside attention draws random numbers that only torch can draw')
+    graph.case = 2
     return flash_attention_backward(graph, res, grad_out=grad_out, query=query, key=key, value=value, out=out, logsumexp=logsumexp, is_causal=is_causal, attn_mask=attn_mask, scale=scale)
 
 
@@ -67,7 +74,9 @@ def aten_scaled_dot_product_attention(graph: Graph, res: ResultSpec, query: Resu
     compute_dtype = opmath_dtype(dtype_of(graph, query))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     if dropout_p > 0:
+        graph.case = 1
         raise UnsupportedCase('aten::scaled_dot_product_attention: dropout inside attention draws random numbers that only torch can draw')
+    graph.case = 2
     repeat = is_causal and enable_gqa
     keys, values = [shared_heads(graph, cast(graph, x, compute_dtype), query, repeat) for x in [key, value]]
     x, transposed = (cast(graph, query, compute_dtype), permuted(graph, keys, transpose_perm(rank_of(graph, key), -2, -1)))

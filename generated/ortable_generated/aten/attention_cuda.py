@@ -22,9 +22,12 @@ def aten__scaled_dot_product_cudnn_attention(graph: Graph, res: ResultSpec, quer
     compute_dtype = opmath_dtype(dtype_of(graph, query))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     if dropout_p > 0:
+        graph.case = 1
         raise UnsupportedCase('aten::_scaled_dot_product_cudnn_attention: dropout inside attention draws random numbers that only torch can draw')
     if return_debug_mask:
+        graph.case = 2
         raise UnsupportedCase('aten::_scaled_dot_product_cudnn_attention: the mask to look at is of a kernel on CUDA')
+    graph.case = 3
     keys, values = [shared_heads(graph, cast(graph, x, compute_dtype), query, is_causal) for x in [key, value]]
     products = grouped_product(graph, cast(graph, query, compute_dtype), permuted(graph, keys, transpose_perm(4, 2, 3)))
     scores = attention_scaled(graph, products, scale, dim_of(graph, query, -1))
@@ -41,8 +44,10 @@ def aten__scaled_dot_product_efficient_attention(graph: Graph, res: ResultSpec, 
     compute_dtype = opmath_dtype(dtype_of(graph, query))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     if dropout_p > 0:
+        graph.case = 1
         raise UnsupportedCase('aten::_scaled_dot_product_efficient_attention: dropout inside attention draws random numbers that only torch can draw')
     # the sums are padded with infinity to a multiple of 32, or none at all
+    graph.case = 2
     keys, values = [shared_heads(graph, cast(graph, x, compute_dtype), query, is_causal) for x in [key, value]]
     products = grouped_product(graph, cast(graph, query, compute_dtype), permuted(graph, keys, transpose_perm(4, 2, 3)))
     scores = attention_scaled(graph, products, scale, dim_of(graph, query, -1))
@@ -58,11 +63,15 @@ def aten__scaled_dot_product_flash_attention(graph: Graph, res: ResultSpec, quer
     compute_dtype = opmath_dtype(dtype_of(graph, query))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     if dropout_p > 0:
+        graph.case = 1
         raise UnsupportedCase('aten::_scaled_dot_product_flash_attention: dropout inside attention draws random numbers that only torch can draw')
     if return_debug_mask:
+        graph.case = 2
         raise UnsupportedCase('aten::_scaled_dot_product_flash_attention: the mask to look at is of a kernel on CUDA')
     if is_causal and differs(dim_of(graph, query, -2), dim_of(graph, key, -2)):
+        graph.case = 3
         raise UnsupportedCase('aten::_scaled_dot_product_flash_attention: a causal mask of another number of queries than keys, which torch leaves to other kernels')
+    graph.case = 4
     keys, values = [shared_heads(graph, cast(graph, x, compute_dtype), query, is_causal) for x in [key, value]]
     products = grouped_product(graph, cast(graph, query, compute_dtype), permuted(graph, keys, transpose_perm(4, 2, 3)))
     scores = attention_scaled(graph, products, scale, dim_of(graph, query, -1))

@@ -30,7 +30,9 @@ def aten__cdist_backward(graph: Graph, res: ResultSpec, grad_output: Result, x1:
     last = rank_of(graph, cdist)
     if count_of(graph, cdist) == 0:
         # torch then leaves the batches of x2 out of the shape
+        graph.case = 1
         return zeros_of(graph, list(shape_of(graph, x1)), dtype_of(graph, x1))
+    graph.case = 2
     rows, columns = (unsqueezed(graph, x1, [rank_of(graph, x1) - 1]), unsqueezed(graph, x2, [rank_of(graph, x2) - 2]))
     away = graph.make_node('Sub', [rows, columns])
     slope = distance_slope(graph, away, unsqueezed(graph, cdist, [last]), unsqueezed(graph, grad_output, [last]), p)
@@ -47,15 +49,19 @@ def aten__embedding_bag_backward(graph: Graph, res: ResultSpec, grad: Result, in
     shape = [num_weights, dim_of(graph, grad, 1)]
     dtype = dtype_of(graph, grad)
     if sparse:
+        graph.case = 1
         raise UnsupportedCase('aten::_embedding_bag_backward: a sparse gradient, which ONNX cannot hold')
     if scale_grad_by_freq and differs(mode, 2):
         # it counts another index than the one that it scales (compute_counts_uniq)
+        graph.case = 2
         raise UnsupportedCase("aten::_embedding_bag_backward: gradients scaled by how often an index occurs, which torch's own kernel gets wrong")
     if mode == 2:
+        graph.case = 3
         some = unsqueezed(graph, graph.make_node('Greater', [bag_size, const(graph, 0, dtype_of(graph, bag_size))]), [1])
         positions = larger_of(graph, cast(graph, maximum_indices, int64), const(graph, 0, int64))
         grads = graph.make_node('Where', [some, grad, const(graph, 0, dtype)])
         return scatter_elements(graph, zeros_of(graph, shape, dtype), 0, positions, grads, 'add')
+    graph.case = 4
     result = cast(graph, indices, int64)
     bags = bag_indices(graph, offsets, graph.make_node('Shape', [indices]))
     rows = graph.make_node('Gather', [grad, bags], axis=0)
@@ -100,7 +106,9 @@ def aten_masked_scatter_backward(graph: Graph, res: ResultSpec, grad_output: Res
 def aten_rrelu_with_noise_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, noise: Result, lower: Scalar, upper: Scalar, training: Bool, self_is_result: Bool) -> Result:
     """aten::rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor"""
     if training:
+        graph.case = 1
         return graph.make_node('Mul', [grad_output, noise], res.outputs)
+    graph.case = 2
     steep = graph.make_node('Mul', [grad_output, const_like(graph, (lower + upper) / 2, grad_output)])
     return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), grad_output, steep], res.outputs)
 

@@ -22,8 +22,10 @@ def aten__adaptive_avg_pool2d_backward(graph: Graph, res: ResultSpec, grad_outpu
     have = shape_of(graph, self)[-2:]
     want = shape_of(graph, grad_output)[-2:]
     if len(want) == 2 and product(want) == 1:
+        graph.case = 1
         count = const(graph, product(have), dtype_of(graph, self))
         return graph.make_node('Expand', [graph.make_node('Div', [grad_output, count]), as_vec(graph, list(shape_of(graph, self)))], res.outputs)
+    graph.case = 2
     return summed_back(graph, grad_output, adaptive_weights(graph, have, want, dtype_of(graph, self)))
 
 
@@ -32,8 +34,10 @@ def aten__adaptive_avg_pool3d_backward(graph: Graph, res: ResultSpec, grad_outpu
     have = shape_of(graph, self)[-3:]
     want = shape_of(graph, grad_output)[-3:]
     if len(want) == 3 and product(want) == 1:
+        graph.case = 1
         count = const(graph, product(have), dtype_of(graph, self))
         return graph.make_node('Expand', [graph.make_node('Div', [grad_output, count]), as_vec(graph, list(shape_of(graph, self)))], res.outputs)
+    graph.case = 2
     return summed_back(graph, grad_output, adaptive_weights(graph, have, want, dtype_of(graph, self)))
 
 
@@ -51,10 +55,12 @@ def aten_avg_pool2d_backward(graph: Graph, res: ResultSpec, grad_output: Result,
     """aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
     if dtype_of(graph, self) == float64:
         # onnxruntime has no convolution of float64
+        graph.case = 1
         sizes, out_sizes = (shape_of(graph, self)[-2:], shape_of(graph, grad_output)[-2:])
         rest = (ceil_mode, count_include_pad, divisor_override)
         weights = mean_weights(graph, sizes, out_sizes, kernel_size, stride, padding, rest, float64)
         return summed_back(graph, grad_output, weights)
+    graph.case = 2
     return avg_pool2d_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override)
 
 
@@ -62,10 +68,12 @@ def aten_avg_pool3d_backward(graph: Graph, res: ResultSpec, grad_output: Result,
     """aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
     if dtype_of(graph, self) == float64:
         # onnxruntime has no convolution of float64
+        graph.case = 1
         sizes, out_sizes = (shape_of(graph, self)[-3:], shape_of(graph, grad_output)[-3:])
         rest = (ceil_mode, count_include_pad, divisor_override)
         weights = mean_weights(graph, sizes, out_sizes, kernel_size, stride, padding, rest, float64)
         return summed_back(graph, grad_output, weights)
+    graph.case = 2
     return avg_pool3d_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override)
 
 

@@ -32,9 +32,12 @@ def aten_add_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, 
     self, other = promote_values(graph, 'default', [self, other])
     if dtype_of(graph, res) == boolean:
         # torch computes self | (alpha and other)
+        graph.case = 1
         return graph.make_node('Or', [self, graph.make_node('And', [other, const(graph, alpha, boolean)])], res.outputs)
     if alpha == 1:
+        graph.case = 2
         return graph.make_node('Add', [self, other], res.outputs)
+    graph.case = 3
     right = opmath(graph, other)
     result = graph.make_node('Add', [opmath(graph, self), graph.make_node('Mul', [right, const_like(graph, alpha, right)])])
     return cast(graph, result, dtype_of(graph, res))
@@ -43,6 +46,7 @@ def aten_add_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, 
 def aten_addcdiv(graph: Graph, res: ResultSpec, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_values(graph, 'default', [self, tensor1, tensor2])
+    graph.case = 1
     top = opmath(graph, tensor1)
     amount = top if value == 1 else graph.make_node('Mul', [top, const_like(graph, value, top)])
     return cast(graph, graph.make_node('Add', [opmath(graph, self), graph.make_node('Div', [amount, opmath(graph, tensor2)])]), dtype_of(graph, res))
@@ -51,6 +55,7 @@ def aten_addcdiv(graph: Graph, res: ResultSpec, self: Result, tensor1: Result, t
 def aten_addcmul(graph: Graph, res: ResultSpec, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_values(graph, 'default', [self, tensor1, tensor2])
+    graph.case = 1
     both = graph.make_node('Mul', [opmath(graph, tensor1), opmath(graph, tensor2)])
     amount = both if value == 1 else graph.make_node('Mul', [both, const_like(graph, value, both)])
     return cast(graph, graph.make_node('Add', [opmath(graph, self), amount]), dtype_of(graph, res))
@@ -77,7 +82,9 @@ def aten_copysign_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Res
 def aten_heaviside(graph: Graph, res: ResultSpec, self: Result, values: Result) -> Result:
     """aten::heaviside(Tensor self, Tensor values) -> Tensor"""
     if is_bool(graph, self):
+        graph.case = 1
         return graph.make_node('Or', [self, values], res.outputs)
+    graph.case = 2
     zero = const_like(graph, 0, self)
     step = cast(graph, graph.make_node('Greater', [self, zero]), dtype_of(graph, self))
     return graph.make_node('Where', [graph.make_node('Equal', [self, zero]), values, step], res.outputs)
@@ -94,16 +101,19 @@ def aten_lerp_Scalar(graph: Graph, res: ResultSpec, self: Result, end: Result, w
     self, end = promote_values(graph, 'default', [self, end])
     if not is_static(weight):
         # a number read from a tensor; which side is exact is decided when the model runs
+        graph.case = 1
         x, y = (opmath(graph, self), opmath(graph, end))
         way, w = (graph.make_node('Sub', [y, x]), const_like(graph, weight, x))
         late = graph.make_node('Sub', [y, graph.make_node('Mul', [way, graph.make_node('Sub', [const_like(graph, 1, w), w])])])
         result = graph.make_node('Where', [graph.make_node('Less', [graph.make_node('Abs', [w]), const_like(graph, 0.5, w)]), graph.make_node('Add', [x, graph.make_node('Mul', [w, way])]), late])
         return cast(graph, result, dtype_of(graph, res))
     if weight < 0.5 and weight > -0.5:
+        graph.case = 2
         x = opmath(graph, self)
         way = graph.make_node('Sub', [opmath(graph, end), x])
         return cast(graph, graph.make_node('Add', [x, graph.make_node('Mul', [const_like(graph, weight, x), way])]), dtype_of(graph, res))
     # counted from the end, so that a weight of 1 gives it exactly
+    graph.case = 3
     y = opmath(graph, end)
     way = graph.make_node('Sub', [y, opmath(graph, self)])
     return cast(graph, graph.make_node('Sub', [y, graph.make_node('Mul', [way, const_like(graph, 1 - weight, y)])]), dtype_of(graph, res))
@@ -112,6 +122,7 @@ def aten_lerp_Scalar(graph: Graph, res: ResultSpec, self: Result, end: Result, w
 def aten_lerp_Tensor(graph: Graph, res: ResultSpec, self: Result, end: Result, weight: Result) -> Result:
     """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
     self, end, weight = promote_values(graph, 'default', [self, end, weight])
+    graph.case = 1
     x = opmath(graph, self)
     y = opmath(graph, end)
     w = opmath(graph, weight)
@@ -124,6 +135,7 @@ def aten_lerp_Tensor(graph: Graph, res: ResultSpec, self: Result, end: Result, w
 def aten_logaddexp(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::logaddexp(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
+    graph.case = 1
     x = opmath(graph, self)
     y = opmath(graph, other)
     high = graph.make_node('Max', [x, y])
@@ -141,7 +153,9 @@ def aten_mul_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) 
     """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if dtype_of(graph, res) == boolean:
+        graph.case = 1
         return graph.make_node('And', [self, other], res.outputs)
+    graph.case = 2
     return graph.make_node('Mul', [self, other], res.outputs)
 
 
@@ -154,7 +168,9 @@ def aten_pow_Scalar(graph: Graph, res: ResultSpec, self: Scalar, exponent: Resul
     """aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
     self, exponent = promote_values(graph, 'pow', [self, exponent])
     if is_float(graph, res):
+        graph.case = 1
         return graph.make_node('Pow', [self, exponent], res.outputs)
+    graph.case = 2
     return int_pow(graph, self, exponent)
 
 
@@ -162,20 +178,27 @@ def aten_pow_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, exponent
     """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     dtype = dtype_of(graph, res)
     if is_float(graph, res) and exponent == 2:
+        graph.case = 1
         base = in_dtype(graph, self, dtype)
         return graph.make_node('Mul', [base, base], res.outputs)
     if is_float(graph, res) and exponent == 0.5 and (dtype_of(graph, res) != float16):
         # torch takes the root, which differs from C's pow at -inf, except in float16
+        graph.case = 2
         return graph.make_node('Sqrt', [in_dtype(graph, self, dtype)], res.outputs)
     if is_float(graph, res) and exponent == -0.5 and (dtype_of(graph, res) != float16):
+        graph.case = 3
         return cast(graph, graph.make_node('Reciprocal', [graph.make_node('Sqrt', [opmath(graph, in_dtype(graph, self, dtype))])]), dtype)
     if is_float(graph, res):
+        graph.case = 4
         return graph.make_node('Pow', [in_dtype(graph, self, dtype), const(graph, exponent, dtype)], res.outputs)
     if is_number(exponent) and exponent < 0:
+        graph.case = 5
         raise UnsupportedCase('aten::pow.Tensor_Scalar: integers to negative integer powers are not allowed')
     if not is_number(exponent):
+        graph.case = 6
         return int_pow(graph, in_dtype(graph, self, dtype), const(graph, exponent, dtype))
     # ONNX Runtime's integer Pow goes through double, wrong above 2**53
+    graph.case = 7
     return int_power(graph, in_dtype(graph, self, dtype), int(exponent))
 
 
@@ -183,7 +206,9 @@ def aten_pow_Tensor_Tensor(graph: Graph, res: ResultSpec, self: Result, exponent
     """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
     self, exponent = promote_values(graph, 'pow', [self, exponent])
     if is_float(graph, res):
+        graph.case = 1
         return graph.make_node('Pow', [self, exponent], res.outputs)
+    graph.case = 2
     return int_pow(graph, self, exponent)
 
 
@@ -196,7 +221,9 @@ def aten_rsub_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result,
     """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if alpha == 1:
+        graph.case = 1
         return graph.make_node('Sub', [other, self], res.outputs)
+    graph.case = 2
     left = opmath(graph, self)
     result = graph.make_node('Sub', [opmath(graph, other), graph.make_node('Mul', [left, const_like(graph, alpha, left)])])
     return cast(graph, result, dtype_of(graph, res))
@@ -211,7 +238,9 @@ def aten_sub_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, 
     """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if alpha == 1:
+        graph.case = 1
         return graph.make_node('Sub', [self, other], res.outputs)
+    graph.case = 2
     right = opmath(graph, other)
     result = graph.make_node('Sub', [opmath(graph, self), graph.make_node('Mul', [right, const_like(graph, alpha, right)])])
     return cast(graph, result, dtype_of(graph, res))
@@ -250,18 +279,21 @@ def complex_aten_add_Scalar(graph: Graph, res: ResultSpec, self: Result, other: 
 def complex_aten_add_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
+    graph.case = 4
     return c_add(graph, self, c_scaled(graph, other, alpha))
 
 
 def complex_aten_addcdiv(graph: Graph, res: ResultSpec, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_complex(graph, 'default', [self, tensor1, tensor2])
+    graph.case = 2
     return c_add(graph, self, c_scaled(graph, c_div(graph, tensor1, tensor2), value))
 
 
 def complex_aten_addcmul(graph: Graph, res: ResultSpec, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_complex(graph, 'default', [self, tensor1, tensor2])
+    graph.case = 2
     return c_add(graph, self, c_scaled(graph, c_mul(graph, tensor1, tensor2), value))
 
 
@@ -269,15 +301,19 @@ def complex_aten_lerp_Scalar(graph: Graph, res: ResultSpec, self: Result, end: R
     """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
     self, end = promote_complex(graph, 'default', [self, end])
     if not is_static(weight):
+        graph.case = 4
         return c_add(graph, self, c_scaled(graph, c_add(graph, end, self, -1), weight))
     if abs(weight) < 0.5:
+        graph.case = 5
         return c_add(graph, self, c_scaled(graph, c_add(graph, end, self, -1), weight))
+    graph.case = 6
     return c_add(graph, end, c_scaled(graph, c_add(graph, end, self, -1), 1 - weight), -1)
 
 
 def complex_aten_lerp_Tensor(graph: Graph, res: ResultSpec, self: Result, end: Result, weight: Result) -> Result:
     """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
     self, end, weight = promote_complex(graph, 'default', [self, end, weight])
+    graph.case = 2
     way = c_add(graph, end, self, -1)
     size = c_abs(graph, weight)
     late = c_add(graph, end, c_mul(graph, way, c_add(graph, c_cast(graph, const_like(graph, 1, size), dtype_of(graph, res)), weight, -1)), -1)
@@ -287,6 +323,7 @@ def complex_aten_lerp_Tensor(graph: Graph, res: ResultSpec, self: Result, end: R
 def complex_aten_logaddexp(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::logaddexp(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
+    graph.case = 2
     lower_ = graph.make_node('Less', [re(graph, self), re(graph, other)])
     high = c_where(graph, lower_, c_like(graph, other, self), c_like(graph, self, other))
     low = c_where(graph, lower_, c_like(graph, self, other), c_like(graph, other, self))
@@ -301,6 +338,7 @@ def complex_aten_mul_Scalar(graph: Graph, res: ResultSpec, self: Result, other: 
 def complex_aten_mul_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
+    graph.case = 3
     return c_mul(graph, self, other)
 
 
@@ -312,6 +350,7 @@ def complex_aten_multiply_Tensor(graph: Graph, res: ResultSpec, self: Result, ot
 def complex_aten_pow_Scalar(graph: Graph, res: ResultSpec, self: Scalar, exponent: Result) -> Result:
     """aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
     self, exponent = promote_complex(graph, 'pow', [self, exponent])
+    graph.case = 3
     return c_power(graph, self, exponent)
 
 
@@ -319,8 +358,10 @@ def complex_aten_pow_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, 
     """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     dtype = dtype_of(graph, res)
     if exponent == 2:
+        graph.case = 8
         base = as_complex(graph, self, dtype_of(graph, res))
         return c_mul(graph, base, base)
+    graph.case = 9
     dtype = dtype_of(graph, res)
     return c_power(graph, as_complex(graph, self, dtype), as_complex(graph, exponent, dtype))
 
@@ -328,6 +369,7 @@ def complex_aten_pow_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, 
 def complex_aten_pow_Tensor_Tensor(graph: Graph, res: ResultSpec, self: Result, exponent: Result) -> Result:
     """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
     self, exponent = promote_complex(graph, 'pow', [self, exponent])
+    graph.case = 3
     return c_power(graph, self, exponent)
 
 
@@ -339,6 +381,7 @@ def complex_aten_rsub_Scalar(graph: Graph, res: ResultSpec, self: Result, other:
 def complex_aten_rsub_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
+    graph.case = 3
     return c_add(graph, other, c_scaled(graph, self, alpha), -1)
 
 
@@ -350,6 +393,7 @@ def complex_aten_sub_Scalar(graph: Graph, res: ResultSpec, self: Result, other: 
 def complex_aten_sub_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
+    graph.case = 3
     return c_add(graph, self, c_scaled(graph, other, alpha), -1)
 
 

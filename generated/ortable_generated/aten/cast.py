@@ -60,6 +60,7 @@ def aten__functional_sym_constrain_range_for_size(graph: Graph, res: ResultSpec,
 
 def aten__to_copy(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, memory_format: Any = None) -> Result:
     """aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor"""
+    graph.case = 1
     return cast(graph, self, dtype)
 
 
@@ -75,6 +76,7 @@ def aten_contiguous(graph: Graph, res: ResultSpec, self: Result, *, memory_forma
 
 def aten_copy(graph: Graph, res: ResultSpec, self: Result, src: Result, non_blocking: Bool = False) -> Result:
     """aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"""
+    graph.case = 1
     return expanded_like(graph, cast(graph, src, dtype_of(graph, self)), self)
 
 
@@ -115,31 +117,37 @@ def aten_sym_constrain_range_for_size(graph: Graph, res: ResultSpec, size: Scala
 
 def aten_to_device(graph: Graph, res: ResultSpec, self: Result, device: Any, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
     """aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    graph.case = 1
     return cast(graph, self, dtype)
 
 
 def aten_to_dtype(graph: Graph, res: ResultSpec, self: Result, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
     """aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    graph.case = 1
     return cast(graph, self, dtype)
 
 
 def aten_to_dtype_layout(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
     """aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    graph.case = 1
     return cast(graph, self, dtype)
 
 
 def aten_to_other(graph: Graph, res: ResultSpec, self: Result, other: Result, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
     """aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    graph.case = 1
     return cast(graph, self, dtype_of(graph, other))
 
 
 def aten_type_as(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::type_as(Tensor self, Tensor other) -> Tensor"""
+    graph.case = 1
     return cast(graph, self, dtype_of(graph, other))
 
 
 def complex_aten__to_copy(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, memory_format: Any = None) -> Result:
     """aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor"""
+    graph.case = 2
     return c_cast(graph, self, dtype)
 
 
@@ -155,6 +163,7 @@ def complex_aten_contiguous(graph: Graph, res: ResultSpec, self: Result, *, memo
 
 def complex_aten_copy(graph: Graph, res: ResultSpec, self: Result, src: Result, non_blocking: Bool = False) -> Result:
     """aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"""
+    graph.case = 2
     return c_like(graph, c_cast(graph, src, dtype_of(graph, self)), self)
 
 
@@ -185,26 +194,31 @@ def complex_aten_lift_fresh(graph: Graph, res: ResultSpec, self: Result) -> Resu
 
 def complex_aten_to_device(graph: Graph, res: ResultSpec, self: Result, device: Any, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
     """aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    graph.case = 2
     return c_cast(graph, self, dtype)
 
 
 def complex_aten_to_dtype(graph: Graph, res: ResultSpec, self: Result, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
     """aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    graph.case = 2
     return c_cast(graph, self, dtype)
 
 
 def complex_aten_to_dtype_layout(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
     """aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    graph.case = 2
     return c_cast(graph, self, dtype)
 
 
 def complex_aten_to_other(graph: Graph, res: ResultSpec, self: Result, other: Result, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
     """aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    graph.case = 2
     return c_cast(graph, self, dtype_of(graph, other))
 
 
 def complex_aten_type_as(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::type_as(Tensor self, Tensor other) -> Tensor"""
+    graph.case = 2
     return c_cast(graph, self, dtype_of(graph, other))
 
 

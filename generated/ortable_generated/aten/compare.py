@@ -26,15 +26,19 @@ def aten_clamp(graph: Graph, res: ResultSpec, self: Result, min: Scalar | None =
     self, min, max = promote_values(graph, 'default', [self, min, max])
     if is_nan(graph, min) or is_nan(graph, max):
         # torch makes everything NaN, Clip has no bound then
+        graph.case = 1
         raised = larger_of(graph, self, min) if min is not None else self
         return smaller_of(graph, raised, max) if max is not None else raised
     if is_float(graph, self):
         # a bound that is left out is the largest finite number, also for infinities
+        graph.case = 2
         low = const(graph, -float('inf'), dtype_of(graph, self)) if min is None else min
         high = const(graph, float('inf'), dtype_of(graph, self)) if max is None else max
         return graph.make_node('Clip', [self, low, high], res.outputs)
     if dtype_of(graph, self) != int64:
+        graph.case = 3
         return graph.make_node('Clip', [self, min, max], res.outputs)
+    graph.case = 4
     raised = larger_of(graph, self, min) if min is not None else self
     return smaller_of(graph, raised, max) if max is not None else raised
 
@@ -79,12 +83,14 @@ def aten_clip_Tensor(graph: Graph, res: ResultSpec, self: Result, min: Result | 
 def aten_eq_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::eq.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
+    graph.case = 1
     return graph.make_node('Equal', [self, other], res.outputs)
 
 
 def aten_eq_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::eq.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
+    graph.case = 1
     return graph.make_node('Equal', [self, other], res.outputs)
 
 
@@ -92,10 +98,13 @@ def aten_fmax(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Res
     """aten::fmax(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if is_float(graph, res):
+        graph.case = 1
         best = graph.make_node('Where', [graph.make_node('IsNaN', [other]), self, graph.make_node('Max', [self, other])])
         return graph.make_node('Where', [graph.make_node('IsNaN', [self]), other, best], res.outputs)
     if dtype_of(graph, res) == boolean:
+        graph.case = 2
         return graph.make_node('Or', [self, other], res.outputs)
+    graph.case = 3
     return larger_of(graph, self, other)
 
 
@@ -103,10 +112,13 @@ def aten_fmin(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Res
     """aten::fmin(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if is_float(graph, res):
+        graph.case = 1
         best = graph.make_node('Where', [graph.make_node('IsNaN', [other]), self, graph.make_node('Min', [self, other])])
         return graph.make_node('Where', [graph.make_node('IsNaN', [self]), other, best], res.outputs)
     if dtype_of(graph, res) == boolean:
+        graph.case = 2
         return graph.make_node('And', [self, other], res.outputs)
+    graph.case = 3
     return smaller_of(graph, self, other)
 
 
@@ -172,7 +184,9 @@ def aten_maximum(graph: Graph, res: ResultSpec, self: Result, other: Result) -> 
     """aten::maximum(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if dtype_of(graph, res) == boolean:
+        graph.case = 1
         return graph.make_node('Or', [self, other], res.outputs)
+    graph.case = 2
     return larger_of(graph, self, other)
 
 
@@ -180,19 +194,23 @@ def aten_minimum(graph: Graph, res: ResultSpec, self: Result, other: Result) -> 
     """aten::minimum(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if dtype_of(graph, res) == boolean:
+        graph.case = 1
         return graph.make_node('And', [self, other], res.outputs)
+    graph.case = 2
     return smaller_of(graph, self, other)
 
 
 def aten_ne_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::ne.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
+    graph.case = 1
     return graph.make_node('Not', [graph.make_node('Equal', [self, other])], res.outputs)
 
 
 def aten_ne_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::ne.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
+    graph.case = 1
     return graph.make_node('Not', [graph.make_node('Equal', [self, other])], res.outputs)
 
 
@@ -220,12 +238,14 @@ def aten_where_self(graph: Graph, res: ResultSpec, condition: Result, self: Resu
 def complex_aten_eq_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::eq.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_complex(graph, 'always_bool', [self, other])
+    graph.case = 2
     return graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])], res.outputs)
 
 
 def complex_aten_eq_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::eq.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'always_bool', [self, other])
+    graph.case = 2
     return graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])], res.outputs)
 
 
@@ -242,12 +262,14 @@ def complex_aten_masked_fill_Tensor(graph: Graph, res: ResultSpec, self: Result,
 def complex_aten_ne_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
     """aten::ne.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_complex(graph, 'always_bool', [self, other])
+    graph.case = 2
     return graph.make_node('Not', [graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])])], res.outputs)
 
 
 def complex_aten_ne_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::ne.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'always_bool', [self, other])
+    graph.case = 2
     return graph.make_node('Not', [graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])])], res.outputs)
 
 

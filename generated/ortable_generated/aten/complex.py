@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def aten__conj_physical(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_conj_physical(Tensor self) -> Tensor"""
+    graph.case = 1
     return self
 
 
@@ -38,6 +39,7 @@ def aten__neg_view_copy(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_angle(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::angle(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     zero = const_like(graph, 0, self)
     side = graph.make_node('Where', [graph.make_node('Less', [self, zero]), const_like(graph, 3.141592653589793, self), zero])
     return graph.make_node('Where', [graph.make_node('IsNaN', [self]), self, side], res.outputs)
@@ -45,6 +47,7 @@ def aten_angle(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 def aten_conj(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::conj(Tensor(a) self) -> Tensor(a)"""
+    graph.case = 1
     return self
 
 
@@ -55,11 +58,13 @@ def aten_conj_physical(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 def aten_isreal(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isreal(Tensor self) -> Tensor"""
+    graph.case = 1
     return filled_like(graph, self, True, boolean)
 
 
 def aten_real(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::real(Tensor(a) self) -> Tensor(a)"""
+    graph.case = 1
     return self
 
 
@@ -85,6 +90,7 @@ def complex_aten__conj_copy(graph: Graph, res: ResultSpec, self: Result) -> Resu
 
 def complex_aten__conj_physical(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_conj_physical(Tensor self) -> Tensor"""
+    graph.case = 2
     return c_conj(graph, self)
 
 
@@ -101,6 +107,7 @@ def complex_aten__neg_view_copy(graph: Graph, res: ResultSpec, self: Result) -> 
 def complex_aten_angle(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::angle(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_angle(graph, self)
 
 
@@ -111,6 +118,7 @@ def complex_aten_complex(graph: Graph, res: ResultSpec, real: Result, imag: Resu
 
 def complex_aten_conj(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::conj(Tensor(a) self) -> Tensor(a)"""
+    graph.case = 2
     return c_conj(graph, self)
 
 
@@ -126,6 +134,7 @@ def complex_aten_imag(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 def complex_aten_isreal(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isreal(Tensor self) -> Tensor"""
+    graph.case = 2
     return graph.make_node('Equal', [im(graph, self), const_like(graph, 0, im(graph, self))], res.outputs)
 
 
@@ -136,6 +145,7 @@ def complex_aten_polar(graph: Graph, res: ResultSpec, abs: Result, angle: Result
 
 def complex_aten_real(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::real(Tensor(a) self) -> Tensor(a)"""
+    graph.case = 2
     return re(graph, self)
 
 

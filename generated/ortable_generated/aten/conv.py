@@ -51,7 +51,9 @@ def aten_conv2d_padding(graph: Graph, res: ResultSpec, input: Result, weight: Re
     extra = [] if rank_of(graph, input) == rank_of(graph, weight) else [0]
     compute_dtype = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
     if dtype_of(graph, input) == float64 or not is_float(graph, input):
+        graph.case = 1
         return direct_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    graph.case = 2
     steps = broadcast_ints(static(stride), n)
     x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
     result = graph.make_node('Conv', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=steps, pads=pads, dilations=spacing, group=static(groups))
@@ -92,15 +94,20 @@ def aten_convolution(graph: Graph, res: ResultSpec, input: Result, weight: Resul
     extra = [] if rank_of(graph, input) == rank_of(graph, weight) else [0]
     compute_dtype = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
     if (dtype_of(graph, input) == float64 or not is_float(graph, input)) and (not transposed):
+        graph.case = 1
         return direct_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
     if dtype_of(graph, input) == float64 or not is_float(graph, input):
+        graph.case = 2
         return direct_transposed(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding, groups=groups)
     if transposed and reaches(output_padding, strides):
+        graph.case = 3
         return wide_transposed(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding, groups=groups)
     if transposed:
+        graph.case = 4
         x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
         wide = graph.make_node('ConvTranspose', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups), output_padding=broadcast_ints(static(output_padding), n))
         return cast(graph, squeezed(graph, wide, extra), dtype_of(graph, input))
+    graph.case = 5
     x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
     result = graph.make_node('Conv', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups))
     return cast(graph, squeezed(graph, result, extra), dtype_of(graph, input))
@@ -109,7 +116,9 @@ def aten_convolution(graph: Graph, res: ResultSpec, input: Result, weight: Resul
 def aten_convolution_backward(graph: Graph, res: ResultSpec, grad_output: Result, input: Result, weight: Result, bias_sizes: SymInts | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, output_mask: Bools) -> Any:
     """aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
     if dtype_of(graph, input) == float64:
+        graph.case = 1
         return direct_convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)
+    graph.case = 2
     return convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)
 
 

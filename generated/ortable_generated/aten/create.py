@@ -36,32 +36,38 @@ def aten_arange_start_step(graph: Graph, res: ResultSpec, start: Scalar, end: Sc
 
 def aten_empty_like(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    graph.case = 1
     return filled_like(graph, self, uninitialized(dtype_of(graph, res)), dtype_of(graph, res))
 
 
 def aten_empty_memory_format(graph: Graph, res: ResultSpec, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    graph.case = 1
     return filled(graph, size, uninitialized(dtype_of(graph, res)), dtype_of(graph, res))
 
 
 def aten_empty_permuted(graph: Graph, res: ResultSpec, size: SymInts, physical_layout: Ints, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 1
     return filled(graph, size, uninitialized(dtype_of(graph, res)), dtype_of(graph, res))
 
 
 def aten_empty_strided(graph: Graph, res: ResultSpec, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 1
     return filled(graph, size, uninitialized(dtype_of(graph, res)), dtype_of(graph, res))
 
 
 def aten_eye(graph: Graph, res: ResultSpec, n: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 1
     rows = graph.make_node('Unsqueeze', [int_range(graph, 0, n, 1), consts(graph, [1], int64)])
     return cast(graph, graph.make_node('Equal', [rows, int_range(graph, 0, n, 1)]), dtype_of(graph, res))
 
 
 def aten_eye_m(graph: Graph, res: ResultSpec, n: SymInt, m: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 1
     rows = graph.make_node('Unsqueeze', [int_range(graph, 0, n, 1), consts(graph, [1], int64)])
     return cast(graph, graph.make_node('Equal', [rows, int_range(graph, 0, m, 1)]), dtype_of(graph, res))
 
@@ -83,6 +89,7 @@ def aten_linspace(graph: Graph, res: ResultSpec, start: Scalar, end: Scalar, ste
 
 def aten_new_empty(graph: Graph, res: ResultSpec, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 1
     return filled(graph, size, uninitialized(dtype_of(graph, res)), dtype_of(graph, res))
 
 
@@ -108,6 +115,7 @@ def aten_new_zeros(graph: Graph, res: ResultSpec, self: Result, size: SymInts, *
 
 def aten_ones(graph: Graph, res: ResultSpec, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 1
     return filled(graph, size, 1, dtype_of(graph, res))
 
 
@@ -153,6 +161,7 @@ def aten_zeros_like(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype
 
 def complex_aten_empty_like(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    graph.case = 2
     own_dtype = part_dtype(dtype_of(graph, res))
     made = filled(graph, shape_of(graph, self), uninitialized(own_dtype), own_dtype)
     return as_complex(graph, made, dtype_of(graph, res)) if own_dtype != dtype_of(graph, res) else made
@@ -160,30 +169,35 @@ def complex_aten_empty_like(graph: Graph, res: ResultSpec, self: Result, *, dtyp
 
 def complex_aten_empty_memory_format(graph: Graph, res: ResultSpec, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    graph.case = 2
     own_dtype = part_dtype(dtype_of(graph, res))
     return as_complex(graph, filled(graph, size, uninitialized(own_dtype), own_dtype), dtype_of(graph, res))
 
 
 def complex_aten_empty_permuted(graph: Graph, res: ResultSpec, size: SymInts, physical_layout: Ints, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 2
     own_dtype = part_dtype(dtype_of(graph, res))
     return as_complex(graph, filled(graph, size, uninitialized(own_dtype), own_dtype), dtype_of(graph, res))
 
 
 def complex_aten_empty_strided(graph: Graph, res: ResultSpec, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 2
     own_dtype = part_dtype(dtype_of(graph, res))
     return as_complex(graph, filled(graph, size, uninitialized(own_dtype), own_dtype), dtype_of(graph, res))
 
 
 def complex_aten_eye(graph: Graph, res: ResultSpec, n: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 2
     rows = graph.make_node('Unsqueeze', [int_range(graph, 0, n, 1), consts(graph, [1], int64)])
     return as_complex(graph, graph.make_node('Equal', [rows, int_range(graph, 0, n, 1)]), dtype_of(graph, res))
 
 
 def complex_aten_eye_m(graph: Graph, res: ResultSpec, n: SymInt, m: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 2
     rows = graph.make_node('Unsqueeze', [int_range(graph, 0, n, 1), consts(graph, [1], int64)])
     return as_complex(graph, graph.make_node('Equal', [rows, int_range(graph, 0, m, 1)]), dtype_of(graph, res))
 
@@ -200,6 +214,7 @@ def complex_aten_full_like(graph: Graph, res: ResultSpec, self: Result, fill_val
 
 def complex_aten_new_empty(graph: Graph, res: ResultSpec, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 2
     own_dtype = part_dtype(dtype_of(graph, res))
     made = filled(graph, size, uninitialized(own_dtype), own_dtype)
     return as_complex(graph, made, dtype_of(graph, res)) if own_dtype != dtype_of(graph, res) else made
@@ -227,6 +242,7 @@ def complex_aten_new_zeros(graph: Graph, res: ResultSpec, self: Result, size: Sy
 
 def complex_aten_ones(graph: Graph, res: ResultSpec, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 2
     return as_complex(graph, filled(graph, size, 1, part_dtype(dtype_of(graph, res))), dtype_of(graph, res))
 
 

@@ -33,18 +33,23 @@ def aten_cummin(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Any:
 def aten_cumprod(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     if rank_of(graph, self) == 0:
+        graph.case = 1
         return cast(graph, self, dtype_of(graph, res))
+    graph.case = 2
     return cumprod(graph, res, self=self, dim=dim)
 
 
 def aten_cumsum(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     if rank_of(graph, self) == 0:
+        graph.case = 1
         return cast(graph, self, dtype_of(graph, res))
     if dtype_of(graph, res) == int8 or dtype_of(graph, res) == int16 or dtype_of(graph, res) == uint8:
         # ONNX has no such CumSum; the low bits of a wider sum are the same
+        graph.case = 2
         return cast(graph, graph.make_node('CumSum', [cast(graph, self, int32), const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
     # torch adds up float32 in float64, and the 16 bit floats in float32
+    graph.case = 3
     wide = cast(graph, cast(graph, self, dtype_of(graph, res)), sum_dtype(dtype_of(graph, res)))
     return cast(graph, graph.make_node('CumSum', [wide, const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
 
@@ -57,12 +62,15 @@ def aten_diff(graph: Graph, res: ResultSpec, self: Result, n: Int = 1, dim: Int 
 def aten_logcumsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Result:
     """aten::logcumsumexp(Tensor self, int dim) -> Tensor"""
     if rank_of(graph, self) == 0:
+        graph.case = 1
         return self
+    graph.case = 2
     return logcumsumexp(graph, res, self=self, dim=dim)
 
 
 def complex_aten_cumprod(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    graph.case = 3
     return c_cumprod(graph, c_cast(graph, self, dtype_of(graph, res)), axis_of(graph, self, dim))
 
 

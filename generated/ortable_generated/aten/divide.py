@@ -29,15 +29,19 @@ def aten_div_Scalar_mode(graph: Graph, res: ResultSpec, self: Result, other: Sca
     """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
     dtype = dtype_of(graph, res)
     if rounding_mode is None:
+        graph.case = 1
         return graph.make_node('Div', [in_dtype(graph, self, dtype), const(graph, other, dtype)], res.outputs)
     if rounding_mode == 'floor':
+        graph.case = 2
         return floor_quotient(graph, in_dtype(graph, self, dtype), const(graph, other, dtype))
+    graph.case = 3
     return trunc_quotient(graph, in_dtype(graph, self, dtype), const(graph, other, dtype))
 
 
 def aten_div_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'int_to_float', [self, other])
+    graph.case = 1
     return graph.make_node('Div', [self, other], res.outputs)
 
 
@@ -45,9 +49,12 @@ def aten_div_Tensor_mode(graph: Graph, res: ResultSpec, self: Result, other: Res
     """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     dtype = dtype_of(graph, res)
     if rounding_mode is None:
+        graph.case = 1
         return graph.make_node('Div', [in_dtype(graph, self, dtype), in_dtype(graph, other, dtype)], res.outputs)
     if rounding_mode == 'floor':
+        graph.case = 2
         return floor_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype))
+    graph.case = 3
     return trunc_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype))
 
 
@@ -118,14 +125,17 @@ def complex_aten_div_Scalar_mode(graph: Graph, res: ResultSpec, self: Result, ot
     """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
     dtype = dtype_of(graph, res)
     if rounding_mode is None:
+        graph.case = 4
         dtype = dtype_of(graph, res)
         return c_div(graph, as_complex(graph, self, dtype), as_complex(graph, other, dtype))
+    graph.case = 5
     raise UnsupportedCase('aten::div.Scalar_mode: torch rounds no complex quotient')
 
 
 def complex_aten_div_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'int_to_float', [self, other])
+    graph.case = 2
     return c_div(graph, self, other)
 
 
@@ -133,8 +143,10 @@ def complex_aten_div_Tensor_mode(graph: Graph, res: ResultSpec, self: Result, ot
     """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     dtype = dtype_of(graph, res)
     if rounding_mode is None:
+        graph.case = 4
         dtype = dtype_of(graph, res)
         return c_div(graph, as_complex(graph, self, dtype), as_complex(graph, other, dtype))
+    graph.case = 5
     raise UnsupportedCase('aten::div.Tensor_mode: torch rounds no complex quotient')
 
 

@@ -152,7 +152,9 @@ def complex_aten_istft(graph: Graph, res: ResultSpec, self: Result, n_fft: Int, 
 def complex_aten_stft(graph: Graph, res: ResultSpec, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, normalized: Bool = False, onesided: Bool | None = None, return_complex: Bool | None = None, align_to_window: Bool | None = None) -> Result:
     """aten::stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor"""
     if align_to_window is not None and align_to_window:
+        graph.case = 1
         raise UnsupportedCase('aten::stft: frames aligned to the window')
+    graph.case = 2
     return stft(graph, res, self=self, n_fft=n_fft, hop_length=hop_length, win_length=win_length, window=window, normalized=normalized, onesided=onesided, return_complex=return_complex)
 
 

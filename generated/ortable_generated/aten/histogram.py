@@ -35,7 +35,9 @@ def aten__histogramdd_from_bin_tensors(graph: Graph, res: ResultSpec, self: Resu
 def aten_bincount(graph: Graph, res: ResultSpec, self: Result, weights: Result | None = None, minlength: SymInt = 0) -> Result:
     """aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
     if count_of(graph, self) == 0:
+        graph.case = 1
         return zeros_of(graph, [minlength], int64)
+    graph.case = 2
     numbers = cast(graph, self, int64)
     longest = graph.make_node('Add', [graph.make_node('ReduceMax', [numbers], keepdims=1), const(graph, 1, int64)])
     return bincount(graph, numbers, weights, larger_of(graph, longest, as_vec(graph, minlength)), dtype_of(graph, res))

@@ -32,6 +32,7 @@ def aten__unsafe_index_put(graph: Graph, res: ResultSpec, self: Result, indices:
 
 def aten_argwhere(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::argwhere(Tensor self) -> Tensor"""
+    graph.case = 1
     return nonzero_rows(graph, self)
 
 
@@ -44,7 +45,9 @@ def aten_gather(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Re
     """aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
     if count_of(graph, index) == 0:
         # torch takes an empty index of any rank
+        graph.case = 1
         return zeros_of(graph, shape_of(graph, index), dtype_of(graph, self))
+    graph.case = 2
     indices = cast(graph, at_least_1d(graph, index), gather_dtype(graph, index))
     result = graph.make_node('GatherElements', [at_least_1d(graph, self), indices], axis=axis_of(graph, self, dim))
     return with_rank_of(graph, result, index)
@@ -54,7 +57,9 @@ def aten_index_Tensor(graph: Graph, res: ResultSpec, self: Result, indices: Resu
     """aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
     axis = one_hot_index(indices)
     if axis >= 0 and is_int(graph, indices[axis]) and (dtype_of(graph, indices[axis]) != uint8):
+        graph.case = 1
         return graph.make_node('Gather', [self, cast(graph, indices[axis], gather_dtype(graph, indices[axis]))], res.outputs, axis=axis)
+    graph.case = 2
     return index_tensor(graph, res, self=self, indices=indices)
 
 
@@ -66,7 +71,9 @@ def aten_index_put(graph: Graph, res: ResultSpec, self: Result, indices: Results
 def aten_index_select(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result) -> Result:
     """aten::index_select(Tensor self, int dim, Tensor index) -> Tensor"""
     if rank_of(graph, self) == 0:
+        graph.case = 1
         return self
+    graph.case = 2
     return graph.make_node('Gather', [self, at_least_1d(graph, index)], res.outputs, axis=axis_of(graph, self, dim))
 
 
@@ -79,19 +86,23 @@ def aten_masked_select(graph: Graph, res: ResultSpec, self: Result, mask: Result
 
 def aten_nonzero(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::nonzero(Tensor self) -> Tensor"""
+    graph.case = 1
     return nonzero_rows(graph, self)
 
 
 def aten_nonzero_numpy(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::nonzero_numpy(Tensor self) -> Tensor[]"""
+    graph.case = 1
     return as_list(nonzero_columns(graph, self))
 
 
 def aten_one_hot(graph: Graph, res: ResultSpec, self: Result, num_classes: Int = -1) -> Result:
     """aten::one_hot(Tensor self, int num_classes=-1) -> Tensor"""
     if num_classes >= 0:
+        graph.case = 1
         return graph.make_node('Cast', [graph.make_node('Equal', [graph.make_node('Unsqueeze', [self, as_vec(graph, -1)]), iota(graph, 0, num_classes, 1)])], res.outputs, to=int64)
     # the classes are counted from 0 to the largest one
+    graph.case = 2
     count = graph.make_node('Add', [graph.make_node('ReduceMax', [self], keepdims=0), const(graph, 1, int64)])
     classes = graph.make_node('Range', [const(graph, 0, int64), count, const(graph, 1, int64)])
     return graph.make_node('Cast', [graph.make_node('Equal', [graph.make_node('Unsqueeze', [self, as_vec(graph, -1)]), classes])], res.outputs, to=int64)
@@ -105,7 +116,9 @@ def aten_take(graph: Graph, res: ResultSpec, self: Result, index: Result) -> Res
 def aten_take_along_dim(graph: Graph, res: ResultSpec, self: Result, indices: Result, dim: Int | None = None) -> Result:
     """aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
     if dim is None:
+        graph.case = 1
         return graph.make_node('GatherElements', [as_flat(graph, self), as_flat(graph, indices)], res.outputs, axis=0)
+    graph.case = 2
     axis = axis_of(graph, self, dim)
     source = expanded(graph, self, broadcast_except(graph, self, indices, axis))
     return graph.make_node('GatherElements', [source, expanded(graph, indices, broadcast_except(graph, indices, self, axis))], res.outputs, axis=axis)
@@ -113,6 +126,7 @@ def aten_take_along_dim(graph: Graph, res: ResultSpec, self: Result, indices: Re
 
 def aten_where(graph: Graph, res: ResultSpec, condition: Result) -> Any:
     """aten::where(Tensor condition) -> Tensor[]"""
+    graph.case = 1
     return as_list(nonzero_columns(graph, condition))
 
 
@@ -128,6 +142,7 @@ def complex_aten__unsafe_index_put(graph: Graph, res: ResultSpec, self: Result, 
 
 def complex_aten_argwhere(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::argwhere(Tensor self) -> Tensor"""
+    graph.case = 2
     return nonzero_rows(graph, c_truth(graph, self))
 
 
@@ -163,11 +178,13 @@ def complex_aten_masked_select(graph: Graph, res: ResultSpec, self: Result, mask
 
 def complex_aten_nonzero(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::nonzero(Tensor self) -> Tensor"""
+    graph.case = 2
     return nonzero_rows(graph, c_truth(graph, self))
 
 
 def complex_aten_nonzero_numpy(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::nonzero_numpy(Tensor self) -> Tensor[]"""
+    graph.case = 2
     return as_list(nonzero_columns(graph, c_truth(graph, self)))
 
 
@@ -183,6 +200,7 @@ def complex_aten_take_along_dim(graph: Graph, res: ResultSpec, self: Result, ind
 
 def complex_aten_where(graph: Graph, res: ResultSpec, condition: Result) -> Any:
     """aten::where(Tensor condition) -> Tensor[]"""
+    graph.case = 2
     return as_list(nonzero_columns(graph, c_truth(graph, condition)))
 
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 def aten__jagged_to_padded_dense_forward(graph: Graph, res: ResultSpec, values: Result, offsets: Results, max_lengths: SymInts, padding_value: Float = 0.0) -> Result:
     """aten::_jagged_to_padded_dense_forward(Tensor values, Tensor[] offsets, SymInt[] max_lengths, float padding_value=0.) -> Tensor"""
     if len(offsets) != 1:
+        graph.case = 1
         raise UnsupportedCase('aten::_jagged_to_padded_dense_forward: several jagged dimensions, which torch has on CUDA alone')
     # a row of padding stands behind the values, where places past the end of a row point
+    graph.case = 2
     bounds = graph.make_node('Unsqueeze', [cast(graph, offsets[0], int64), consts(graph, [1], int64)])
     starts, ends = (sliced(graph, bounds, 0, 0, -1), sliced(graph, bounds, 0, 1, dim_of(graph, bounds, 0)))
     places = graph.make_node('Add', [starts, graph.make_node('Unsqueeze', [iota(graph, 0, max_lengths[0], 1), consts(graph, [0], int64)])])
@@ -32,7 +34,9 @@ def aten__jagged_to_padded_dense_forward(graph: Graph, res: ResultSpec, values: 
 def aten__padded_dense_to_jagged_forward(graph: Graph, res: ResultSpec, dense: Result, offsets: Results, total_L: SymInt | None = None) -> Result:
     """aten::_padded_dense_to_jagged_forward(Tensor dense, Tensor[] offsets, SymInt? total_L=None) -> Tensor"""
     if len(offsets) != 1:
+        graph.case = 1
         raise UnsupportedCase('aten::_padded_dense_to_jagged_forward: several jagged dimensions, which torch has on CUDA alone')
+    graph.case = 2
     starts = sliced(graph, offsets[0], 0, 0, -1)
     lengths = graph.make_node('Sub', [sliced(graph, offsets[0], 0, 1, dim_of(graph, offsets[0], 0)), starts])
     places = cast(graph, iota(graph, 0, dim_of(graph, dense, 1), 1), dtype_of(graph, lengths))

@@ -27,17 +27,21 @@ if TYPE_CHECKING:
 def aten__grouped_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Result:
     """aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor"""
     if bias is not None:
+        graph.case = 1
         raise UnsupportedCase('aten::_grouped_mm: a bias, which torch does not take yet')
     if offs is None:
+        graph.case = 2
         return cast(graph, matrix_product(graph, self, mat2), dtype_of(graph, res))
     if rank_of(graph, self) == 2 and rank_of(graph, mat2) == 2:
         # groups of columns of self and rows of mat2
+        graph.case = 3
         inside = in_group(graph, offs, dim_of(graph, self, 1))
         zero = const(graph, 0, dtype_of(graph, self))
         left = graph.make_node('Where', [unsqueezed(graph, inside, [1]), self, zero])
         right = graph.make_node('Where', [unsqueezed(graph, inside, [2]), mat2, zero])
         return cast(graph, graph.make_node('MatMul', [left, right]), dtype_of(graph, res))
     # groups of rows of self, or of columns of mat2; places of no group are zero, torch leaves them as they are
+    graph.case = 4
     rows = rank_of(graph, self) == 2
     inside = in_group(graph, offs, dim_of(graph, self, 0) if rows else dim_of(graph, mat2, 1))
     zero = const(graph, 0, dtype_of(graph, self))
@@ -49,12 +53,15 @@ def aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, bat
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha == 0 and is_wide(graph, batch1):
         # torch does not read the matrices when alpha is 0, except those of half floats
+        graph.case = 1
         return without_product(graph, self, beta, [dim_of(graph, batch1, 1), dim_of(graph, batch2, 2)])
     if beta == 0:
         # torch does not read self when beta is 0, so NaN must not leak
+        graph.case = 2
         pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
         total = summed_over(graph, pairs, [0], False)
         return cast(graph, scaled(graph, total, alpha), dtype_of(graph, batch1))
+    graph.case = 3
     pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
     total = summed_over(graph, pairs, [0], False)
     return cast(graph, graph.make_node('Add', [scaled(graph, opmath(graph, self), beta), scaled(graph, total, alpha)]), dtype_of(graph, batch1))
@@ -64,26 +71,32 @@ def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: 
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha == 0 and is_wide(graph, mat1):
         # torch does not read the matrices when alpha is 0, except those of half floats
+        graph.case = 1
         return without_product(graph, self, beta, [dim_of(graph, mat1, 0), dim_of(graph, mat2, 1)])
     if is_float(graph, mat1) and dim_of(graph, mat1, 1) == 0:
         # ONNX Runtime's Gemm over nothing leaves beta out
+        graph.case = 2
         rest = matrix_product(graph, mat1, mat2)
         return rest if beta == 0 else graph.make_node('Add', [scaled(graph, self, beta), rest], res.outputs)
     if is_float(graph, mat1) and fits_attribute(graph, alpha, mat1) and fits_attribute(graph, beta, mat1):
         # torch does not read self when beta is 0, so NaN must not leak
+        graph.case = 3
         a = untransposed(graph, mat1)
         b = untransposed(graph, mat2)
         bias = self if differs(beta, 0) else None
         return graph.make_node('Gemm', [a[0], b[0], bias], res.outputs, alpha=float(alpha), beta=float(beta), transA=a[1], transB=b[1])
     if is_float(graph, mat1):
         # attributes are float32
+        graph.case = 4
         a = untransposed(graph, mat1)
         b = untransposed(graph, mat2)
         grown = scaled(graph, graph.make_node('Gemm', [a[0], b[0]], transA=a[1], transB=b[1]), alpha)
         return grown if beta == 0 else graph.make_node('Add', [scaled(graph, self, beta), grown], res.outputs)
     if beta == 0:
+        graph.case = 5
         return scaled(graph, matrix_product(graph, mat1, mat2), int(alpha))
     # onnxruntime has no integer Gemm kernel; torch cuts the factors to ints
+    graph.case = 6
     return graph.make_node('Add', [scaled(graph, matrix_product(graph, mat1, mat2), int(alpha)), scaled(graph, self, int(beta))], res.outputs)
 
 
@@ -100,10 +113,13 @@ def aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Re
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha == 0 and is_wide(graph, mat):
         # torch does not read the factors when alpha is 0, except those of half floats
+        graph.case = 1
         return without_product(graph, self, beta, [dim_of(graph, mat, 0)])
     if beta == 0:
         # torch does not read self when beta is 0
+        graph.case = 2
         return scaled(graph, matrix_product(graph, mat, vec), alpha)
+    graph.case = 3
     return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, matrix_product(graph, mat, vec), alpha)], res.outputs)
 
 
@@ -112,12 +128,16 @@ def aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result, vec2: R
     self, vec1, vec2 = promote_values(graph, 'default', [self, vec1, vec2])
     column = [1]
     if dtype_of(graph, res) == boolean and beta and alpha:
+        graph.case = 1
         return graph.make_node('Or', [self, graph.make_node('And', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2])], res.outputs)
     if dtype_of(graph, res) == boolean:
+        graph.case = 2
         raise UnsupportedCase('aten::addr: beta or alpha of False on bool')
     if beta == 0:
         # torch does not read self when beta is 0
+        graph.case = 3
         return scaled(graph, graph.make_node('Mul', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2]), alpha)
+    graph.case = 4
     pairs = graph.make_node('Mul', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2])
     return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, pairs, alpha)], res.outputs)
 
@@ -126,12 +146,15 @@ def aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, ba
     """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         # torch does not read self when beta is 0, so NaN must not leak
+        graph.case = 1
         return scaled(graph, matrix_product(graph, batch1, batch2), alpha)
+    graph.case = 2
     return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, matrix_product(graph, batch1, batch2), alpha)], res.outputs)
 
 
 def aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
     """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
+    graph.case = 1
     return matrix_product(graph, self, mat2)
 
 
@@ -146,13 +169,16 @@ def aten_dot(graph: Graph, res: ResultSpec, self: Result, tensor: Result) -> Res
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
     if is_float(graph, self) and dim_of(graph, self, 0) > 16:
         # ONNX Runtime adds up the products of a vector one by one; float64 holds those of float32
+        graph.case = 1
         terms = graph.make_node('Mul', [cast(graph, self, float64), cast(graph, tensor, float64)])
         return cast(graph, graph.make_node('ReduceSum', [terms, consts(graph, [0], int64)], keepdims=0), dtype_of(graph, self))
+    graph.case = 2
     return matrix_product(graph, self, tensor)
 
 
 def aten_einsum(graph: Graph, res: ResultSpec, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
     """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
+    graph.case = 1
     text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
     own = dtype_of(graph, tensors[0])
     return cast(graph, einsum_product(graph, cast_all(graph, tensors, float32 if own == bfloat16 else own), text), own)
@@ -166,7 +192,9 @@ def aten_ger(graph: Graph, res: ResultSpec, self: Result, vec2: Result) -> Resul
 def aten_inner(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::inner(Tensor self, Tensor other) -> Tensor"""
     if rank_of(graph, self) == 0 or rank_of(graph, other) == 0:
+        graph.case = 1
         return graph.make_node('Mul', [self, other], res.outputs)
+    graph.case = 2
     first = shape_of(graph, self)[:-1]
     second = shape_of(graph, other)[:-1]
     rows = reshape_to(graph, self, [product(first), dim_of(graph, self, -1)])
@@ -182,23 +210,29 @@ def aten_linalg_matmul(graph: Graph, res: ResultSpec, self: Result, other: Resul
 def aten_linear(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None) -> Result:
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     if rank_of(graph, input) == 2 and rank_of(graph, weight) == 2 and is_float(graph, input):
+        graph.case = 1
         return graph.make_node('Gemm', [input, weight, bias], res.outputs, transB=1)
     if rank_of(graph, input) > 2 and is_dequantized(graph, weight) and (rank_of(graph, weight) == 2):
         # ONNX Runtime makes an integer product of it, and a MatMul would round float activations
+        graph.case = 2
         return reshape_to(graph, graph.make_node('Gemm', [rows_of(graph, input), weight, bias], transB=1), shape_of(graph, res))
     if bias is None:
+        graph.case = 3
         return matrix_product(graph, input, permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1)))
+    graph.case = 4
     transposed = permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1))
     return graph.make_node('Add', [matrix_product(graph, input, transposed), bias], res.outputs)
 
 
 def aten_matmul(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::matmul(Tensor self, Tensor other) -> Tensor"""
+    graph.case = 1
     return matrix_product(graph, self, other)
 
 
 def aten_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
     """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
+    graph.case = 1
     return matrix_product(graph, self, mat2)
 
 
@@ -211,6 +245,7 @@ def aten_mm_dtype(graph: Graph, res: ResultSpec, self: Result, mat2: Result, out
 
 def aten_mv(graph: Graph, res: ResultSpec, self: Result, vec: Result) -> Result:
     """aten::mv(Tensor self, Tensor vec) -> Tensor"""
+    graph.case = 1
     return matrix_product(graph, self, vec)
 
 
@@ -218,19 +253,24 @@ def aten_outer(graph: Graph, res: ResultSpec, self: Result, vec2: Result) -> Res
     """aten::outer(Tensor self, Tensor vec2) -> Tensor"""
     self, vec2 = promote_values(graph, 'default', [self, vec2])
     if dtype_of(graph, res) == boolean:
+        graph.case = 1
         return graph.make_node('And', [graph.make_node('Unsqueeze', [self, consts(graph, [1], int64)]), vec2], res.outputs)
+    graph.case = 2
     return graph.make_node('Mul', [graph.make_node('Unsqueeze', [self, consts(graph, [1], int64)]), vec2], res.outputs)
 
 
 def aten_vdot(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::vdot(Tensor self, Tensor other) -> Tensor"""
+    graph.case = 1
     return matrix_product(graph, self, other)
 
 
 def complex_aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
+        graph.case = 4
         return c_scaled(graph, c_sum(graph, c_matmul(graph, batch1, batch2), [0]), alpha)
+    graph.case = 5
     total = c_sum(graph, c_matmul(graph, batch1, batch2), [0])
     return c_add(graph, c_scaled(graph, total, alpha), c_scaled(graph, self, beta))
 
@@ -238,14 +278,18 @@ def complex_aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Res
 def complex_aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
+        graph.case = 7
         return c_scaled(graph, c_matmul(graph, mat1, mat2), alpha)
+    graph.case = 8
     return c_add(graph, c_scaled(graph, c_matmul(graph, mat1, mat2), alpha), c_scaled(graph, self, beta))
 
 
 def complex_aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
+        graph.case = 4
         return c_scaled(graph, c_matmul(graph, mat, vec), alpha)
+    graph.case = 5
     return c_add(graph, c_scaled(graph, c_matmul(graph, mat, vec), alpha), c_scaled(graph, self, beta))
 
 
@@ -253,7 +297,9 @@ def complex_aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result,
     """aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     self, vec1, vec2 = promote_complex(graph, 'default', [self, vec1, vec2])
     if beta == 0:
+        graph.case = 5
         return c_scaled(graph, c_mul(graph, c_unsqueezed(graph, vec1, [1]), vec2), alpha)
+    graph.case = 6
     pairs = c_mul(graph, c_unsqueezed(graph, vec1, [1]), vec2)
     return c_add(graph, c_scaled(graph, pairs, alpha), c_scaled(graph, self, beta))
 
@@ -261,22 +307,27 @@ def complex_aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result,
 def complex_aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
+        graph.case = 3
         return c_scaled(graph, c_matmul(graph, batch1, batch2), alpha)
+    graph.case = 4
     return c_add(graph, c_scaled(graph, c_matmul(graph, batch1, batch2), alpha), c_scaled(graph, self, beta))
 
 
 def complex_aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
     """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
+    graph.case = 2
     return c_matmul(graph, self, mat2)
 
 
 def complex_aten_dot(graph: Graph, res: ResultSpec, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
+    graph.case = 3
     return c_matmul(graph, self, tensor)
 
 
 def complex_aten_einsum(graph: Graph, res: ResultSpec, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
     """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
+    graph.case = 2
     return c_einsum(graph, tensors, einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors]))
 
 
@@ -288,7 +339,9 @@ def complex_aten_ger(graph: Graph, res: ResultSpec, self: Result, vec2: Result) 
 def complex_aten_inner(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::inner(Tensor self, Tensor other) -> Tensor"""
     if rank_of(graph, self) == 0 or rank_of(graph, other) == 0:
+        graph.case = 3
         return c_mul(graph, self, other)
+    graph.case = 4
     first = shape_of(graph, self)[:-1]
     second = shape_of(graph, other)[:-1]
     rows = c_reshaped(graph, self, [product(first), dim_of(graph, self, -1)])
@@ -304,34 +357,41 @@ def complex_aten_linalg_matmul(graph: Graph, res: ResultSpec, self: Result, othe
 def complex_aten_linear(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None = None) -> Result:
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     if bias is None:
+        graph.case = 5
         return c_matmul(graph, input, c_permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1)))
+    graph.case = 6
     transposed = c_permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1))
     return c_add(graph, c_matmul(graph, input, transposed), bias)
 
 
 def complex_aten_matmul(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::matmul(Tensor self, Tensor other) -> Tensor"""
+    graph.case = 2
     return c_matmul(graph, self, other)
 
 
 def complex_aten_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
     """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
+    graph.case = 2
     return c_matmul(graph, self, mat2)
 
 
 def complex_aten_mv(graph: Graph, res: ResultSpec, self: Result, vec: Result) -> Result:
     """aten::mv(Tensor self, Tensor vec) -> Tensor"""
+    graph.case = 2
     return c_matmul(graph, self, vec)
 
 
 def complex_aten_outer(graph: Graph, res: ResultSpec, self: Result, vec2: Result) -> Result:
     """aten::outer(Tensor self, Tensor vec2) -> Tensor"""
     self, vec2 = promote_complex(graph, 'default', [self, vec2])
+    graph.case = 3
     return c_mul(graph, c_unsqueezed(graph, self, [1]), vec2)
 
 
 def complex_aten_vdot(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::vdot(Tensor self, Tensor other) -> Tensor"""
+    graph.case = 2
     return c_matmul(graph, c_conj(graph, self), other)
 
 

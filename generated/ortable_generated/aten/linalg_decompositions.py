@@ -30,7 +30,9 @@ def aten__linalg_eigh(graph: Graph, res: ResultSpec, A: Result, UPLO: Str = 'L',
 def aten__linalg_svd(graph: Graph, res: ResultSpec, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Any:
     """aten::_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)"""
     if not compute_uv:
+        graph.case = 1
         return (zeros_of(graph, [0], dtype_of(graph, A)), singular_lengths(graph, A), zeros_of(graph, [0], dtype_of(graph, A)))
+    graph.case = 2
     parts = singular_parts(graph, A, full_matrices)
     return (parts[0], parts[1], parts[2])
 
@@ -147,11 +149,14 @@ def aten_linalg_qr(graph: Graph, res: ResultSpec, A: Result, mode: Str = 'reduce
     columns = dim_of(graph, A, -1)
     count = smaller_side(graph, A)
     if mode == 'complete':
+        graph.case = 1
         result = reflectors_of(graph, A)
         return (orthogonal_part(graph, result[0], result[1], rows), triu(graph, result[0]))
     if mode == 'r':
+        graph.case = 2
         result = reflectors_of(graph, A)
         return (zeros_of(graph, [0], dtype_of(graph, A)), triu(graph, leading_part(graph, result[0], count, columns)))
+    graph.case = 3
     result = reflectors_of(graph, A)
     whole = orthogonal_part(graph, result[0], result[1], count)
     return (whole, triu(graph, leading_part(graph, result[0], count, columns)))
@@ -186,7 +191,9 @@ def aten_orgqr(graph: Graph, res: ResultSpec, self: Result, input2: Result) -> R
 def aten_ormqr(graph: Graph, res: ResultSpec, self: Result, input2: Result, input3: Result, left: Bool = True, transpose: Bool = False) -> Result:
     """aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor"""
     if left:
+        graph.case = 1
         return reflected(graph, self, input2, input3, transpose)
+    graph.case = 2
     return matrix_adjoint(graph, reflected(graph, self, input2, matrix_adjoint(graph, input3), not transpose))
 
 
@@ -206,8 +213,10 @@ def aten_qr(graph: Graph, res: ResultSpec, self: Result, some: Bool = True) -> A
 def aten_svd(graph: Graph, res: ResultSpec, self: Result, some: Bool = True, compute_uv: Bool = True) -> Any:
     """aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)"""
     if not compute_uv:
+        graph.case = 1
         left = zeros_of(graph, shape_of(graph, res[0]), dtype_of(graph, self))
         return (left, singular_lengths(graph, self), zeros_of(graph, shape_of(graph, res[2]), dtype_of(graph, self)))
+    graph.case = 2
     parts = singular_parts(graph, self, not some)
     return (parts[0], parts[1], matrix_adjoint(graph, parts[2]))
 
@@ -221,7 +230,9 @@ def complex_aten__linalg_eigh(graph: Graph, res: ResultSpec, A: Result, UPLO: St
 def complex_aten__linalg_svd(graph: Graph, res: ResultSpec, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Any:
     """aten::_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)"""
     if not compute_uv:
+        graph.case = 1
         return (zeros_of(graph, [0], dtype_of(graph, A)), singular_lengths(graph, A), zeros_of(graph, [0], dtype_of(graph, A)))
+    graph.case = 2
     parts = singular_parts(graph, A, full_matrices)
     return (parts[0], parts[1], parts[2])
 
@@ -333,11 +344,14 @@ def complex_aten_linalg_qr(graph: Graph, res: ResultSpec, A: Result, mode: Str =
     columns = dim_of(graph, A, -1)
     count = smaller_side(graph, A)
     if mode == 'complete':
+        graph.case = 1
         result = reflectors_of(graph, A)
         return (orthogonal_part(graph, result[0], result[1], rows), triu(graph, result[0]))
     if mode == 'r':
+        graph.case = 2
         result = reflectors_of(graph, A)
         return (zeros_of(graph, [0], dtype_of(graph, A)), triu(graph, leading_part(graph, result[0], count, columns)))
+    graph.case = 3
     result = reflectors_of(graph, A)
     whole = orthogonal_part(graph, result[0], result[1], count)
     return (whole, triu(graph, leading_part(graph, result[0], count, columns)))
@@ -372,7 +386,9 @@ def complex_aten_orgqr(graph: Graph, res: ResultSpec, self: Result, input2: Resu
 def complex_aten_ormqr(graph: Graph, res: ResultSpec, self: Result, input2: Result, input3: Result, left: Bool = True, transpose: Bool = False) -> Result:
     """aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor"""
     if left:
+        graph.case = 1
         return reflected(graph, self, input2, input3, transpose)
+    graph.case = 2
     return matrix_adjoint(graph, reflected(graph, self, input2, matrix_adjoint(graph, input3), not transpose))
 
 
@@ -392,8 +408,10 @@ def complex_aten_qr(graph: Graph, res: ResultSpec, self: Result, some: Bool = Tr
 def complex_aten_svd(graph: Graph, res: ResultSpec, self: Result, some: Bool = True, compute_uv: Bool = True) -> Any:
     """aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)"""
     if not compute_uv:
+        graph.case = 1
         left = zeros_of(graph, shape_of(graph, res[0]), dtype_of(graph, self))
         return (left, singular_lengths(graph, self), zeros_of(graph, shape_of(graph, res[2]), dtype_of(graph, self)))
+    graph.case = 2
     parts = singular_parts(graph, self, not some)
     return (parts[0], parts[1], matrix_adjoint(graph, parts[2]))
 

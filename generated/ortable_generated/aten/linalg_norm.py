@@ -90,6 +90,7 @@ def aten_cdist(graph: Graph, res: ResultSpec, x1: Result, x2: Result, p: Float =
 def aten_dist(graph: Graph, res: ResultSpec, self: Result, other: Result, p: Scalar = 2) -> Result:
     """aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
     self, other = promote_values(graph, 'complex_to_float', [self, other])
+    graph.case = 1
     apart = graph.make_node('Sub', [self, other])
     return vector_norm(graph, apart, as_float(p), list(range(rank_of(graph, apart))), False)
 
@@ -103,6 +104,7 @@ def aten_linalg_cross(graph: Graph, res: ResultSpec, self: Result, other: Result
     """aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     axis = axis_of(graph, self, dim)
+    graph.case = 1
     ahead = consts(graph, [1, 2, 0], int64)
     back = consts(graph, [2, 0, 1], int64)
     plus = graph.make_node('Mul', [graph.make_node('Gather', [self, ahead], axis=axis), graph.make_node('Gather', [other, back], axis=axis)])
@@ -130,10 +132,13 @@ def aten_linalg_matrix_norm_str_ord(graph: Graph, res: ResultSpec, self: Result,
 def aten_linalg_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar | None = None, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     if ord is None:
+        graph.case = 1
         return vector_norm(graph, in_precision(graph, self, dtype_of(graph, res)), 2.0, axes_of(graph, self, dim), keepdim)
     if len(axes_of(graph, self, dim)) == 2:
+        graph.case = 2
         axes = [axis_of(graph, self, each) for each in ([0, 1] if dim is None else dim)]
         return matrix_norm(graph, in_precision(graph, self, dtype_of(graph, res)), as_float(ord), axes, keepdim)
+    graph.case = 3
     x = in_precision(graph, self, dtype_of(graph, res))
     return vector_norm(graph, x, as_float(ord), axes_of(graph, self, dim), keepdim)
 
@@ -149,8 +154,10 @@ def aten_linalg_vander(graph: Graph, res: ResultSpec, x: Result, *, N: SymInt | 
     x, = promote_values(graph, 'bool_to_long', [x])
     count = dim_of(graph, x, -1) if N is None else N
     if is_float(graph, x):
+        graph.case = 1
         powers = cast(graph, iota(graph, 0, count, 1), dtype_of(graph, x))
         return graph.make_node('Pow', [graph.make_node('Unsqueeze', [at_least_1d(graph, x), consts(graph, [-1], int64)]), powers], res.outputs)
+    graph.case = 2
     columns = graph.make_node('Unsqueeze', [cast(graph, at_least_1d(graph, x), int64), consts(graph, [-1], int64)])
     return int_pow(graph, columns, iota(graph, 0, count, 1))
 
@@ -173,6 +180,7 @@ def aten_pdist(graph: Graph, res: ResultSpec, self: Result, p: Float = 2.0) -> R
 def complex_aten_dist(graph: Graph, res: ResultSpec, self: Result, other: Result, p: Scalar = 2) -> Result:
     """aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
     self, other = promote_complex(graph, 'complex_to_float', [self, other])
+    graph.case = 2
     apart = c_add(graph, self, other, -1)
     return vector_norm(graph, apart, as_float(p), list(range(rank_of(graph, apart))), False)
 
@@ -186,6 +194,7 @@ def complex_aten_linalg_cross(graph: Graph, res: ResultSpec, self: Result, other
     """aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
     axis = axis_of(graph, self, dim)
+    graph.case = 2
     ahead = consts(graph, [1, 2, 0], int64)
     back = consts(graph, [2, 0, 1], int64)
     plus = c_mul(graph, c_gathered(graph, self, ahead, axis), c_gathered(graph, other, back, axis))
@@ -212,10 +221,13 @@ def complex_aten_linalg_matrix_norm_str_ord(graph: Graph, res: ResultSpec, self:
 def complex_aten_linalg_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar | None = None, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     if ord is None:
+        graph.case = 1
         return vector_norm(graph, in_precision(graph, self, dtype_of(graph, res)), 2.0, axes_of(graph, self, dim), keepdim)
     if len(axes_of(graph, self, dim)) == 2:
+        graph.case = 2
         axes = [axis_of(graph, self, each) for each in ([0, 1] if dim is None else dim)]
         return matrix_norm(graph, in_precision(graph, self, dtype_of(graph, res)), as_float(ord), axes, keepdim)
+    graph.case = 3
     x = in_precision(graph, self, dtype_of(graph, res))
     return vector_norm(graph, x, as_float(ord), axes_of(graph, self, dim), keepdim)
 

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 def aten__linalg_det(graph: Graph, res: ResultSpec, A: Result) -> Any:
     """aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)"""
     if is_used(res[1]) or is_used(res[2]):
+        graph.case = 1
         kept = kept_factors(graph, A)
         return (determinant(graph, A), kept[0], kept[1])
+    graph.case = 2
     return (determinant(graph, A), None, None)
 
 
@@ -107,7 +109,9 @@ def aten_linalg_inv_ex(graph: Graph, res: ResultSpec, A: Result, *, check_errors
 def aten_linalg_lu(graph: Graph, res: ResultSpec, A: Result, *, pivot: Bool = True) -> Any:
     """aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)"""
     if not pivot:
+        graph.case = 1
         raise UnsupportedCase('aten::linalg_lu: LU factors without pivoting, which torch has on CUDA only')
+    graph.case = 2
     factors = lu_factors(graph, A)
     count = smaller_side(graph, A)
     order = lu_permutation(graph, factors[1], dim_of(graph, A, -2), dtype_of(graph, A))
@@ -119,7 +123,9 @@ def aten_linalg_lu(graph: Graph, res: ResultSpec, A: Result, *, pivot: Bool = Tr
 def aten_linalg_lu_factor(graph: Graph, res: ResultSpec, A: Result, *, pivot: Bool = True) -> Any:
     """aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)"""
     if not pivot:
+        graph.case = 1
         raise UnsupportedCase('aten::linalg_lu_factor: LU factors without pivoting, which torch has on CUDA only')
+    graph.case = 2
     factors = lu_factors(graph, A)
     return (factors[0], factors[1])
 
@@ -127,7 +133,9 @@ def aten_linalg_lu_factor(graph: Graph, res: ResultSpec, A: Result, *, pivot: Bo
 def aten_linalg_lu_factor_ex(graph: Graph, res: ResultSpec, A: Result, *, pivot: Bool = True, check_errors: Bool = False) -> Any:
     """aten::linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)"""
     if not pivot:
+        graph.case = 1
         raise UnsupportedCase('aten::linalg_lu_factor_ex: LU factors without pivoting, which torch has on CUDA only')
+    graph.case = 2
     factors = lu_factors(graph, A)
     return (factors[0], factors[1], lu_info(graph, factors[0]))
 
@@ -135,7 +143,9 @@ def aten_linalg_lu_factor_ex(graph: Graph, res: ResultSpec, A: Result, *, pivot:
 def aten_linalg_lu_solve(graph: Graph, res: ResultSpec, LU: Result, pivots: Result, B: Result, *, left: Bool = True, adjoint: Bool = False) -> Result:
     """aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor"""
     if left:
+        graph.case = 1
         return lu_solved(graph, LU, pivots, B, adjoint)
+    graph.case = 2
     return matrix_adjoint(graph, lu_solved(graph, LU, pivots, matrix_adjoint(graph, B), not adjoint))
 
 
@@ -158,7 +168,9 @@ def aten_linalg_solve_ex(graph: Graph, res: ResultSpec, A: Result, B: Result, *,
 def aten_linalg_solve_triangular(graph: Graph, res: ResultSpec, self: Result, B: Result, *, upper: Bool, left: Bool = True, unitriangular: Bool = False) -> Result:
     """aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor"""
     if left:
+        graph.case = 1
         return triangular_solved(graph, self, B, upper, unitriangular)
+    graph.case = 2
     transposed = matrix_transpose(graph, B)
     result = triangular_solved(graph, matrix_transpose(graph, self), transposed, not upper, unitriangular)
     return matrix_transpose(graph, result)
@@ -185,6 +197,7 @@ def aten_linalg_tensorsolve(graph: Graph, res: ResultSpec, self: Result, other: 
 
 def aten_logdet(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::logdet(Tensor self) -> Tensor"""
+    graph.case = 1
     parts = log_determinant(graph, self)
     negative = graph.make_node('Less', [parts[0], const(graph, 0, dtype_of(graph, self))])
     return graph.make_node('Where', [negative, const(graph, float('nan'), dtype_of(graph, self)), parts[1]], res.outputs)
@@ -215,6 +228,7 @@ def aten_slogdet(graph: Graph, res: ResultSpec, self: Result) -> Any:
 
 def aten_triangular_solve(graph: Graph, res: ResultSpec, self: Result, A: Result, upper: Bool = True, transpose: Bool = False, unitriangular: Bool = False) -> Any:
     """aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)"""
+    graph.case = 1
     matrix = matrix_transpose(graph, A) if transpose else A
     result = triangular_solved(graph, matrix, self, differs(upper, transpose), unitriangular)
     return (result, expanded(graph, graph.make_node('Identity', [A]), shape_of(graph, res[1])))
@@ -223,8 +237,10 @@ def aten_triangular_solve(graph: Graph, res: ResultSpec, self: Result, A: Result
 def complex_aten__linalg_det(graph: Graph, res: ResultSpec, A: Result) -> Any:
     """aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)"""
     if is_used(res[1]) or is_used(res[2]):
+        graph.case = 1
         kept = kept_factors(graph, A)
         return (determinant(graph, A), kept[0], kept[1])
+    graph.case = 2
     return (determinant(graph, A), None, None)
 
 
@@ -307,7 +323,9 @@ def complex_aten_linalg_inv_ex(graph: Graph, res: ResultSpec, A: Result, *, chec
 def complex_aten_linalg_lu(graph: Graph, res: ResultSpec, A: Result, *, pivot: Bool = True) -> Any:
     """aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)"""
     if not pivot:
+        graph.case = 1
         raise UnsupportedCase('aten::linalg_lu: LU factors without pivoting, which torch has on CUDA only')
+    graph.case = 2
     factors = lu_factors(graph, A)
     count = smaller_side(graph, A)
     order = lu_permutation(graph, factors[1], dim_of(graph, A, -2), dtype_of(graph, A))
@@ -319,7 +337,9 @@ def complex_aten_linalg_lu(graph: Graph, res: ResultSpec, A: Result, *, pivot: B
 def complex_aten_linalg_lu_factor(graph: Graph, res: ResultSpec, A: Result, *, pivot: Bool = True) -> Any:
     """aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)"""
     if not pivot:
+        graph.case = 1
         raise UnsupportedCase('aten::linalg_lu_factor: LU factors without pivoting, which torch has on CUDA only')
+    graph.case = 2
     factors = lu_factors(graph, A)
     return (factors[0], factors[1])
 
@@ -327,7 +347,9 @@ def complex_aten_linalg_lu_factor(graph: Graph, res: ResultSpec, A: Result, *, p
 def complex_aten_linalg_lu_factor_ex(graph: Graph, res: ResultSpec, A: Result, *, pivot: Bool = True, check_errors: Bool = False) -> Any:
     """aten::linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)"""
     if not pivot:
+        graph.case = 1
         raise UnsupportedCase('aten::linalg_lu_factor_ex: LU factors without pivoting, which torch has on CUDA only')
+    graph.case = 2
     factors = lu_factors(graph, A)
     return (factors[0], factors[1], lu_info(graph, factors[0]))
 
@@ -335,7 +357,9 @@ def complex_aten_linalg_lu_factor_ex(graph: Graph, res: ResultSpec, A: Result, *
 def complex_aten_linalg_lu_solve(graph: Graph, res: ResultSpec, LU: Result, pivots: Result, B: Result, *, left: Bool = True, adjoint: Bool = False) -> Result:
     """aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor"""
     if left:
+        graph.case = 1
         return lu_solved(graph, LU, pivots, B, adjoint)
+    graph.case = 2
     return matrix_adjoint(graph, lu_solved(graph, LU, pivots, matrix_adjoint(graph, B), not adjoint))
 
 
@@ -358,7 +382,9 @@ def complex_aten_linalg_solve_ex(graph: Graph, res: ResultSpec, A: Result, B: Re
 def complex_aten_linalg_solve_triangular(graph: Graph, res: ResultSpec, self: Result, B: Result, *, upper: Bool, left: Bool = True, unitriangular: Bool = False) -> Result:
     """aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor"""
     if left:
+        graph.case = 1
         return triangular_solved(graph, self, B, upper, unitriangular)
+    graph.case = 2
     transposed = matrix_transpose(graph, B)
     result = triangular_solved(graph, matrix_transpose(graph, self), transposed, not upper, unitriangular)
     return matrix_transpose(graph, result)
@@ -385,6 +411,7 @@ def complex_aten_linalg_tensorsolve(graph: Graph, res: ResultSpec, self: Result,
 
 def complex_aten_logdet(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::logdet(Tensor self) -> Tensor"""
+    graph.case = 2
     parts = log_determinant(graph, self)
     phase = c_log(graph, parts[0])
     return complex_of(graph, graph.make_node('Add', [re(graph, phase), re(graph, parts[1])]), im(graph, phase))
@@ -415,6 +442,7 @@ def complex_aten_slogdet(graph: Graph, res: ResultSpec, self: Result) -> Any:
 
 def complex_aten_triangular_solve(graph: Graph, res: ResultSpec, self: Result, A: Result, upper: Bool = True, transpose: Bool = False, unitriangular: Bool = False) -> Any:
     """aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)"""
+    graph.case = 2
     matrix = matrix_transpose(graph, A) if transpose else A
     result = triangular_solved(graph, matrix, self, differs(upper, transpose), unitriangular)
     return (result, expanded(graph, A, shape_of(graph, res[1])))

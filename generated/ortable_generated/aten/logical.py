@@ -154,41 +154,49 @@ def aten_bitwise_xor_Tensor(graph: Graph, res: ResultSpec, self: Result, other: 
 
 def aten_logical_and(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::logical_and(Tensor self, Tensor other) -> Tensor"""
+    graph.case = 1
     return graph.make_node('And', [in_dtype(graph, self, boolean), in_dtype(graph, other, boolean)], res.outputs)
 
 
 def aten_logical_not(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::logical_not(Tensor self) -> Tensor"""
+    graph.case = 1
     return graph.make_node('Not', [in_dtype(graph, self, boolean)], res.outputs)
 
 
 def aten_logical_or(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::logical_or(Tensor self, Tensor other) -> Tensor"""
+    graph.case = 1
     return graph.make_node('Or', [in_dtype(graph, self, boolean), in_dtype(graph, other, boolean)], res.outputs)
 
 
 def aten_logical_xor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::logical_xor(Tensor self, Tensor other) -> Tensor"""
+    graph.case = 1
     return graph.make_node('Xor', [in_dtype(graph, self, boolean), in_dtype(graph, other, boolean)], res.outputs)
 
 
 def complex_aten_logical_and(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::logical_and(Tensor self, Tensor other) -> Tensor"""
+    graph.case = 2
     return graph.make_node('And', [c_truth(graph, self), c_truth(graph, other)], res.outputs)
 
 
 def complex_aten_logical_not(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::logical_not(Tensor self) -> Tensor"""
+    graph.case = 2
     return graph.make_node('Not', [c_truth(graph, self)], res.outputs)
 
 
 def complex_aten_logical_or(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::logical_or(Tensor self, Tensor other) -> Tensor"""
+    graph.case = 2
     return graph.make_node('Or', [c_truth(graph, self), c_truth(graph, other)], res.outputs)
 
 
 def complex_aten_logical_xor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::logical_xor(Tensor self, Tensor other) -> Tensor"""
+    graph.case = 2
     return graph.make_node('Xor', [c_truth(graph, self), c_truth(graph, other)], res.outputs)
 
 

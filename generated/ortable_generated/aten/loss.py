@@ -77,8 +77,10 @@ def aten_kl_div(graph: Graph, res: ResultSpec, self: Result, target: Result, red
     self, target = promote_values(graph, 'default', [self, target])
     dtype = dtype_of(graph, res)
     if log_target:
+        graph.case = 1
         return loss_reduced(graph, graph.make_node('Mul', [graph.make_node('Exp', [target]), graph.make_node('Sub', [target, self])]), reduction)
     # 0 log 0 is 0
+    graph.case = 2
     logs = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, 0, dtype)]), const(graph, 0, dtype), graph.make_node('Mul', [target, graph.make_node('Log', [target])])])
     return loss_reduced(graph, graph.make_node('Sub', [logs, graph.make_node('Mul', [target, self])]), reduction)
 
@@ -139,7 +141,9 @@ def aten_smooth_l1_loss(graph: Graph, res: ResultSpec, self: Result, target: Res
     self, target = promote_values(graph, 'default', [self, target])
     dtype = dtype_of(graph, res)
     if beta == 0:
+        graph.case = 1
         return loss_reduced(graph, graph.make_node('Abs', [graph.make_node('Sub', [self, target])]), reduction)
+    graph.case = 2
     away = graph.make_node('Abs', [graph.make_node('Sub', [self, target])])
     near = graph.make_node('Div', [graph.make_node('Mul', [graph.make_node('Mul', [away, away]), const(graph, 0.5, dtype)]), const(graph, beta, dtype)])
     far = graph.make_node('Sub', [away, const(graph, 0.5 * beta, dtype)])

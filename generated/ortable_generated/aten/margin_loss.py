@@ -49,7 +49,9 @@ def aten_multi_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: 
     rows = dim_of(graph, target, 0) if rank_of(graph, target) > 0 else 1
     count = dim_of(graph, self, -1) if rank_of(graph, self) > 0 else 1
     if reduction == 0 and rank_of(graph, self) < 2 and (rank_of(graph, target) == 0):
+        graph.case = 1
         raise UnsupportedCase('aten::multi_margin_loss: one loss that is not reduced, whose shape torch gives as [] and as [1]')
+    graph.case = 2
     x = reshape_to(graph, self, [rows, count])
     class_ = reshape_to(graph, target, [rows])
     own = unsqueezed(graph, class_, [1])
@@ -65,14 +67,18 @@ def aten_multi_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: 
 def aten_multilabel_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
     """aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
     if reduction == 0 and rank_of(graph, self) < 2:
+        graph.case = 1
         raise UnsupportedCase('aten::multilabel_margin_loss: one loss that is not reduced, whose shape torch gives as [] and as [1]')
+    graph.case = 2
     return multilabel_margin(graph, self, target, reduction)[0]
 
 
 def aten_multilabel_margin_loss_forward(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int) -> Any:
     """aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)"""
     if reduction == 0 and rank_of(graph, self) < 2:
+        graph.case = 1
         raise UnsupportedCase('aten::multilabel_margin_loss_forward: one loss that is not reduced, whose shape torch gives as [] and as [1]')
+    graph.case = 2
     loss, chosen = multilabel_margin(graph, self, target, reduction)
     return (loss, chosen)
 

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 def aten__batch_norm_no_update(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, momentum: Float, eps: Float) -> Any:
     """aten::_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"""
     if running_mean is not None and running_var is not None:
+        graph.case = 1
         result = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
         none = consts(graph, [], dtype_of(graph, res[1]))
         return (result, none, none, consts(graph, [], uint8))
+    graph.case = 2
     raise UnsupportedCase('aten::_batch_norm_no_update: evaluation without running statistics')
 
 
@@ -50,17 +52,21 @@ def aten__fused_rms_norm(graph: Graph, res: ResultSpec, input: Result, normalize
 def aten__native_batch_norm_legit_functional(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, training: Bool, momentum: Float, eps: Float) -> Any:
     """aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)"""
     if not training:
+        graph.case = 1
         result = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
         mean, spread_ = (consts(graph, [], dtype_of(graph, res[1])), consts(graph, [], dtype_of(graph, res[2])))
         kept = (cast(graph, running_mean, dtype_of(graph, res[3])), cast(graph, running_var, dtype_of(graph, res[4])))
         return (result, mean, spread_, kept[0], kept[1])
+    graph.case = 2
     return batch_norm_training(graph, res, input=input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var, momentum=momentum, eps=eps)
 
 
 def aten__native_batch_norm_legit_no_stats(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, training: Bool, momentum: Float, eps: Float) -> Any:
     """aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
     if not training:
+        graph.case = 1
         raise UnsupportedCase('aten::_native_batch_norm_legit.no_stats: evaluation without running statistics')
+    graph.case = 2
     return batch_norm_of_batch(graph, res, input=input, weight=weight, bias=bias, eps=eps)
 
 
@@ -84,31 +90,41 @@ def aten_batch_norm(graph: Graph, res: ResultSpec, input: Result, weight: Result
     """aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
     if rank_of(graph, input) < 2:
         # torch takes a tensor without channels only when it is empty
+        graph.case = 1
         return input
     if running_mean is not None and running_var is not None and (not training):
+        graph.case = 2
         return batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
     if running_mean is None and running_var is None:
+        graph.case = 3
         return batch_norm_single(graph, res, input=input, weight=weight, bias=bias, eps=eps)
+    graph.case = 4
     raise UnsupportedCase('aten::batch_norm: training uses and updates statistics; functionalised, it is another operator')
 
 
 def aten_group_norm(graph: Graph, res: ResultSpec, input: Result, num_groups: Int, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enabled: Bool = True) -> Result:
     """aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor"""
     if dtype_of(graph, input) == float32 and rank_of(graph, input) > 2 and is_short_group(graph, input, num_groups):
+        graph.case = 1
         return on_channels(graph, group_instances(graph, input, num_groups, eps), weight, bias)
+    graph.case = 2
     return group_normalized(graph, input, num_groups, weight, bias, eps)[0]
 
 
 def aten_instance_norm(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, use_input_stats: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Result:
     """aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
     if running_mean is not None and running_var is not None and (not use_input_stats):
+        graph.case = 1
         return batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
     if running_mean is not None:
+        graph.case = 2
         raise UnsupportedCase('aten::instance_norm: training updates the running statistics in place; use track_running_stats=False')
     if dtype_of(graph, input) == float32 and is_short_group(graph, input, dim_of(graph, input, 1)):
+        graph.case = 3
         size = [dim_of(graph, input, 1)]
         gain = or_filled(graph, weight, size, 1, float32)
         return graph.make_node('InstanceNormalization', [input, gain, or_filled(graph, bias, size, 0, float32)], res.outputs, epsilon=eps)
+    graph.case = 4
     return group_normalized(graph, input, dim_of(graph, input, 1), weight, bias, eps)[0]
 
 
@@ -117,11 +133,13 @@ def aten_layer_norm(graph: Graph, res: ResultSpec, input: Result, normalized_sha
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     first = 0 - len(normalized_shape)
     if is_short_layer(normalized_shape) and fits_attribute(graph, eps, input):
+        graph.case = 1
         gain = or_filled(graph, weight, normalized_shape, 1, compute_dtype)
         shift = cast(graph, bias, compute_dtype) if bias is not None else None
         result = graph.make_node('LayerNormalization', [cast(graph, input, compute_dtype), gain, shift], axis=first, epsilon=eps)
         return cast(graph, result, dtype_of(graph, input))
     # ONNX Runtime's kernel adds up a row one by one, and its epsilon is float32
+    graph.case = 2
     x = cast(graph, input, compute_dtype)
     result = rows_normalized(graph, x, normalized_shape, weight, bias, eps)[0]
     return cast(graph, result, dtype_of(graph, input))
@@ -130,11 +148,14 @@ def aten_layer_norm(graph: Graph, res: ResultSpec, input: Result, normalized_sha
 def aten_native_batch_norm(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float) -> Any:
     """aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
     if running_mean is not None and running_var is not None and (not training):
+        graph.case = 1
         result = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
         none = consts(graph, [], dtype_of(graph, res[1]))
         return (result, none, none)
     if running_mean is None and running_var is None:
+        graph.case = 2
         return batch_norm_of_batch(graph, res, input=input, weight=weight, bias=bias, eps=eps)
+    graph.case = 3
     raise UnsupportedCase('aten::native_batch_norm: training uses and updates statistics; functionalised, it is another operator')
 
 
@@ -158,14 +179,17 @@ def aten_native_layer_norm(graph: Graph, res: ResultSpec, input: Result, normali
     first = 0 - len(normalized_shape)
     if compute_dtype == float64 and (is_used(res[1]) or is_used(res[2])):
         # LayerNormalization gives its statistics in float32
+        graph.case = 1
         result, mean, inverse = rows_normalized(graph, input, normalized_shape, weight, bias, eps)
         return (result, mean, inverse)
     if not is_short_layer(normalized_shape) or not fits_attribute(graph, eps, input):
         # ONNX Runtime's kernel adds up a row one by one, and its epsilon is float32
+        graph.case = 2
         x = cast(graph, input, compute_dtype)
         result, mean, inverse = rows_normalized(graph, x, normalized_shape, weight, bias, eps)
         stats = dtype_of(graph, res[1])
         return (cast(graph, result, dtype_of(graph, input)), cast(graph, mean, stats), cast(graph, inverse, stats))
+    graph.case = 3
     gain = or_filled(graph, weight, normalized_shape, 1, compute_dtype)
     shift = cast(graph, bias, compute_dtype) if bias is not None else None
     x = cast(graph, input, compute_dtype)

@@ -29,12 +29,15 @@ def aten_float_power_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, 
     """aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     if exponent == 0.5:
         # torch takes the root, which differs from C's pow at -inf
+        graph.case = 1
         return graph.make_node('Sqrt', [cast(graph, self, float64)], res.outputs)
+    graph.case = 2
     return graph.make_node('Pow', [cast(graph, self, float64), const(graph, exponent, float64)], res.outputs)
 
 
 def aten_float_power_Tensor_Tensor(graph: Graph, res: ResultSpec, self: Result, exponent: Result) -> Result:
     """aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    graph.case = 1
     return graph.make_node('Pow', [cast(graph, self, float64), cast(graph, exponent, float64)], res.outputs)
 
 
@@ -53,6 +56,7 @@ def aten_gcd(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Resu
 
 def aten_isclose(graph: Graph, res: ResultSpec, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Result:
     """aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"""
+    graph.case = 1
     same = graph.make_node('Equal', [self, other])
     paired = equal_nan and is_float(graph, self)
     same = graph.make_node('Or', [same, graph.make_node('And', [graph.make_node('IsNaN', [self]), graph.make_node('IsNaN', [other])])]) if paired else same
@@ -80,10 +84,12 @@ def aten_ldexp_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result
     """aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
     dtype = dtype_of(graph, res)
     if is_float(graph, other):
+        graph.case = 1
         compute_dtype = dtype if rank_of(graph, other) == 0 else dtype_of(graph, other)
         power = graph.make_node('Pow', [const(graph, 2, compute_dtype), cast(graph, other, compute_dtype)])
         return graph.make_node('Mul', [cast(graph, self, dtype), cast(graph, power, dtype)], res.outputs)
     # an exponent beyond the range of float64 may still bring a number back into it
+    graph.case = 2
     power = graph.make_node('Clip', [cast(graph, other, float64), const(graph, -2100, float64), const(graph, 2100, float64)])
     half = graph.make_node('Floor', [graph.make_node('Mul', [power, const(graph, 0.5, float64)])])
     once = scaled_by_power(graph, cast(graph, cast(graph, self, dtype), float64), half)
@@ -110,11 +116,13 @@ def aten_nextafter(graph: Graph, res: ResultSpec, self: Result, other: Result) -
 
 def complex_aten_float_power_Tensor_Tensor(graph: Graph, res: ResultSpec, self: Result, exponent: Result) -> Result:
     """aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    graph.case = 2
     return c_power(graph, as_complex(graph, self, complex128), as_complex(graph, exponent, complex128))
 
 
 def complex_aten_isclose(graph: Graph, res: ResultSpec, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Result:
     """aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"""
+    graph.case = 2
     same = graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])])
     lost = graph.make_node('And', [graph.make_node('Or', [graph.make_node('IsNaN', [re(graph, self)]), graph.make_node('IsNaN', [im(graph, self)])]), graph.make_node('Or', [graph.make_node('IsNaN', [re(graph, other)]), graph.make_node('IsNaN', [im(graph, other)])])])
     same = graph.make_node('Or', [same, lost]) if equal_nan else same
@@ -128,6 +136,7 @@ def complex_aten_isclose(graph: Graph, res: ResultSpec, self: Result, other: Res
 def complex_aten_ldexp_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
     dtype = dtype_of(graph, res)
+    graph.case = 3
     power = c_power(graph, as_complex(graph, 2.0, dtype), as_complex(graph, other, dtype))
     return c_mul(graph, as_complex(graph, self, dtype), power)
 

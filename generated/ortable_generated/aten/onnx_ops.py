@@ -21,8 +21,10 @@ def onnx_Attention_opset23(graph: Graph, res: ResultSpec, Q: Result, K: Result, 
     mode = static(qk_matmul_output_mode)
     kind = None if softmax_precision is None else static(softmax_precision)
     if graph.opset >= 23:
+        graph.case = 1
         y, key, value, scores = graph.make_node('Attention', [Q, K, V, attn_mask, past_key, past_value], 4, is_causal=int(is_causal), q_num_heads=heads, kv_num_heads=pairs, scale=scale, softcap=softcap, qk_matmul_output_mode=mode, softmax_precision=kind)
         return (y, key, value, scores)
+    graph.case = 2
     raise UnsupportedCase('onnx::Attention.opset23: Attention is an operator of opset 23: export with target_opset=23 or newer')
 
 
@@ -31,7 +33,9 @@ def onnx_RotaryEmbedding_opset23(graph: Graph, res: ResultSpec, x: Result, cos_c
     heads = static(num_heads)
     part = static(rotary_embedding_dim)
     if graph.opset >= 23:
+        graph.case = 1
         return graph.make_node('RotaryEmbedding', [x, cos_cache, sin_cache, position_ids], res.outputs, num_heads=heads, interleaved=int(interleaved), rotary_embedding_dim=part)
+    graph.case = 2
     raise UnsupportedCase('onnx::RotaryEmbedding.opset23: RotaryEmbedding is an operator of opset 23: export with target_opset=23 or newer')
 
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def aten_median(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::median(Tensor self) -> Tensor"""
     if count_of(graph, self) == 0:
+        graph.case = 1
         return const(graph, float('nan') if is_float(graph, self) else dtype_min(dtype_of(graph, self)), dtype_of(graph, self))
+    graph.case = 2
     flat = as_flat(graph, self)
     order = argsort(graph, flat, 0)
     index = median_index(graph, flat, 0, False)
@@ -63,7 +65,9 @@ def aten_mode(graph: Graph, res: ResultSpec, self: Result, dim: Int = -1, keepdi
 def aten_nanmedian(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::nanmedian(Tensor self) -> Tensor"""
     if count_of(graph, self) == 0:
+        graph.case = 1
         return const(graph, float('nan') if is_float(graph, self) else dtype_min(dtype_of(graph, self)), dtype_of(graph, self))
+    graph.case = 2
     flat = as_flat(graph, self)
     order = argsort(graph, flat, 0)
     index = median_index(graph, flat, 0, True)

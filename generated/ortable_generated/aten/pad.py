@@ -25,7 +25,9 @@ def aten_constant_pad_nd(graph: Graph, res: ResultSpec, self: Result, pad: SymIn
     """aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
     fill = 0 if value == 0 else value
     if len(pad) == 0:
+        graph.case = 1
         return self
+    graph.case = 2
     return graph.make_node('Pad', [self, as_vec(graph, torch_pads(rank_of(graph, self), pad)), const(graph, fill, dtype_of(graph, self))], res.outputs)
 
 
@@ -34,16 +36,22 @@ def aten_pad(graph: Graph, res: ResultSpec, self: Result, pad: SymInts, mode: St
     pads = torch_pads(rank_of(graph, self), pad)
     fill = 0 if value is None else value
     if len(pad) == 0:
+        graph.case = 1
         return self
     if mode == 'constant':
+        graph.case = 2
         return graph.make_node('Pad', [self, as_vec(graph, pads), const(graph, fill, dtype_of(graph, self))], res.outputs)
     if mode == 'reflect':
+        graph.case = 3
         return graph.make_node('Pad', [self, as_vec(graph, pads)], res.outputs, mode='reflect')
     if mode == 'replicate' and no_crop(pad):
+        graph.case = 4
         return graph.make_node('Pad', [self, as_vec(graph, pads)], res.outputs, mode='edge')
     if mode == 'replicate':
         # ONNX Runtime refuses to crop a whole axis and to pad it again
+        graph.case = 5
         return edge_pad(graph, self, pad)
+    graph.case = 6
     return wrapped_pad(graph, self, pad)
 
 

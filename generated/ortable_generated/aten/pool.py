@@ -46,11 +46,14 @@ def aten_adaptive_max_pool1d(graph: Graph, res: ResultSpec, self: Result, output
     sizes = broadcast_ints(output_size, 1)
     have = shape_of(graph, self)[-1:]
     if product(sizes) == 0:
+        graph.case = 1
         shape = [*shape_of(graph, self)[:-1], *sizes]
         return (filled(graph, shape, 0, dtype_of(graph, self)), filled(graph, shape, 0, int64))
     if is_used(res[1]) and (not divisible(have, sizes)):
+        graph.case = 2
         both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
         return (both[0], both[1])
+    graph.case = 3
     parts = quotients(have, sizes) if is_used(res[1]) else []
     both = pooled_max(graph, self, 1, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
     return (both[0], both[1])
@@ -61,11 +64,14 @@ def aten_adaptive_max_pool2d(graph: Graph, res: ResultSpec, self: Result, output
     sizes = broadcast_ints(output_size, 2)
     have = shape_of(graph, self)[-2:]
     if product(sizes) == 0:
+        graph.case = 1
         shape = [*shape_of(graph, self)[:-2], *sizes]
         return (filled(graph, shape, 0, dtype_of(graph, self)), filled(graph, shape, 0, int64))
     if is_used(res[1]) and (not divisible(have, sizes)):
+        graph.case = 2
         both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
         return (both[0], both[1])
+    graph.case = 3
     parts = quotients(have, sizes) if is_used(res[1]) else []
     both = pooled_max(graph, self, 2, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
     return (both[0], both[1])
@@ -76,11 +82,14 @@ def aten_adaptive_max_pool3d(graph: Graph, res: ResultSpec, self: Result, output
     sizes = broadcast_ints(output_size, 3)
     have = shape_of(graph, self)[-3:]
     if product(sizes) == 0:
+        graph.case = 1
         shape = [*shape_of(graph, self)[:-3], *sizes]
         return (filled(graph, shape, 0, dtype_of(graph, self)), filled(graph, shape, 0, int64))
     if is_used(res[1]) and (not divisible(have, sizes)):
+        graph.case = 2
         both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
         return (both[0], both[1])
+    graph.case = 3
     parts = quotients(have, sizes) if is_used(res[1]) else []
     both = pooled_max(graph, self, 3, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
     return (both[0], both[1])

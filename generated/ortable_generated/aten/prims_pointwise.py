@@ -98,6 +98,7 @@ def complex_prims_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def complex_prims_fma(graph: Graph, res: ResultSpec, a: Result, b: Result, c: Result) -> Result:
     """prims::fma(Tensor a, Tensor b, Tensor c) -> Tensor"""
     a, b, c = promote_complex(graph, 'default', [a, b, c])
+    graph.case = 2
     return c_add(graph, c_mul(graph, a, b), c)
 
 
@@ -315,6 +316,7 @@ def prims_floor(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def prims_fma(graph: Graph, res: ResultSpec, a: Result, b: Result, c: Result) -> Result:
     """prims::fma(Tensor a, Tensor b, Tensor c) -> Tensor"""
     a, b, c = promote_values(graph, 'default', [a, b, c])
+    graph.case = 1
     return cast(graph, graph.make_node('Add', [graph.make_node('Mul', [opmath(graph, a), opmath(graph, b)]), opmath(graph, c)]), dtype_of(graph, res))
 
 

@@ -66,8 +66,10 @@ def quantized_decomposed_choose_qparams_tensor(graph: Graph, res: ResultSpec, in
     codes = dtype == uint8 and quant_min == 0 and (quant_max == 255)
     if graph.target == 'onnxruntime' and codes and dtype_of(graph, input) == float32 and (eps <= 0.000245):
         # without eps (2**-12 at most), so that a range below 255 * eps has finer codes than in torch
+        graph.case = 1
         _, scale, zero = graph.make_node('DynamicQuantizeLinear', [input], 3)
         return (as_vector_of_one(graph, scale, float64), as_vector_of_one(graph, zero, int64))
+    graph.case = 2
     zero = const(graph, 0, dtype_of(graph, input))
     low = graph.make_node('Min', [reduced_extreme(graph, input, axes, False, False), zero])
     high = graph.make_node('Max', [reduced_extreme(graph, input, axes, False, True), zero])
@@ -87,9 +89,11 @@ def quantized_decomposed_dequantize_per_channel_group(graph: Graph, res: ResultS
     plain = own_dtype in (int8, uint8) and dtype_of(graph, scales) == float32 and (output_dtype == float32)
     nibbles = quant_min >= -8 and quant_max <= 7
     if graph.opset >= 21 and plain and rank_of(graph, scales) == 2 and fits(graph, zero_points, own_dtype):
+        graph.case = 1
         codes = as_nibbles(graph, input, zero_points) if nibbles else input
         zero = zero_codes(graph, zero_points, dtype_of(graph, codes))
         return graph.make_node('DequantizeLinear', [codes, scales, zero], res.outputs, axis=1, block_size=static(size))
+    graph.case = 2
     groups, factor = (reshape_to(graph, input, [-1, size]), reshape_to(graph, scales, [-1, 1]))
     zero = const(graph, 0, int32) if zero_points is None else reshape_to(graph, zero_points, [-1, 1])
     shifted = graph.make_node('Sub', [*cast_all(graph, [groups, zero], common_dtype(graph, [groups, zero]))])

@@ -37,6 +37,7 @@ def torchao_choose_qparams_affine(graph: Graph, res: ResultSpec, input: Result |
     high = dtype_max(target_dtype) if quant_max is None else quant_max
     least = 1.1754943508222875e-38 if eps is None else eps
     if mapping_type == 'SYMMETRIC':
+        graph.case = 1
         source, zero = (only_float32(graph, input), const(graph, 0, float32))
         axes = block_axes(graph, source, block_size)
         groups = reshape_to(graph, source, block_shape(graph, source, block_size))
@@ -47,6 +48,7 @@ def torchao_choose_qparams_affine(graph: Graph, res: ResultSpec, input: Result |
         result = cast(graph, reshape_to(graph, scale, shape_of(graph, res)), dtype_of(graph, res))
         return (result, filled(graph, shape_of(graph, res[1]), int((high + low + 1) / 2), dtype_of(graph, res[1])))
     if mapping_type == 'ASYMMETRIC':
+        graph.case = 2
         source, zero = (only_float32(graph, input), const(graph, 0, float32))
         axes = block_axes(graph, source, block_size)
         groups = reshape_to(graph, source, block_shape(graph, source, block_size))
@@ -58,6 +60,7 @@ def torchao_choose_qparams_affine(graph: Graph, res: ResultSpec, input: Result |
         point = graph.make_node('Clip', [point, const(graph, low, float32), const(graph, high, float32)])
         result = cast(graph, reshape_to(graph, scale, shape_of(graph, res)), dtype_of(graph, res))
         return (result, cast(graph, reshape_to(graph, point, shape_of(graph, res[1])), dtype_of(graph, res[1])))
+    graph.case = 3
     raise UnsupportedCase('torchao::choose_qparams_affine: a way to choose the parameters that torchao uses for weights only')
 
 
@@ -70,12 +73,15 @@ def torchao_dequantize_affine(graph: Graph, res: ResultSpec, input: Result, bloc
     nibbles = quant_min is not None and quant_max is not None and (quant_min >= -8) and (quant_max <= 7)
     per_block = block_shape(graph, input, block_size, True)
     if plain and axis >= 0 and fits(graph, zero_point, dtype):
+        graph.case = 1
         zero = zero_codes(graph, zero_point, dtype, [-1])
         return graph.make_node('DequantizeLinear', [input, known_as(graph, scale, [-1]), zero], res.outputs, axis=axis)
     if graph.opset >= 21 and plain and grouped and fits(graph, zero_point, dtype):
+        graph.case = 2
         codes = as_nibbles(graph, input, zero_point) if nibbles else input
         zero, last = (zero_codes(graph, zero_point, dtype_of(graph, codes)), rank_of(graph, input) - 1)
         return graph.make_node('DequantizeLinear', [codes, scale, zero], res.outputs, axis=last, block_size=static(block_size)[-1])
+    graph.case = 3
     groups = reshape_to(graph, input, block_shape(graph, input, block_size))
     factor = reshape_to(graph, scale, per_block)
     zero = const(graph, 0, int32) if zero_point is None else reshape_to(graph, zero_point, per_block)

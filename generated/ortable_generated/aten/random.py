@@ -23,17 +23,22 @@ if TYPE_CHECKING:
 def aten_alpha_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
     """aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
     if p == 0 or not train:
+        graph.case = 1
         return input
+    graph.case = 2
     raise UnsupportedCase('aten::alpha_dropout: alpha dropout in training draws random numbers that only torch can draw')
 
 
 def aten_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
     """aten::dropout(Tensor input, float p, bool train) -> Tensor"""
     if p == 0 or not train:
+        graph.case = 1
         return input
     if p == 1:
         # nothing is drawn, and torch multiplies by 0, so NaN stays
+        graph.case = 2
         return graph.make_node('Mul', [input, const(graph, 0, dtype_of(graph, input))], res.outputs)
+    graph.case = 3
     return random_dropout(graph, input, p)[0]
 
 
@@ -50,16 +55,20 @@ def aten_feature_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float,
 def aten_native_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool | None, *, drawn: Result | None = None) -> Any:
     """aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)"""
     if p == 0 or (train is not None and (not train)):
+        graph.case = 1
         return (input, filled(graph, shape_of(graph, input), True, boolean))
     if p == 1:
         # nothing is drawn, and torch multiplies by 0, so NaN stays
+        graph.case = 2
         return (graph.make_node('Mul', [input, const(graph, 0, dtype_of(graph, input))]), filled(graph, shape_of(graph, input), False, boolean))
     if drawn is not None:
         # the quotient is rounded as torch rounds it
+        graph.case = 3
         dtype, wide = (dtype_of(graph, input), opmath(graph, input))
         kept = cast(graph, graph.make_node('Div', [const(graph, 1, dtype_of(graph, wide)), const(graph, 1 - p, dtype_of(graph, wide))]), dtype)
         factor = graph.make_node('Where', [drawn, kept, const(graph, 0, dtype)])
         return (cast(graph, graph.make_node('Mul', [wide, opmath(graph, factor)]), dtype), drawn)
+    graph.case = 4
     return random_dropout(graph, input, p)
 
 
@@ -72,7 +81,9 @@ def aten_native_dropout_backward(graph: Graph, res: ResultSpec, grad_output: Res
 def complex_aten_alpha_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
     """aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
     if p == 0 or not train:
+        graph.case = 3
         return input
+    graph.case = 4
     raise UnsupportedCase('aten::alpha_dropout: alpha dropout in training draws random numbers that only torch can draw')
 
 

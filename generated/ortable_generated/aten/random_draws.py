@@ -81,8 +81,10 @@ def aten_log_normal(graph: Graph, res: ResultSpec, self: Result, mean: Float = 1
 def aten_multinomial(graph: Graph, res: ResultSpec, self: Result, num_samples: SymInt, replacement: Bool = False, *, generator: Any = None) -> Result:
     """aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor"""
     if replacement:
+        graph.case = 1
         return random_choices(graph, self, num_samples)
     # the largest of weights over exponential numbers, which is a draw without replacement
+    graph.case = 2
     draws = random_exponential(graph, shape_of(graph, self), float64)
     _, indices = graph.make_node('TopK', [graph.make_node('Div', [cast(graph, self, float64), draws]), as_vec(graph, num_samples)], 2)
     return indices

@@ -36,7 +36,9 @@ def aten_all_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None 
     """aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     if dim is not None and len(dim) == 0:
         # an empty list reduces nothing here, None reduces everything
+        graph.case = 1
         return cast(graph, cast(graph, self, boolean), dtype_of(graph, res))
+    graph.case = 2
     return cast(graph, all_true(graph, self, axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
 
 
@@ -71,7 +73,9 @@ def aten_any_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None 
     """aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     if dim is not None and len(dim) == 0:
         # an empty list reduces nothing here, None reduces everything
+        graph.case = 1
         return cast(graph, cast(graph, self, boolean), dtype_of(graph, res))
+    graph.case = 2
     return cast(graph, any_true(graph, self, axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
 
 
@@ -79,8 +83,10 @@ def aten_argmax(graph: Graph, res: ResultSpec, self: Result, dim: Int | None = N
     """aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
     if dim is None:
         # with keepdim torch keeps every dimension as 1
+        graph.case = 1
         flat = extreme_index(graph, reshape_to(graph, self, [-1]), 0, False, True)
         return reshape_to(graph, flat, [1] * rank_of(graph, self)) if keepdim else flat
+    graph.case = 2
     kept = keepdim or rank_of(graph, self) == 0
     return with_rank_of(graph, extreme_index(graph, at_least_1d(graph, self), axis_of(graph, self, dim), kept, True), self)
 
@@ -89,8 +95,10 @@ def aten_argmin(graph: Graph, res: ResultSpec, self: Result, dim: Int | None = N
     """aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
     if dim is None:
         # with keepdim torch keeps every dimension as 1
+        graph.case = 1
         flat = extreme_index(graph, reshape_to(graph, self, [-1]), 0, False, False)
         return reshape_to(graph, flat, [1] * rank_of(graph, self)) if keepdim else flat
+    graph.case = 2
     kept = keepdim or rank_of(graph, self) == 0
     return with_rank_of(graph, extreme_index(graph, at_least_1d(graph, self), axis_of(graph, self, dim), kept, False), self)
 
@@ -141,19 +149,23 @@ def aten_nansum(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = 
     """aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = axes_of(graph, self, dim)
     if not is_float(graph, self):
+        graph.case = 1
         return summed_over(graph, cast(graph, self, dtype_of(graph, res)), axes, keepdim)
+    graph.case = 2
     known = graph.make_node('Where', [graph.make_node('IsNaN', [self]), const(graph, 0, dtype_of(graph, self)), self])
     return summed_over(graph, cast(graph, known, dtype_of(graph, res)), axes, keepdim)
 
 
 def aten_prod(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    graph.case = 1
     return product_over(graph, cast(graph, self, dtype_of(graph, res)), axes_of(graph, self, []), False)
 
 
 def aten_prod_dim_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = axes_of(graph, self, dim)
+    graph.case = 1
     return product_over(graph, cast(graph, self, dtype_of(graph, res)), axes, keepdim)
 
 
@@ -180,7 +192,9 @@ def complex_aten_all_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, 
 def complex_aten_all_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
     """aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     if dim is not None and len(dim) == 0:
+        graph.case = 3
         return c_truth(graph, self)
+    graph.case = 4
     return all_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim)
 
 
@@ -197,17 +211,21 @@ def complex_aten_any_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, 
 def complex_aten_any_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
     """aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     if dim is not None and len(dim) == 0:
+        graph.case = 3
         return c_truth(graph, self)
+    graph.case = 4
     return any_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim)
 
 
 def complex_aten_prod(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    graph.case = 2
     return c_prod(graph, c_reshaped(graph, c_cast(graph, self, dtype_of(graph, res)), [-1]), 0, False)
 
 
 def complex_aten_prod_dim_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    graph.case = 2
     return c_prod(graph, c_cast(graph, self, dtype_of(graph, res)), axis_of(graph, self, dim), keepdim)
 
 

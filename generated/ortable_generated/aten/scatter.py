@@ -52,6 +52,7 @@ def aten_embedding_dense_backward(graph: Graph, res: ResultSpec, grad_output: Re
     """aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor"""
     width = dim_of(graph, grad_output, -1)
     if scale_grad_by_freq:
+        graph.case = 1
         rows, flat = (reshape_to(graph, grad_output, [count_of(graph, indices), width]), as_flat(graph, indices))
         positions, zero = (cast(graph, flat, int64), const(graph, 0, dtype_of(graph, grad_output)))
         times = unsqueezed(graph, frequencies(graph, positions, num_weights, dtype_of(graph, grad_output)), [1])
@@ -60,11 +61,13 @@ def aten_embedding_dense_backward(graph: Graph, res: ResultSpec, grad_output: Re
         return scatter_slices(graph, zeros, 0, positions, graph.make_node('Where', [skipped, zero, graph.make_node('Div', [rows, times])]), 'add')
     if padding_idx >= 0:
         # rows that were read at padding_idx give no gradient, NaN included
+        graph.case = 2
         skipped = graph.make_node('Unsqueeze', [graph.make_node('Equal', [cast(graph, indices, int64), as_vec(graph, padding_idx)]), as_vec(graph, -1)])
         kept = graph.make_node('Where', [skipped, const(graph, 0, dtype_of(graph, grad_output)), grad_output])
         rows = reshape_to(graph, kept, [count_of(graph, indices), width])
         zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
         return scatter_slices(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')
+    graph.case = 3
     rows = reshape_to(graph, grad_output, [count_of(graph, indices), width])
     zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
     return scatter_slices(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')
@@ -73,11 +76,14 @@ def aten_embedding_dense_backward(graph: Graph, res: ResultSpec, grad_output: Re
 def aten_index_add(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> Result:
     """aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
     if is_bool(graph, self) and (not bool(alpha)):
+        graph.case = 1
         return self
     if alpha == 1 or is_bool(graph, self):
+        graph.case = 2
         indices = cast(graph, at_least_1d(graph, index), int64)
         result = scatter_slices(graph, at_least_1d(graph, self), axis_of(graph, self, dim), indices, at_least_1d(graph, source), 'add')
         return with_rank_of(graph, result, self)
+    graph.case = 3
     indices = cast(graph, at_least_1d(graph, index), int64)
     added = graph.make_node('Mul', [at_least_1d(graph, source), const(graph, alpha, dtype_of(graph, source))])
     result = scatter_slices(graph, at_least_1d(graph, self), axis_of(graph, self, dim), indices, added, 'add')
@@ -112,8 +118,10 @@ def aten_index_reduce(graph: Graph, res: ResultSpec, self: Result, dim: Int, ind
 def aten_masked_scatter(graph: Graph, res: ResultSpec, self: Result, mask: Result, source: Result) -> Result:
     """aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
     if count_of(graph, source) == 0:
+        graph.case = 1
         return expanded(graph, self, common_sizes(graph, [self, mask]))
     # the k-th place where the mask is True takes the k-th element of source
+    graph.case = 2
     sizes = common_sizes(graph, [self, mask])
     here = as_flat(graph, expanded(graph, mask, sizes))
     count = graph.make_node('CumSum', [graph.make_node('Cast', [here], to=int64), const(graph, 0, int64)])
@@ -186,8 +194,10 @@ def aten_slice_backward(graph: Graph, res: ResultSpec, grad_output: Result, inpu
     first = clamped_bound(start, size, 0)
     last = stretch_end(first, clamped_bound(end, size, size))
     if step == 1:
+        graph.case = 1
         pads = as_vec(graph, full_pads(len(input_sizes), axis, first, size - last))
         return graph.make_node('Pad', [grad_output, pads, const(graph, 0, dtype_of(graph, grad_output))], res.outputs)
+    graph.case = 2
     base = zeros_of(graph, input_sizes, dtype_of(graph, grad_output))
     indices = iota(graph, first, dim_of(graph, grad_output, axis), step)
     return scatter_slices(graph, base, axis, indices, grad_output, 'none')
@@ -200,11 +210,14 @@ def aten_slice_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result,
     first = clamped_bound(start, size, 0)
     last = stretch_end(first, clamped_bound(end, size, size))
     if step == 1 and first == 0 and (last == size):
+        graph.case = 1
         return cast(graph, src, dtype_of(graph, self))
     if step == 1:
+        graph.case = 2
         before = sliced(graph, self, axis, 0, first)
         after = sliced(graph, self, axis, last, 9223372036854775807)
         return graph.make_node('Concat', [before, cast(graph, src, dtype_of(graph, self)), after], res.outputs, axis=axis)
+    graph.case = 3
     indices = iota(graph, first, dim_of(graph, src, axis), step)
     return scatter_slices(graph, self, axis, indices, cast(graph, src, dtype_of(graph, self)), 'none')
 
@@ -212,7 +225,9 @@ def aten_slice_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result,
 def aten_value_selecting_reduction_backward(graph: Graph, res: ResultSpec, grad: Result, dim: Int, indices: Result, sizes: SymInts, keepdim: Bool) -> Result:
     """aten::value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor"""
     if len(sizes) == 0:
+        graph.case = 1
         return grad
+    graph.case = 2
     axis = dim if dim >= 0 else dim + len(sizes)
     base = zeros_of(graph, sizes, dtype_of(graph, grad))
     index = indices if keepdim else graph.make_node('Unsqueeze', [indices, as_vec(graph, axis)])

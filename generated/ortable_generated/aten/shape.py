@@ -118,7 +118,9 @@ def aten_slice_Tensor(graph: Graph, res: ResultSpec, self: Result, dim: Int = 0,
     axis = axis_of(graph, self, dim)
     first = 0 if start is None else start
     if end is None:
+        graph.case = 1
         return sliced(graph, self, axis, first, 9223372036854775807, step)
+    graph.case = 2
     return sliced(graph, self, axis, first, end, step)
 
 
@@ -135,7 +137,9 @@ def aten_squeeze_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> R
 def aten_squeeze_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints) -> Result:
     """aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
     if len(dim) == 0:
+        graph.case = 1
         return self
+    graph.case = 2
     return squeezed(graph, self, ones_axes(graph, self, axes_of(graph, self, dim)))
 
 
@@ -169,7 +173,9 @@ def aten_unfold(graph: Graph, res: ResultSpec, self: Result, dimension: Int, siz
     axis = axis_of(graph, self, dimension)
     rank = rank_of(graph, self)
     if rank == 0:
+        graph.case = 1
         return reshape_to(graph, self, [size])
+    graph.case = 2
     count = (dim_of(graph, self, axis) - size) // step + 1
     windows = graph.make_node('Gather', [self, window_indices(graph, count, size, step, 1)], axis=axis)
     return permuted(graph, windows, [*other_axes(rank + 1, [axis + 1]), axis + 1])
@@ -193,13 +199,18 @@ def aten_view_as(graph: Graph, res: ResultSpec, self: Result, other: Result) -> 
 def aten_view_dtype(graph: Graph, res: ResultSpec, self: Result, dtype: Dtype) -> Result:
     """aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)"""
     if dtype_of(graph, self) == dtype:
+        graph.case = 1
         return self
     if is_float8(dtype_of(graph, self)) or is_float8(dtype):
+        graph.case = 2
         raise UnsupportedCase('aten::view.dtype: the bits of 8-bit floats, which no operator of ONNX Runtime reads')
     if casts_keep_bits(graph, self, dtype):
+        graph.case = 3
         return bits_as(graph, self, dtype)
     if graph.opset >= 26:
+        graph.case = 4
         return bits_as(graph, self, dtype)
+    graph.case = 5
     raise UnsupportedCase('aten::view.dtype: the bits of floats read as another dtype, which ONNX has from opset 26 only (BitCast)')
 
 
@@ -351,9 +362,12 @@ def complex_aten_view_as(graph: Graph, res: ResultSpec, self: Result, other: Res
 def complex_aten_view_dtype(graph: Graph, res: ResultSpec, self: Result, dtype: Dtype) -> Result:
     """aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)"""
     if dtype_of(graph, self) == dtype:
+        graph.case = 6
         return self
     if dtype == part_dtype(dtype_of(graph, self)) and is_complex(graph, self):
+        graph.case = 7
         return reshape_to(graph, c_joined(graph, self), [*shape_of(graph, self)[:-1], dim_of(graph, self, -1) * 2])
+    graph.case = 8
     raise UnsupportedCase('aten::view.dtype: the bits of other dtypes')
 
 

@@ -30,7 +30,9 @@ def aten_chunk(graph: Graph, res: ResultSpec, self: Result, chunks: Int, dim: In
     axis = axis_of(graph, self, dim)
     size = ceil_div(dim_of(graph, self, axis), chunks)
     if size == 0:
+        graph.case = 1
         return as_list(graph.make_node('Split', [self, as_vec(graph, [0] * chunks)], chunks, axis=axis))
+    graph.case = 2
     count = chunk_count(graph, self, axis, size, len(res))
     return as_list(graph.make_node('Split', [self, as_vec(graph, chunk_sizes(graph, self, axis, size, count))], count, axis=axis))
 
@@ -61,7 +63,9 @@ def aten_flip(graph: Graph, res: ResultSpec, self: Result, dims: Ints) -> Result
     """aten::flip(Tensor self, int[] dims) -> Tensor"""
     axes = [axis_of(graph, self, d) for d in dims]
     if len(dims) == 0 or rank_of(graph, self) == 0:
+        graph.case = 1
         return self
+    graph.case = 2
     return flipped_along(graph, self, axes)
 
 
@@ -95,7 +99,9 @@ def aten_repeat(graph: Graph, res: ResultSpec, self: Result, repeats: SymInts) -
     """aten::repeat(Tensor self, SymInt[] repeats) -> Tensor"""
     lead = len(repeats) - rank_of(graph, self)
     if len(repeats) == 0:
+        graph.case = 1
         return self
+    graph.case = 2
     return graph.make_node('Tile', [unsqueezed(graph, self, list(range(lead))), as_vec(graph, repeats)], res.outputs)
 
 
@@ -107,8 +113,10 @@ def aten_repeat_interleave_Tensor(graph: Graph, res: ResultSpec, repeats: Result
 def aten_repeat_interleave_self_Tensor(graph: Graph, res: ResultSpec, self: Result, repeats: Result, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
     """aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
     if dim is None:
+        graph.case = 1
         counts = expanded(graph, at_least_1d(graph, repeats), [count_of(graph, self)])
         return graph.make_node('Gather', [as_flat(graph, self), repeat_indices(graph, counts)], res.outputs, axis=0)
+    graph.case = 2
     counts = expanded(graph, at_least_1d(graph, repeats), [dim_of(graph, self, dim)])
     return graph.make_node('Gather', [self, repeat_indices(graph, counts)], res.outputs, axis=axis_of(graph, self, dim))
 
@@ -116,8 +124,10 @@ def aten_repeat_interleave_self_Tensor(graph: Graph, res: ResultSpec, self: Resu
 def aten_repeat_interleave_self_int(graph: Graph, res: ResultSpec, self: Result, repeats: SymInt, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
     """aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
     if dim is None:
+        graph.case = 1
         rows = reshape_to(graph, self, [count_of(graph, self), 1])
         return reshape_to(graph, expanded(graph, rows, [count_of(graph, self), repeats]), [count_of(graph, self) * repeats])
+    graph.case = 2
     axis = axis_of(graph, self, dim)
     long = insert_at(shape_of(graph, self), axis + 1, repeats)
     wide = expanded(graph, graph.make_node('Unsqueeze', [self, as_vec(graph, axis + 1)]), long)
@@ -127,7 +137,9 @@ def aten_repeat_interleave_self_int(graph: Graph, res: ResultSpec, self: Result,
 def aten_roll(graph: Graph, res: ResultSpec, self: Result, shifts: SymInts, dims: Ints = ()) -> Result:
     """aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor"""
     if len(dims) == 0:
+        graph.case = 1
         return reshape_to(graph, rolled_along(graph, as_flat(graph, self), shifts, [0]), shape_of(graph, self))
+    graph.case = 2
     return rolled_along(graph, self, shifts, dims)
 
 
@@ -138,11 +150,15 @@ def aten_rot90(graph: Graph, res: ResultSpec, self: Result, k: Int = 1, dims: In
     turns = k % 4
     turn = transpose_perm(rank_of(graph, self), first, second)
     if turns == 0:
+        graph.case = 1
         return self
     if turns == 1:
+        graph.case = 2
         return graph.make_node('Transpose', [flipped_along(graph, self, [second])], res.outputs, perm=turn)
     if turns == 2:
+        graph.case = 3
         return flipped_along(graph, self, [first, second])
+    graph.case = 4
     return graph.make_node('Transpose', [flipped_along(graph, self, [first])], res.outputs, perm=turn)
 
 
@@ -190,7 +206,9 @@ def aten_tile(graph: Graph, res: ResultSpec, self: Result, dims: SymInts) -> Res
     rank = rank_of(graph, self)
     times = [1] * (rank - len(dims)) + [d for d in dims]
     if len(times) == 0:
+        graph.case = 1
         return self
+    graph.case = 2
     return graph.make_node('Tile', [unsqueezed(graph, self, list(range(len(times) - rank))), as_vec(graph, times)], res.outputs)
 
 

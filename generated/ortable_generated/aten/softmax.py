@@ -70,24 +70,28 @@ def aten__softmax_backward_data(graph: Graph, res: ResultSpec, grad_output: Resu
 
 def aten_log_softmax_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    graph.case = 1
     compute_dtype = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
     return with_rank_of(graph, log_softmax_of(graph, compute_dtype, axis_of(graph, self, dim)), self)
 
 
 def aten_softmax_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    graph.case = 1
     compute_dtype = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
     return with_rank_of(graph, graph.make_node('Softmax', [compute_dtype], axis=axis_of(graph, self, dim)), self)
 
 
 def complex_aten_log_softmax_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    graph.case = 2
     x = at_least_1d(graph, cast(graph, re(graph, self), dtype_of(graph, res)))
     return with_rank_of(graph, log_softmax_of(graph, x, axis_of(graph, self, dim)), re(graph, self))
 
 
 def complex_aten_softmax_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    graph.case = 2
     x = at_least_1d(graph, cast(graph, re(graph, self), dtype_of(graph, res)))
     return with_rank_of(graph, graph.make_node('Softmax', [x], axis=axis_of(graph, self, dim)), re(graph, self))
 

@@ -52,7 +52,9 @@ def aten_kthvalue(graph: Graph, res: ResultSpec, self: Result, k: SymInt, dim: I
     """aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     if rank_of(graph, self) == 0:
+        graph.case = 1
         return (self, const(graph, 0, int64))
+    graph.case = 2
     _, order = graph.make_node('TopK', [sort_keys(graph, self), as_vec(graph, k)], 2, axis=axis, largest=0)
     index = graph.make_node('Gather', [order, as_vec(graph, k - 1)], axis=axis)
     value = take_along_dim(graph, self, index, axis)

@@ -24,6 +24,7 @@ def aten_erfinv(graph: Graph, res: ResultSpec, self: Result) -> Result:
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) == float64:
         # torch's formula, a rational start and two steps of Newton's method
+        graph.case = 1
         start = erfinv_start(graph, self)
         result = erfinv_step(graph, self, erfinv_step(graph, self, start))
         ends = graph.make_node('Mul', [graph.make_node('Sign', [self]), const(graph, float('inf'), float64)])
@@ -31,6 +32,7 @@ def aten_erfinv(graph: Graph, res: ResultSpec, self: Result) -> Result:
         result = graph.make_node('Where', [graph.make_node('Equal', [graph.make_node('Abs', [self]), one]), ends, result])
         return graph.make_node('Where', [graph.make_node('Greater', [graph.make_node('Abs', [self]), one]), const(graph, float('nan'), float64), result], res.outputs)
     # M. Giles, Approximating the erfinv function: relative error 4e-7, as torch's
+    graph.case = 2
     x = opmath(graph, self)
     one = const(graph, 1, float32)
     w = graph.make_node('Neg', [graph.make_node('Log', [graph.make_node('Mul', [graph.make_node('Sub', [one, x]), graph.make_node('Add', [one, x])])])])

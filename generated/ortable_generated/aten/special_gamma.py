@@ -56,9 +56,12 @@ def aten_polygamma(graph: Graph, res: ResultSpec, n: Int, self: Result) -> Resul
     """aten::polygamma(int n, Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if n == 0:
+        graph.case = 1
         return digamma_of(graph, self)
     if n == 1:
+        graph.case = 2
         return cast(graph, trigamma_of(graph, opmath(graph, self)), dtype_of(graph, self))
+    graph.case = 3
     x = opmath(graph, self)
     value = zeta_of(graph, const_like(graph, n + 1, x), x)
     return cast(graph, graph.make_node('Mul', [value, const_like(graph, signed_factorial(n), x)]), dtype_of(graph, self))

@@ -32,17 +32,20 @@ def aten_count_nonzero(graph: Graph, res: ResultSpec, self: Result, dim: Int | N
 
 def aten_count_nonzero_dim_IntList(graph: Graph, res: ResultSpec, self: Result, dim: Ints) -> Result:
     """aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
+    graph.case = 1
     return count_true(graph, cast(graph, self, boolean), axes_of(graph, self, dim), False)
 
 
 def aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    graph.case = 1
     return power_norm(graph, cast(graph, self, dtype_of(graph, res)), as_float(ord), axes_of(graph, self, dim), keepdim)
 
 
 def aten_logsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return cast(graph, log_sum_exp(graph, opmath(graph, self), axes_of(graph, self, dim), keepdim), dtype_of(graph, self))
 
 
@@ -94,6 +97,7 @@ def aten_std(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True)
 
 def aten_std_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    graph.case = 1
     variance = mean_var(graph, self, axes_of(graph, self, dim), correction, keepdim)[1]
     return cast(graph, graph.make_node('Sqrt', [variance]), dtype_of(graph, self))
 
@@ -110,6 +114,7 @@ def aten_std_mean(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = 
 
 def aten_std_mean_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
     """aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    graph.case = 1
     axes = axes_of(graph, self, dim)
     mean, variance = mean_var(graph, self, axes, correction, keepdim)
     middle = squeezed(graph, mean, [] if keepdim else axes)
@@ -128,6 +133,7 @@ def aten_var(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = True)
 
 def aten_var_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    graph.case = 1
     variance = mean_var(graph, self, axes_of(graph, self, dim), correction, keepdim)[1]
     return cast(graph, variance, dtype_of(graph, self))
 
@@ -144,6 +150,7 @@ def aten_var_mean(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool = 
 
 def aten_var_mean_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
     """aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    graph.case = 1
     axes = axes_of(graph, self, dim)
     mean, variance = mean_var(graph, self, axes, correction, keepdim)
     middle = squeezed(graph, mean, [] if keepdim else axes)
@@ -162,16 +169,20 @@ def complex_aten_count_nonzero(graph: Graph, res: ResultSpec, self: Result, dim:
 
 def complex_aten_count_nonzero_dim_IntList(graph: Graph, res: ResultSpec, self: Result, dim: Ints) -> Result:
     """aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
+    graph.case = 2
     return count_true(graph, c_truth(graph, self), axes_of(graph, self, dim), False)
 
 
 def complex_aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     if as_float(ord) == float('inf') or as_float(ord) == -float('inf'):
+        graph.case = 2
         size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
         return reduced_extreme(graph, size, axes_of(graph, self, dim), keepdim, as_float(ord) > 0)
     if as_float(ord) == 0:
+        graph.case = 3
         return cast(graph, count_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
+    graph.case = 4
     size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
     return power_norm(graph, size, as_float(ord), axes_of(graph, self, dim), keepdim)
 
@@ -179,6 +190,7 @@ def complex_aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result,
 def complex_aten_logsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     axes = axes_of(graph, self, dim)
     most = reduced_extreme(graph, re(graph, self), axes, True, True)
     shift = graph.make_node('Where', [graph.make_node('IsInf', [most]), const_like(graph, 0, most), most])
@@ -225,6 +237,7 @@ def complex_aten_std(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool
 
 def complex_aten_std_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    graph.case = 2
     axes = axes_of(graph, self, dim)
     parts_ = [mean_var(graph, x, axes, correction, keepdim)[1] for x in [re(graph, self), im(graph, self)]]
     return cast(graph, graph.make_node('Sqrt', [graph.make_node('Add', [*parts_])]), dtype_of(graph, res))
@@ -242,6 +255,7 @@ def complex_aten_std_mean(graph: Graph, res: ResultSpec, self: Result, unbiased:
 
 def complex_aten_std_mean_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
     """aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    graph.case = 2
     axes = axes_of(graph, self, dim)
     first = mean_var(graph, re(graph, self), axes, correction, keepdim)
     second = mean_var(graph, im(graph, self), axes, correction, keepdim)
@@ -263,6 +277,7 @@ def complex_aten_var(graph: Graph, res: ResultSpec, self: Result, unbiased: Bool
 
 def complex_aten_var_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    graph.case = 2
     axes = axes_of(graph, self, dim)
     parts_ = [mean_var(graph, x, axes, correction, keepdim)[1] for x in [re(graph, self), im(graph, self)]]
     return cast(graph, graph.make_node('Add', [*parts_]), dtype_of(graph, res))
@@ -280,6 +295,7 @@ def complex_aten_var_mean(graph: Graph, res: ResultSpec, self: Result, unbiased:
 
 def complex_aten_var_mean_correction(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
     """aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    graph.case = 2
     axes = axes_of(graph, self, dim)
     first = mean_var(graph, re(graph, self), axes, correction, keepdim)
     second = mean_var(graph, im(graph, self), axes, correction, keepdim)

@@ -40,11 +40,14 @@ def aten_eq(graph: Graph, res: ResultSpec, a: Scalar, b: Scalar) -> Any:
 def aten_equal(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Any:
     """aten::equal(Tensor self, Tensor other) -> bool"""
     if shape_of(graph, self) == shape_of(graph, other):
+        graph.case = 1
         dtype = common_dtype(graph, [self, other])
         same_ = graph.make_node('Equal', [cast(graph, self, dtype), cast(graph, other, dtype)])
         return all_true(graph, same_, list(range(rank_of(graph, self))), False)
     if is_static([*shape_of(graph, self), *shape_of(graph, other)]):
+        graph.case = 2
         return const(graph, False, boolean)
+    graph.case = 3
     raise UnsupportedCase('aten::equal: whether two dynamic shapes are the same')
 
 

@@ -24,8 +24,10 @@ def aten_acos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::acos(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return cast(graph, graph.make_node('Acos', [opmath(graph, self)]), dtype_of(graph, self))
     # ONNX Runtime has no kernel for float64
+    graph.case = 2
     one = const(graph, 1, float64)
     side = graph.make_node('Sqrt', [graph.make_node('Mul', [graph.make_node('Sub', [one, self]), graph.make_node('Add', [one, self])])])
     return graph.make_node('Where', [graph.make_node('IsNaN', [side]), side, atan2_of(graph, side, self)], res.outputs)
@@ -35,7 +37,9 @@ def aten_acosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::acosh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return cast(graph, graph.make_node('Acosh', [opmath(graph, self)]), dtype_of(graph, self))
+    graph.case = 2
     one = const(graph, 1, float64)
     over = graph.make_node('Sub', [self, one])
     near = log1p_of(graph, graph.make_node('Add', [over, graph.make_node('Mul', [graph.make_node('Sqrt', [over]), graph.make_node('Sqrt', [graph.make_node('Add', [self, one])])])]))
@@ -47,8 +51,10 @@ def aten_asin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::asin(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return cast(graph, graph.make_node('Asin', [opmath(graph, self)]), dtype_of(graph, self))
     # ONNX Runtime has no kernel for float64
+    graph.case = 2
     one = const(graph, 1, float64)
     side = graph.make_node('Sqrt', [graph.make_node('Mul', [graph.make_node('Sub', [one, self]), graph.make_node('Add', [one, self])])])
     return graph.make_node('Where', [graph.make_node('IsNaN', [side]), side, atan2_of(graph, self, side)], res.outputs)
@@ -58,7 +64,9 @@ def aten_asinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::asinh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return cast(graph, graph.make_node('Asinh', [opmath(graph, self)]), dtype_of(graph, self))
+    graph.case = 2
     size = graph.make_node('Abs', [self])
     one = const(graph, 1, float64)
     root = graph.make_node('Add', [one, graph.make_node('Sqrt', [graph.make_node('Add', [one, graph.make_node('Mul', [self, self])])])])
@@ -70,6 +78,7 @@ def aten_asinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_atan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atan(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return atan_of(graph, self)
 
 
@@ -77,7 +86,9 @@ def aten_atanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atanh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return cast(graph, graph.make_node('Atanh', [opmath(graph, self)]), dtype_of(graph, self))
+    graph.case = 2
     ratio = graph.make_node('Div', [graph.make_node('Add', [self, self]), graph.make_node('Sub', [const(graph, 1, float64), self])])
     return graph.make_node('Mul', [log1p_of(graph, ratio), const(graph, 0.5, float64)], res.outputs)
 
@@ -85,6 +96,7 @@ def aten_atanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_cos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::cos(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return cast(graph, graph.make_node('Cos', [opmath(graph, self)]), dtype_of(graph, self))
 
 
@@ -92,7 +104,9 @@ def aten_cosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::cosh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return cast(graph, graph.make_node('Cosh', [opmath(graph, self)]), dtype_of(graph, self))
+    graph.case = 2
     return graph.make_node('Mul', [graph.make_node('Add', [graph.make_node('Exp', [self]), graph.make_node('Exp', [graph.make_node('Neg', [self])])]), const(graph, 0.5, float64)], res.outputs)
 
 
@@ -111,12 +125,14 @@ def aten_rad2deg(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_sin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sin(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return cast(graph, graph.make_node('Sin', [opmath(graph, self)]), dtype_of(graph, self))
 
 
 def aten_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sinc(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     x = opmath(graph, self)
     angle = graph.make_node('Mul', [x, const_like(graph, 3.141592653589793, x)])
     result = graph.make_node('Where', [graph.make_node('Equal', [x, const_like(graph, 0, x)]), const_like(graph, 1, x), graph.make_node('Div', [graph.make_node('Sin', [angle]), angle])])
@@ -127,7 +143,9 @@ def aten_sinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sinh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return cast(graph, graph.make_node('Sinh', [opmath(graph, self)]), dtype_of(graph, self))
+    graph.case = 2
     one = const(graph, 1, float64)
     grown = expm1_of(graph, self)
     near = graph.make_node('Add', [grown, graph.make_node('Div', [grown, graph.make_node('Add', [grown, one])])])
@@ -139,67 +157,79 @@ def aten_tan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::tan(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
+        graph.case = 1
         return cast(graph, graph.make_node('Tan', [opmath(graph, self)]), dtype_of(graph, self))
+    graph.case = 2
     return graph.make_node('Div', [graph.make_node('Sin', [self]), graph.make_node('Cos', [self])], res.outputs)
 
 
 def complex_aten_acos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::acos(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 3
     return c_acos(graph, self)
 
 
 def complex_aten_acosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::acosh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 3
     return c_acosh(graph, self)
 
 
 def complex_aten_asin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::asin(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 3
     return c_asin(graph, self)
 
 
 def complex_aten_asinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::asinh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 3
     return c_mul_i(graph, c_asin(graph, c_mul_i(graph, self)), -1)
 
 
 def complex_aten_atan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atan(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_mul_i(graph, c_atanh(graph, c_mul_i(graph, self)), -1)
 
 
 def complex_aten_atanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atanh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 3
     return c_atanh(graph, self)
 
 
 def complex_aten_cos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::cos(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_cosh(graph, c_mul_i(graph, self))
 
 
 def complex_aten_cosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::cosh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 3
     return c_cosh(graph, self)
 
 
 def complex_aten_sin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sin(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_mul_i(graph, c_sinh(graph, c_mul_i(graph, self)), -1)
 
 
 def complex_aten_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sinc(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     x = c_scaled(graph, self, 3.141592653589793)
     result = c_div(graph, c_mul_i(graph, c_sinh(graph, c_mul_i(graph, x)), -1), x)
     return c_where(graph, c_is_zero(graph, self), as_complex(graph, 1, dtype_of(graph, self)), result)
@@ -208,12 +238,14 @@ def complex_aten_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def complex_aten_sinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sinh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 3
     return c_sinh(graph, self)
 
 
 def complex_aten_tan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::tan(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 3
     return c_mul_i(graph, c_tanh(graph, c_mul_i(graph, self)), -1)
 
 

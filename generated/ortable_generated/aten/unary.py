@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 def aten_abs(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::abs(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'complex_to_float', [self])
+    graph.case = 1
     return graph.make_node('Abs', [self], res.outputs)
 
 
@@ -52,18 +53,21 @@ def aten_erfc(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_exp(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::exp(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return graph.make_node('Exp', [self], res.outputs)
 
 
 def aten_exp2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::exp2(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return graph.make_node('Pow', [const_like(graph, 2, self), self], res.outputs)
 
 
 def aten_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::expm1(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return cast(graph, expm1_of(graph, opmath(graph, self)), dtype_of(graph, self))
 
 
@@ -85,12 +89,14 @@ def aten_frac(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_log(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return graph.make_node('Log', [self], res.outputs)
 
 
 def aten_log10(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log10(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     result = graph.make_node('Log', [opmath(graph, self)])
     return cast(graph, graph.make_node('Div', [result, const_like(graph, 2.302585092994046, result)]), dtype_of(graph, self))
 
@@ -98,12 +104,14 @@ def aten_log10(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_log1p(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log1p(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return cast(graph, log1p_of(graph, opmath(graph, self)), dtype_of(graph, self))
 
 
 def aten_log2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log2(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     result = graph.make_node('Log', [opmath(graph, self)])
     return cast(graph, graph.make_node('Div', [result, const_like(graph, 0.6931471805599453, result)]), dtype_of(graph, self))
 
@@ -112,9 +120,11 @@ def aten_logit(graph: Graph, res: ResultSpec, self: Result, eps: Float | None = 
     """aten::logit(Tensor self, float? eps=None) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if eps is None:
+        graph.case = 1
         x = opmath(graph, self)
         return cast(graph, graph.make_node('Log', [graph.make_node('Div', [x, graph.make_node('Sub', [const_like(graph, 1, x), x])])]), dtype_of(graph, self))
     # torch rounds the bounds to the dtype of self, 0.999 to 1 in bfloat16
+    graph.case = 2
     z = opmath(graph, graph.make_node('Clip', [self, const(graph, eps, dtype_of(graph, self)), const(graph, 1 - eps, dtype_of(graph, self))]))
     return cast(graph, graph.make_node('Log', [graph.make_node('Div', [z, graph.make_node('Sub', [const_like(graph, 1, z), z])])]), dtype_of(graph, self))
 
@@ -122,7 +132,9 @@ def aten_logit(graph: Graph, res: ResultSpec, self: Result, eps: Float | None = 
 def aten_neg(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::neg(Tensor self) -> Tensor"""
     if is_signed(graph, self):
+        graph.case = 1
         return graph.make_node('Neg', [self], res.outputs)
+    graph.case = 2
     return graph.make_node('Sub', [const_like(graph, 0, self), self], res.outputs)
 
 
@@ -139,6 +151,7 @@ def aten_positive(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_reciprocal(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::reciprocal(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return graph.make_node('Reciprocal', [self], res.outputs)
 
 
@@ -150,11 +163,14 @@ def aten_round(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_round_decimals(graph: Graph, res: ResultSpec, self: Result, *, decimals: Int) -> Result:
     """aten::round.decimals(Tensor self, *, int decimals) -> Tensor"""
     if decimals == 0:
+        graph.case = 1
         return cast(graph, graph.make_node('Round', [opmath(graph, self)]), dtype_of(graph, self))
     if decimals < 0:
+        graph.case = 2
         x = opmath(graph, self)
         unit = const_like(graph, 10.0 ** abs(decimals), x)
         return cast(graph, graph.make_node('Mul', [graph.make_node('Round', [graph.make_node('Div', [x, unit])]), unit]), dtype_of(graph, self))
+    graph.case = 3
     x = opmath(graph, self)
     unit = const_like(graph, 10.0 ** decimals, x)
     return cast(graph, graph.make_node('Div', [graph.make_node('Round', [graph.make_node('Mul', [x, unit])]), unit]), dtype_of(graph, self))
@@ -163,18 +179,21 @@ def aten_round_decimals(graph: Graph, res: ResultSpec, self: Result, *, decimals
 def aten_rsqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::rsqrt(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return cast(graph, graph.make_node('Reciprocal', [graph.make_node('Sqrt', [opmath(graph, self)])]), dtype_of(graph, self))
 
 
 def aten_sqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sqrt(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    graph.case = 1
     return graph.make_node('Sqrt', [self], res.outputs)
 
 
 def aten_square(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::square(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'bool_to_long', [self])
+    graph.case = 1
     return graph.make_node('Mul', [self, self], res.outputs)
 
 
@@ -186,6 +205,7 @@ def aten_trunc(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def complex_aten_abs(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::abs(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'complex_to_float', [self])
+    graph.case = 2
     return c_abs(graph, self)
 
 
@@ -197,42 +217,49 @@ def complex_aten_absolute(graph: Graph, res: ResultSpec, self: Result) -> Result
 def complex_aten_exp(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::exp(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_exp(graph, self)
 
 
 def complex_aten_exp2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::exp2(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_exp(graph, c_scaled(graph, self, 0.6931471805599453))
 
 
 def complex_aten_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::expm1(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_expm1(graph, self)
 
 
 def complex_aten_log(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_log(graph, self)
 
 
 def complex_aten_log10(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log10(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_scaled(graph, c_log(graph, self), 0.4342944819032518)
 
 
 def complex_aten_log1p(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log1p(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_log1p(graph, self)
 
 
 def complex_aten_log2(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::log2(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_scaled(graph, c_log(graph, self), 1.4426950408889634)
 
 
@@ -254,24 +281,28 @@ def complex_aten_positive(graph: Graph, res: ResultSpec, self: Result) -> Result
 def complex_aten_reciprocal(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::reciprocal(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_div(graph, as_complex(graph, 1, dtype_of(graph, self)), self)
 
 
 def complex_aten_rsqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::rsqrt(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_div(graph, as_complex(graph, 1, dtype_of(graph, self)), c_sqrt(graph, self))
 
 
 def complex_aten_sqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sqrt(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    graph.case = 2
     return c_sqrt(graph, self)
 
 
 def complex_aten_square(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::square(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'bool_to_long', [self])
+    graph.case = 2
     return c_mul(graph, self, self)
 
 

@@ -32,10 +32,12 @@ def aten_col2im(graph: Graph, res: ResultSpec, self: Result, output_size: SymInt
     rows = window_count(size[0], kernel[0], steps[0], gaps[0], 0)
     columns = window_count(size[1], kernel[1], steps[1], gaps[1], 0)
     if dtype_of(graph, self) == float32 or is_half(graph, self):
+        graph.case = 1
         batched = unsqueezed(graph, cast(graph, self, float32), lead)
         image = graph.make_node('Col2Im', [batched, as_vec(graph, output_size), consts(graph, kernel, int64)], dilations=gaps, pads=pads * 2, strides=steps)
         return cast(graph, squeezed(graph, image, lead), dtype_of(graph, self))
     # ONNX Runtime has a kernel for float32 only
+    graph.case = 2
     indices = fold_indices(static(size), kernel, static([rows, columns]), steps, gaps)
     values = reshape_to(graph, self, [planes, len(indices)])
     zeros = zeros_of(graph, [planes, size[0] * size[1]], dtype_of(graph, self))
@@ -78,7 +80,9 @@ def aten_pixel_shuffle(graph: Graph, res: ResultSpec, self: Result, upscale_fact
     whole = [*shape_of(graph, self)[:lead], sizes[0] // (r * r), sizes[1] * r, sizes[2] * r]
     turn = [*range(lead + 1), lead + 3, lead + 1, lead + 4, lead + 2]
     if lead == 1 and dtype_of(graph, self) == float32:
+        graph.case = 1
         return graph.make_node('DepthToSpace', [self], res.outputs, blocksize=r, mode='CRD')
+    graph.case = 2
     return reshape_to(graph, graph.make_node('Transpose', [reshape_to(graph, self, parts)], perm=turn), whole)
 
 
@@ -98,7 +102,9 @@ def aten_unfold_backward(graph: Graph, res: ResultSpec, grad_in: Result, input_s
     rank = len(input_sizes)
     axis = dim if dim >= 0 else dim + rank
     if rank == 0:
+        graph.case = 1
         return reshape_to(graph, grad_in, [])
+    graph.case = 2
     count = dim_of(graph, grad_in, axis)
     transposed = permuted(graph, grad_in, [*range(axis + 1), rank, *range(axis + 1, rank)])
     rows = reshape_to(graph, transposed, replaced_at(input_sizes, axis, count * size))

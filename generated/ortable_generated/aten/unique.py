@@ -43,14 +43,17 @@ def aten__unique2(graph: Graph, res: ResultSpec, self: Result, sorted: Bool = Tr
 def aten_unique_consecutive(graph: Graph, res: ResultSpec, self: Result, return_inverse: Bool = False, return_counts: Bool = False, dim: Int | None = None) -> Any:
     """aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)"""
     if dim is None:
+        graph.case = 1
         starts = run_starts(graph, as_flat(graph, self), 0)
         ids = run_ids(graph, starts) if return_inverse else None
         inverse = consts(graph, [], int64) if ids is None else reshape_to(graph, ids, shape_of(graph, self))
         counts = run_lengths(graph, starts) if return_counts else consts(graph, [], int64)
         return (compressed(graph, as_flat(graph, self), starts, 0), inverse, counts)
     if dim < 0:
+        graph.case = 2
         raise UnsupportedCase("aten::unique_consecutive: a dimension counted from the end, for which torch's own shape of the result is wrong")
     # along a dimension torch gives the places and counts in any case
+    graph.case = 3
     starts = run_starts(graph, self, axis_of(graph, self, dim))
     values = compressed(graph, self, starts, axis_of(graph, self, dim))
     return (values, run_ids(graph, starts), run_lengths(graph, starts))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 def aten_adjoint(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
+    graph.case = 1
     return permuted(graph, self, transpose_perm(rank_of(graph, self), -2, -1))
 
 
@@ -170,6 +171,7 @@ def aten_narrow_Tensor(graph: Graph, res: ResultSpec, self: Result, dim: Int, st
 def aten_nonzero_static(graph: Graph, res: ResultSpec, self: Result, *, size: SymInt, fill_value: Int = -1) -> Result:
     """aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor"""
     rank = rank_of(graph, self)
+    graph.case = 1
     filling = filled(graph, [size, rank], fill_value, int64)
     return sliced(graph, graph.make_node('Concat', [nonzero_rows(graph, self), filling], axis=0), 0, 0, size)
 
@@ -208,8 +210,10 @@ def aten_sum_to_size(graph: Graph, res: ResultSpec, self: Result, size: SymInts)
     """aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor"""
     axes = broadcast_axes(graph, self, size)
     if len(axes) == 0:
+        graph.case = 1
         return cast(graph, self, dtype_of(graph, res))
     # torch adds up in the dtype of sum, where it adds up at all
+    graph.case = 2
     total = summed_over(graph, cast(graph, self, dtype_of(graph, res)), axes, True)
     return reshape_to(graph, total, size)
 
@@ -239,6 +243,7 @@ def aten_zero(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 def complex_aten_adjoint(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
+    graph.case = 2
     return c_conj(graph, c_permuted(graph, self, transpose_perm(rank_of(graph, self), -2, -1)))
 
 
@@ -350,6 +355,7 @@ def complex_aten_movedim_intlist(graph: Graph, res: ResultSpec, self: Result, so
 def complex_aten_nonzero_static(graph: Graph, res: ResultSpec, self: Result, *, size: SymInt, fill_value: Int = -1) -> Result:
     """aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor"""
     rank = rank_of(graph, self)
+    graph.case = 2
     filling = filled(graph, [size, rank], fill_value, int64)
     return sliced(graph, graph.make_node('Concat', [nonzero_rows(graph, c_truth(graph, self)), filling], axis=0), 0, 0, size)
 

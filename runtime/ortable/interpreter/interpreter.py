@@ -424,6 +424,7 @@ class DynamoInterpreter:
         Args:
             of: the operator that is converted, where that is not the node's.
         """
+        self.graph.case = 0
         value = results.node_value(node)
         try:
             if value is results.UNKNOWN:
@@ -458,6 +459,7 @@ class DynamoInterpreter:
         overload."""
         if call is None:
             raise self.not_found(node)
+        self.graph.case = 0
         value = results.node_value(node)
         try:
             overload, args, kwargs = calls.resolve_overload(self.graph, call, args, kwargs)

@@ -56,6 +56,8 @@ class Graph(NodeMaker):
         # what lowerings get besides the graph; the interpreter and the exporter replace it
         self.ctx: LoweringContext[Graph] = LoweringContext(target) if parent is None else parent.ctx
         self.is_model = parent is None  # not the body of a local function
+        # which case of its entry the converter that is called takes, counted from 1; 0: it has one
+        self.case = 0
         self.dim_results = DimResults(self, None if parent is None else parent.dim_results)
         if parent is not None:
             self.opsets = parent.opsets

@@ -287,9 +287,10 @@ def convert_graph(
     tensors: list[torch.Tensor],
     opset: int,
     target: str | None,
+    builder: GraphBuilder | None = None,
 ) -> Converted:
     """Convert a graph of :func:`graph_of_call`."""
-    builder = GraphBuilder(opset, target=target)
+    builder = GraphBuilder(opset, target=target) if builder is None else builder
     interpreter = DynamoInterpreter(builder)
     interpreter.run(module)
     builder.remove_unused()
@@ -415,6 +416,7 @@ class SampleCheck:
     def __init__(self, schema: OpSchema, sample: Sample) -> None:
         self.schema = schema
         self.sample = sample
+        self.case = 0  # which case of its entry the last conversion took; 0: there is one
         self._expected: dict[int, tuple[Any, list[torch.Tensor]]] = {}
         self._right: set[bytes] = set()
 
@@ -430,7 +432,11 @@ class SampleCheck:
 
     def convert(self, opset: int, target: str | None) -> Converted:
         module, call, tensors = self.graph
-        return convert_graph(module, call, tensors, opset, target)
+        builder = GraphBuilder(opset, target=target)
+        try:
+            return convert_graph(module, call, tensors, opset, target, builder)
+        finally:
+            self.case = builder.case
 
     def run(self, opset: int, target: str | None) -> Converted | None:
         """Convert at ``opset`` for ``target`` and compare with eager."""

@@ -21,8 +21,9 @@ from .origin import module_path, source_line, target_name
 MOST_COLUMNS = 120
 
 
-def describe_node(node: Node, spec_files: Mapping[str, str]) -> list[str]:
-    """Lines that say what ``node`` is and where it comes from."""
+def describe_node(node: Node, spec_files: Mapping[str, str], case: int = 0) -> list[str]:
+    """Lines that say what ``node`` is and where it comes from; ``case``: which of the cases of its
+    entry was taken."""
     name = operator_key(node)
     target = node.target
     schema = str(target._schema) if isinstance(target, OpOverload) else name
@@ -32,7 +33,7 @@ def describe_node(node: Node, spec_files: Mapping[str, str]) -> list[str]:
         f"  arguments: {_arguments(node)}",
     ]
     if name in spec_files:
-        lines.append(f"  spec: {spec_files[name]}")
+        lines.append(f"  spec: {spec_files[name]}" + (f", case {name}/{case}" if case else ""))
     path, kind = module_path(node)
     if path or kind:
         lines.append(f"  module: {path or '(root)'}" + (f" ({kind})" if kind else ""))
@@ -74,7 +75,7 @@ def wrapped(
         first, *rest = text.split("\n")
         what = operator_key(node) if node.op.startswith("call_") else f"{node.op} '{node.name}'"
         headline = f"{_at(node)}{what} {verb}: {first}"
-        lines = [headline, *rest, *describe_node(node, spec_files)]
+        lines = [headline, *rest, *describe_node(node, spec_files, graph.case)]
     graph_text, known = "", []
     if isinstance(error, OrtableError):
         graph_text, known = error.graph_text, [error.details]
