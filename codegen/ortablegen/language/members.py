@@ -293,10 +293,7 @@ class MemberChecker:
         values = [self.value(_plain(argument)) for argument in node.args]
         for keyword in node.keywords:
             known = self.value(keyword.value)
-            if op in ("Cast", "RandomNormal", "RandomUniform", "EyeLike") and keyword.arg in (
-                "to",
-                "dtype",
-            ):
+            if keyword.arg in ("to", "dtype"):  # what makes tensors of a given dtype
                 return Known("tensor", known.dtypes) if known and known.kind == "dtype" else None
             if keyword.arg == "outputs":
                 outputs = 1
