@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from tests.conformance import expected, plan, report, workers
 from tests.conformance.samples import DTYPES
+from tests.rotation import turn
 
 MEASURED = Path("specs/runtime/conformance.yaml")
 UNFINISHED = 3
@@ -51,9 +52,9 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def choice_of(options: argparse.Namespace, revision: str) -> plan.Choice:
+def choice_of(options: argparse.Namespace) -> plan.Choice:
     """What the command line asks for."""
-    part = plan.part_of(revision.rstrip("+")) if options.part is None else options.part
+    part = turn() if options.part is None else options.part
     place, _, parts = options.parts.rpartition("/")
     opsets = tuple(int(each) for each in options.opsets.split(",")) if options.opsets else None
     return plan.Choice(
@@ -70,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run, report, and say whether all is as expected."""
     options = arguments().parse_args(argv)
     revision = plan.commit()
-    choice = choice_of(options, revision)
+    choice = choice_of(options)
     torch.set_num_threads(1)
     console = Console()
     if choice.bounded:

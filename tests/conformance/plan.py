@@ -166,11 +166,6 @@ def commit() -> str:
         return ""
 
 
-def part_of(revision: str) -> int:
-    """The part of the short run that a commit takes."""
-    return int(revision[:6] or "0", 16)
-
-
 def _git(*arguments: str) -> str:
     found: Any = subprocess.run(
         ["git", *arguments], capture_output=True, text=True, check=True, timeout=20

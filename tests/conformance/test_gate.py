@@ -257,14 +257,13 @@ def test_the_short_run_follows_the_commit_and_takes_of_all_that_there_is() -> No
     assert len(taken) > 0.85 * len(everything), "sixty commits see most of it"
 
 
-def test_a_part_is_read_from_the_commit() -> None:
-    assert plan.part_of("00001fdeadbeef") == 0x1F
-    assert plan.part_of("") == 0
+def test_a_part_is_whose_turn_it_is_or_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "turn", lambda: 0xABCDEF)
     given = gate.arguments().parse_args(["--bounded", "--part", "5", "--parts", "2/4"])
-    choice = gate.choice_of(given, "abcdef0123")
+    choice = gate.choice_of(given)
     assert (choice.part, choice.slice, choice.slices) == (5, 2, 4)
     given = gate.arguments().parse_args(["--bounded", "--parts", "4"])
-    assert gate.choice_of(given, "abcdef0123").part == 0xABCDEF
+    assert gate.choice_of(given).part == 0xABCDEF
 
 
 def test_parts_are_all_of_it_once() -> None:

@@ -6,15 +6,14 @@ test_rotating.py.
 
 from __future__ import annotations
 
-import datetime
-import subprocess
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ortablegen.schemas.registry import import_problem, installed_torch
-from tests.specs.test_cases import ENTRIES, ROOT
+from tests.rotation import turn
+from tests.specs.test_cases import ENTRIES
 
 from .runner import Entry, Job
 
@@ -35,13 +34,8 @@ class Part:
 
 
 def rotating(count: int, seed: int | None = None) -> Part:
-    """The part that the commit chooses (without git: the date), or the one that ``seed`` says."""
-    if seed is None:
-        command = ["git", "rev-parse", "HEAD"]
-        told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        commit = told.stdout.strip()
-        seed = int(commit[:8], 16) if commit else datetime.date.today().toordinal()
-    return Part(seed % count, count)
+    """The part whose turn it is, or the one that ``seed`` says."""
+    return Part((turn() if seed is None else seed) % count, count)
 
 
 def key_of(entry: Entry) -> str:

@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.rotation import turn
+
 from . import runner
 from .catalog import BUILD, ROOT, catalog
 from .oracle import Outcome
@@ -29,7 +31,7 @@ def main(arguments: list[str]) -> int:
         return 0
     seeds = [options.seed]
     if options.rotating:
-        seeds = [options.seed, _seed_of_commit()]
+        seeds = [options.seed, turn()]
     print(f"seeds {seeds}, {options.count} programs", flush=True)
     begin = time.time()
     catalog()
@@ -60,13 +62,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--until", type=float, help=argparse.SUPPRESS)
     return parser
-
-
-def _seed_of_commit() -> int:
-    found = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return int(found.stdout.strip()[:8] or "0", 16)
 
 
 def _run(options: argparse.Namespace, seed: int, count: int) -> runner.Tally:

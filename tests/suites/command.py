@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,8 @@ from pathlib import Path
 
 from rich.console import Console
 from tqdm import tqdm
+
+from tests.rotation import turn
 
 from .expected import LISTABLE, compact, judge, load, matching, part_of
 from .workers import Record, run
@@ -40,7 +41,7 @@ def arguments(suite: Suite) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("names", nargs="*", help="cases, with wildcards (default: all)")
     add("--part", default="", metavar="I/N", help="the I-th of N parts, from 1 on")
-    add("--bounded", action="store_true", help="the short run of CI: a part that the commit picks")
+    add("--bounded", action="store_true", help="the short run of CI: a part that follows from the commit")
     add("--jobs", type=int, default=os.cpu_count() or 1)
     add("--limit", type=float, default=suite.limit_s, help="seconds a case may take")
     add("--results", type=Path, default=Path(f"build/{suite.name}.jsonl"))
@@ -77,11 +78,8 @@ def _part(options: argparse.Namespace, suite: Suite, console: Console) -> tuple[
         return part - 1, parts
     if not options.bounded:
         return 0, 1
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    part = int(commit or "0", 16) % suite.parts
-    console.print(f"{suite.name}: part {part + 1}/{suite.parts}, which commit {commit[:10]} picks")
+    part = turn() % suite.parts
+    console.print(f"{suite.name}: the short run, --part {part + 1}/{suite.parts}")
     return part, suite.parts
 
 

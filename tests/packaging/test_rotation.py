@@ -1,0 +1,39 @@
+"""What bounded runs take follows from what is tested."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import rotation
+
+
+def _commit(root: Path, name: str, text: str) -> None:
+    path = root / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for command in (["add", "-A"], [*who, "commit", "-qm", name]):
+        subprocess.run(["git", *command], cwd=root, check=True)
+
+
+def test_a_change_of_what_is_tested_takes_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rotation, "ROOT", tmp_path)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    for folder in rotation.TESTED:
+        _commit(tmp_path, f"{folder}/x", "1")
+    before = rotation.turn()
+    _commit(tmp_path, "tests/expected.yaml", "a reason")
+    assert rotation.turn() == before
+    _commit(tmp_path, "specs/x", "2")
+    assert rotation.turn() != before
+
+
+def test_without_git_the_date_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rotation, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert 700_000 < rotation.turn() < 900_000
