@@ -293,10 +293,8 @@ class MemberChecker:
         values = [self.value(_plain(argument)) for argument in node.args]
         for keyword in node.keywords:
             known = self.value(keyword.value)
-            if op in ("Cast", "RandomNormal", "RandomUniform", "EyeLike") and keyword.arg in (
-                "to",
-                "dtype",
-            ):
+            # an attribute of these names is the dtype of the result (Cast, EyeLike, RandomNormal)
+            if keyword.arg in ("to", "dtype"):
                 return Known("tensor", known.dtypes) if known and known.kind == "dtype" else None
             if keyword.arg == "outputs":
                 outputs = 1
