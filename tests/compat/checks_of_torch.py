@@ -276,6 +276,25 @@ def _fake_tensor() -> bool:
         return isinstance(torch.ones(2) + 1, compat.FakeTensor)
 
 
+@expects("DynamicOutputShapeException", "what nonzero raises without memory")
+def _dynamic_output() -> bool:
+    return _raises(compat.DynamicOutputShapeException, lambda: torch.nonzero(torch.ones(2)))
+
+
+@expects("DataDependentOutputException", "what item() raises without memory")
+def _data_dependent() -> bool:
+    return _raises(compat.DataDependentOutputException, lambda: torch.ones(2)[0].item())
+
+
+def _raises(kind: type[Exception], call: Any) -> bool:
+    with compat.FakeTensorMode():
+        try:
+            call()
+        except kind:
+            return True
+    return False
+
+
 @expects("unset_fake_temporarily", "inside, tensors have memory")
 def _unset() -> bool:
     with compat.FakeTensorMode(), compat.unset_fake_temporarily():
@@ -447,6 +466,35 @@ expect(
     lambda: isinstance(_symbolic()[1].node.shape_env, compat.ShapeEnv),
 )
 expect("symbol_of", "the symbol of a size", lambda: compat.symbol_of(_symbolic()[1]).is_Symbol)
+
+
+@expects("DimDynamic", "DUCK and STATIC, which a context of sizes takes")
+def _dim_dynamic() -> bool:
+    return isinstance(_traced(2, 3).shape[1], int)
+
+
+@expects("StatelessSymbolicContext", "makes a size free that DUCK stands for")
+def _context() -> bool:
+    return isinstance(_traced(2, 3).shape[0], torch.SymInt)
+
+
+@expects("GuardOnDataDependentSymNode", "what a size raises that nothing is known of")
+def _data_dependent_size() -> bool:
+    size = compat.ShapeEnv().create_unbacked_symint()
+    try:
+        bool(size == 3)
+    except compat.GuardOnDataDependentSymNode:
+        return True
+    return False
+
+
+def _traced(*shape: int) -> torch.Tensor:
+    mode = compat.FakeTensorMode(shape_env=compat.ShapeEnv())
+    sizes = [compat.DimDynamic.DUCK, *[compat.DimDynamic.STATIC] * (len(shape) - 1)]
+    context = compat.StatelessSymbolicContext(dynamic_sizes=sizes)
+    return mode.from_tensor(torch.ones(shape), symbolic_context=context)
+
+
 expect(
     "SYMPY_INTERP",
     "what the code of guards reads, by name",

@@ -14,13 +14,13 @@ from typing import Any
 import onnx
 import torch
 
+from ortable.debug.harness.entries import run_session, session_of
 from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
 from tests.conformance.compare import Mismatch, as_real, compare, eager_of
 from tests.conformance.drawn import Drawn, drawn_results
 from tests.conformance.rules import rule_differences
 from tests.conformance.samples import Call, seed
 from tests.conformance.sizes import free_dimensions, other_sizes
-from tests.specs.harness import run_session, session_of
 
 # From best to worst; a sample is as good as its worst (opset, static or dynamic) run.
 OUTCOMES = (

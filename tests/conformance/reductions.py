@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ortable.builder import GraphBuilder
+from ortable.debug.harness.entries import run_onnx
 from ortable.interpreter import DynamoInterpreter
-from tests.specs.harness import run_onnx
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 MEANS = (0.0, 1.0, 1e3, 1e5)

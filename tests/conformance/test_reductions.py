@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import ortable
+from ortable.debug.harness.entries import run_onnx
 from tests.conformance.reductions import REDUCTIONS, Measured, measure, row
-from tests.specs.harness import run_onnx
 
 QUICK = [
     each

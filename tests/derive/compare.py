@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from tests.specs.harness import TOLERANCES
+from ortable.debug.harness.entries import TOLERANCES
 
 Difference = tuple[str, str]
 

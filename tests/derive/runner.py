@@ -17,11 +17,11 @@ import onnxruntime
 import torch
 
 from ortable import dims
+from ortable.debug.harness import entries as harness
 from ortable.errors import UnsupportedCase
 from ortablegen.aten.model import AliasEntry, OpEntry, OutRule, Sample
 from ortablegen.aten.samples import parse_sample
 from ortablegen.schemas.onnx import CEILING, FLOOR
-from tests.specs import harness
 from tests.specs.test_cases import ENTRIES
 
 from .compare import Difference, difference

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from ortable.debug.harness import entries as harness
 from ortablegen.aten.model import Deviation, OpEntry
 from ortablegen.source.diagnostics import Span
-from tests.specs import harness
 from tests.specs.test_cases import ENTRIES
 
 from .known import Known, families, read_known

@@ -15,13 +15,13 @@ import pytest
 import torch
 
 import ortable
+from ortable.debug.harness.trial import Trial, operators
 from ortable.debug.plot import to_dot
 from ortable.passes.rewrite.choose import load
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
-from tests.passes.rewrite.harness import Trial, operators
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RULES = EXAMPLES / "bert_rules.yaml"

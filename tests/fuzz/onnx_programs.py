@@ -17,12 +17,12 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.debug.harness.runs import Runner, checked_model, declared, same_declarations
+from ortable.debug.harness.values import GROWTH, concrete_shape, draw, is_free, symbolic_shape
 from ortable.ir.versions import ORT_MAX_OPSET
 from ortable.passes.rewrite.engine import rewrite
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from tests.passes.rewrite import graphs, harness
-from tests.passes.rewrite.runs import Runner, checked_model, declared, same_declarations
-from tests.passes.rewrite.values import GROWTH, concrete_shape, draw, is_free, symbolic_shape
 
 from .judge import within
 from .oracle import Outcome
@@ -312,7 +312,7 @@ import torch
 from ortable.builder import GraphBuilder
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite
-from tests.passes.rewrite.runs import Runner, same_values
+from ortable.debug.harness.runs import Runner, same_values
 
 MODEL = base64.b64decode({base64.b64encode(model).decode()!r})
 

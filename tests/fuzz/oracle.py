@@ -18,9 +18,9 @@ import onnx
 import torch
 
 import ortable
+from ortable.debug.harness.entries import run_onnx
 from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
 from ortable.ir.versions import ORT_MAX_OPSET
-from tests.specs.harness import run_onnx
 
 from .judge import Judge, close
 from .program import TRACED, Program, leaves, run_steps

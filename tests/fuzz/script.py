@@ -24,7 +24,7 @@ import warnings
 import torch
 
 import ortable
-from tests.specs.harness import run_onnx
+from ortable.debug.harness.entries import run_onnx
 
 warnings.simplefilter("ignore")
 torch.manual_seed(1)

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 import ortable
 from ortable import GraphBuilder
-from tests.specs.harness import compare_tensor, run_onnx
+from ortable.debug.harness.entries import compare_tensor, run_onnx
 
 
 def run_exported(

@@ -1,6 +1,6 @@
 """What torch computes on CUDA alone, as kernels for the CPU, so that sample calls have something to
 be compared with: written after torch's documentation and meta functions, from its operators for
-the CPU in float64. Imported by `harness`, for the kernels that it registers."""
+the CPU in float64. Imported for the kernels that it registers."""
 
 from __future__ import annotations
 

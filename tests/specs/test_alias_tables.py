@@ -14,13 +14,12 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.debug.harness import entries as harness
+from ortable.debug.harness.entries import run_onnx
 from ortable.errors import UnsupportedCase
 from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.calls import qualified_name
 from ortable_generated.aten.dispatch import CALLABLES, METHODS
-
-from . import harness
-from .harness import run_onnx
 
 F = torch.nn.functional
 # Arguments of Python functions that ATen lacks; a call that gives them is refused by torch's own

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from ortable.debug.harness import entries as harness
 from ortablegen.aten.model import AliasEntry, OpEntry
 from ortablegen.aten.read import read_folder
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.schemas.registry import import_problem, installed_torch
 from ortablegen.source.diagnostics import Diagnostics
-
-from . import harness
 
 ROOT = Path(__file__).parents[2]
 # Cases that no sample call takes: a number that only the running model knows, a result that nobody

@@ -11,10 +11,9 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.debug.harness.entries import run_onnx
 from ortable.interpreter import DynamoInterpreter
 from ortable.lowerings.indexing import getitem
-
-from .harness import run_onnx
 
 X = torch.arange(120, dtype=torch.float32).reshape(2, 3, 4, 5)
 ROWS = torch.tensor([0, -1])

@@ -10,11 +10,10 @@ import torch
 
 from ortable import load_specs, supported_ops
 from ortable.builder import GraphBuilder
+from ortable.debug.harness import entries as harness
 from ortable.errors import SpecError
 from ortable.interpreter import DynamoInterpreter
 from ortable_generated.aten import dispatch
-
-from . import harness
 
 LIBRARY = torch.library.Library("ortable_test_specs", "DEF")
 LIBRARY.define("twice_relu(Tensor x, float scale) -> Tensor")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ortable.debug.harness import entries as harness
 from ortable_generated.aten import dispatch
 from ortablegen.aten.check import check_op, check_specs
 from ortablegen.aten.emit import family_text
@@ -20,7 +21,6 @@ from ortablegen.aten.read import read_folder, read_text
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.source.diagnostics import Diagnostics
 
-from . import harness
 from .test_cases import ENTRIES, ROOT, skip_absent
 
 TEN = (

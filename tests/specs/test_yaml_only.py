@@ -14,12 +14,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import ortable
 from ortable.builder import GraphBuilder
+from ortable.debug.harness import entries as harness
 from ortable.errors import OrtableError, SpecError
 from ortable.interpreter import DynamoInterpreter, tables
 from ortable.interpreter.assertions import run_time_checks
 from ortable_generated.aten import dispatch, traits
-
-from . import harness
 
 LIBRARY = torch.library.Library("ortable_test_traits", "DEF")
 LIBRARY.define("rows_of(Tensor x) -> SymInt")

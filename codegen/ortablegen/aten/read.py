@@ -15,6 +15,7 @@ from typing import TypeVar
 from ortable import dtypes
 from ortablegen.language.entries import TARGETS, EntryReader
 from ortablegen.language.parse import Code, parse_block, parse_expression
+from ortablegen.language.samples import unknown_operators
 from ortablegen.language.vocabulary import DTYPES
 from ortablegen.schemas.ranges import meet, parse_range
 from ortablegen.schemas.record import PLACE, read_record
@@ -313,7 +314,7 @@ class PartReader(EntryReader):
         for argument in schema.arguments:
             if not argument.has_default and node.get(argument.name) is None:
                 self.error(node.span, f"the sample call lacks argument '{argument.name}'")
-        expect = self.text(node.get("expect"), "expect")
+        expect = self.expected(node)
         tolerance = self.number(
             self.text(node.get("tolerance"), "tolerance"), node.get("tolerance")
         )
@@ -332,6 +333,15 @@ class PartReader(EntryReader):
             self.unread(node.get("unread"), schema),
             self.flag(node.get("random"), "random"),
         )
+
+    def expected(self, node: YMap) -> str | None:
+        """The operators that a case expects."""
+        given = node.get("expect")
+        expect = self.text(given, "expect")
+        if given is not None:
+            for word, hint in unknown_operators(expect or ""):
+                self.error(given.span, f"expect: ONNX has no operator '{word}'{hint}")
+        return expect
 
 
 def literal(text: str) -> object:

@@ -69,6 +69,19 @@ class CodeChecker:
                 self.assign(statement)
             elif isinstance(statement, ast.Return) and statement.value is not None:
                 self.final_return(statement.value, returns)
+        self.unused()
+
+    def unused(self) -> None:
+        """Names that a block gives and nothing reads; of several at once, one read is enough."""
+        names = [n for s in self.code.body for n in ast.walk(s) if isinstance(n, ast.Name)]
+        read = {name.id for name in names if isinstance(name.ctx, ast.Load)}
+        for statement in self.code.body:
+            if not isinstance(statement, ast.Assign):
+                continue
+            given = [n for n in ast.walk(statement.targets[0]) if isinstance(n, ast.Name)]
+            if read.isdisjoint(name.id for name in given):
+                words = " and ".join(f"'{name.id}'" for name in given)
+                self.error(statement, f"nothing reads {words}", fix="leave the line out")
 
     def assign(self, statement: ast.Assign) -> None:
         target = statement.targets[0]
@@ -221,7 +234,11 @@ class CodeChecker:
             values.append(value)
             parameter = positional[position] if position < len(positional) else variadic
             if parameter is None:
-                self.error(argument, f"'{word.name}' takes at most {len(positional)} arguments")
+                self.error(
+                    argument,
+                    f"'{word.name}' takes at most {len(positional)} arguments",
+                    [word.signature()],
+                )
             elif not starred:
                 self.argument(argument, value, word, parameter)
         by_name = {p.name: p for p in positional}
@@ -231,7 +248,7 @@ class CodeChecker:
                 self.error(
                     keyword,
                     f"'{word.name}' has no parameter '{keyword.arg}'",
-                    [f"it has {', '.join(by_name)}"],
+                    [word.signature()],
                 )
             else:
                 self.argument(keyword.value, value, word, by_name[keyword.arg])
@@ -239,7 +256,11 @@ class CodeChecker:
         given = {p.name for p in positional[: len(node.args)]} | {k.arg for k in node.keywords}
         for parameter in positional:
             if parameter.required and parameter.name not in given and not starred:
-                self.error(node, f"'{word.name}' lacks its argument '{parameter.name}'")
+                self.error(
+                    node,
+                    f"'{word.name}' lacks its argument '{parameter.name}'",
+                    [word.signature()],
+                )
         if not starred:
             named |= {p.name: value for p, value in zip(positional, values, strict=False)}
         if word.result.base in (kinds.TENSOR, kinds.TENSORS):
@@ -263,6 +284,7 @@ class CodeChecker:
             self.error(
                 node,
                 f"'{word.name}' wants {parameter.kind} for '{parameter.name}', got {value.kind}",
+                [word.signature()],
                 fix=fix,
             )
 

@@ -293,8 +293,7 @@ class MemberChecker:
         values = [self.value(_plain(argument)) for argument in node.args]
         for keyword in node.keywords:
             known = self.value(keyword.value)
-            # an attribute of these names is the dtype of the result (Cast, EyeLike, RandomNormal)
-            if keyword.arg in ("to", "dtype"):
+            if keyword.arg in ("to", "dtype"):  # what makes tensors of a given dtype
                 return Known("tensor", known.dtypes) if known and known.kind == "dtype" else None
             if keyword.arg == "outputs":
                 outputs = 1

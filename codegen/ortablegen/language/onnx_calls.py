@@ -150,14 +150,33 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
             error(
                 argument,
                 f"input '{formal.name}' of {name} must be a result, got {value.kind}",
-                fix="as_vec(x)",
+                [schema.signature()],
+                fix=_number_fix(call, argument, formal.type),
             )
         else:
             error(
                 argument,
                 f"input '{formal.name}' of {name} must be a result, got {value.kind}",
-                fix="const(x, dtype)",
+                [schema.signature()],
+                fix=f"const({ast.unparse(argument)}, {_dtype_beside(call)})",
             )
+
+
+def _number_fix(call: OnnxCall, argument: ast.expr, formal_type: str) -> str:
+    """How an int becomes a result: a constant of the type of the operand beside it; a vector where
+    the operator wants sizes or axes, or where the int is known only at run time."""
+    literal = ast.unparse(argument).lstrip("-").isdecimal()
+    if literal and formal_type != "tensor(int64)":
+        return f"const({ast.unparse(argument)}, {_dtype_beside(call)})"
+    return f"as_vec({ast.unparse(argument)})"
+
+
+def _dtype_beside(call: OnnxCall) -> str:
+    """The dtype of a call's first operand that is a result, as one writes it."""
+    for argument, value in zip(call.node.args, call.inputs, strict=False):
+        if value.kind.base == RESULT and isinstance(argument, ast.Name):
+            return f"dtype_of({argument.id})"
+    return "float32"
 
 
 def _none_fix(argument: ast.expr, unit: str) -> str:

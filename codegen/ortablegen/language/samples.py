@@ -10,9 +10,12 @@ literals; in them a bare name stands for a dynamic dimension, and dtypes are wri
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 from dataclasses import dataclass
 from typing import Any
+
+from ortablegen.schemas.onnx import all_operators
 
 ABBREVIATIONS = {
     "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i8": "int8",
@@ -55,6 +58,17 @@ def tensor_sample(text: str) -> TensorSample | None:
     """The tensor that a text stands for; None for a text of another form."""
     match = _TENSOR.match(text)
     return _tensor(text, match) if match is not None else None
+
+
+def unknown_operators(expected: str) -> list[tuple[str, str]]:
+    """Words of ``expect:`` that name no operator of ONNX, each with a hint at the one that may be
+    meant."""
+    found = []
+    for word in dict.fromkeys(expected.split()):
+        if word not in all_operators():
+            close = difflib.get_close_matches(word, sorted(all_operators()), n=1)
+            found.append((word, f"; did you mean '{close[0]}'?" if close else ""))
+    return found
 
 
 def literal_value(text: str) -> Any:

@@ -53,6 +53,15 @@ class Word:
     result: Kind
     makes_nodes: bool
 
+    def signature(self) -> str:
+        """How the word is called: ``const(value, dtype) -> Result``; what may be left out has a
+        question mark."""
+        names = (
+            ("*" if p.variadic else "") + p.name + ("" if p.required or p.variadic else "?")
+            for p in self.parameters
+        )
+        return f"{self.name}({', '.join(names)}) -> {self.result}"
+
 
 @cache
 def prelude() -> dict[str, Word]:

@@ -11,7 +11,13 @@ from typing import Any
 from ortable import dtypes
 from ortablegen.language import kinds
 from ortablegen.language.parse import Code
-from ortablegen.language.samples import SampleProblem, TensorSample, literal_value, tensor_sample
+from ortablegen.language.samples import (
+    SampleProblem,
+    TensorSample,
+    literal_value,
+    tensor_sample,
+    unknown_operators,
+)
 from ortablegen.language.vocabulary import DTYPES
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.source.diagnostics import Diagnostics
@@ -152,6 +158,8 @@ class _Case:
                 self.unknown(name, sorted(made), "intermediate result")
         if case.unchanged is not None and case.expect is not None:
             self.error("a case has one of expect: and unchanged:")
+        for word, hint in unknown_operators(case.expect or ""):
+            self.error(f"expect: ONNX has no operator '{word}'{hint}")
         if case.opset is not None and not FLOOR <= case.opset <= CEILING:
             self.error(f"opset {case.opset} is none of {FLOOR} to {CEILING}")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.emit import Needs, block_lines
 
-from .matcher import MatcherText
+from .matcher import MatcherText, has_conditions
 from .model import Rewrite
 from .names import Names, names_of, opset_range
 from .pattern import Made, Pattern, read_patterns
@@ -24,19 +24,28 @@ def emit_rewrites(rewrites: tuple[Rewrite, ...]) -> dict[str, str]:
     """``ortable_generated/rewrites/*.py`` as relative path -> text."""
     files = {f"{_PACKAGE}/__init__.py": _INIT}
     displays = sorted({rewrite.file for rewrite in rewrites})
+    rows: list[str] = []
     for display in displays:
         chosen = tuple(rewrite for rewrite in rewrites if rewrite.file == display)
-        files[f"{_PACKAGE}/{Path(display).stem}.py"] = rewrites_text(chosen, display)
-    stems = [Path(display).stem for display in displays]
-    files[f"{_PACKAGE}/dispatch.py"] = _dispatch(stems)
+        stem = Path(display).stem
+        text, found = _family(chosen, display, f'"{_PACKAGE.replace("/", ".")}.{stem}"')
+        files[f"{_PACKAGE}/{stem}.py"] = text
+        rows += found
+    files[f"{_PACKAGE}/dispatch.py"] = _dispatch(rows)
     return files
 
 
 def rewrites_text(rewrites: tuple[Rewrite, ...], display: str) -> str:
-    """One generated module: matchers, makers and rows of the rewrites of one file."""
+    """A user's file as one module: matchers, makers and rows."""
+    text, rows = _family(rewrites, display, "globals()")
+    return text + "\n\nfrom ortable.passes.rewrite.rule import Rule, rows_of\n\n" + _table(rows)
+
+
+def _family(rewrites: tuple[Rewrite, ...], display: str, home: str) -> tuple[str, list[str]]:
+    """Matchers and makers of the rewrites of one file as a module, and their rows; ``home`` is
+    what says in a row where they are."""
     needs = Needs(words=vocabulary.rewrite_words())
     needs.add("ortable.passes.rewrite.rule", "Match")
-    needs.add("ortable.passes.rewrite.rule", "Rule")
     defaults: dict[str, str] = {}
     functions: list[str] = []
     rows: list[str] = []
@@ -45,17 +54,27 @@ def rewrites_text(rewrites: tuple[Rewrite, ...], display: str) -> str:
         patterns = read_patterns(rewrite.pattern, rewrite.traits["commutative"])
         names = names_of(rewrite, patterns)
         needs.hidden = frozenset(names.kinds)
+        shares = len(patterns) > 1 and has_conditions(rewrite)
+        if shares:
+            matcher = MatcherText(rewrite, patterns[0], names, needs, defaults)
+            functions.append("\n".join(matcher.acceptance()))
+        pattern_rows: list[str] = []
         for number, pattern in enumerate(patterns):
             function = f"match_{rewrite.name}" + (f"_{number + 1}" if len(patterns) > 1 else "")
             matcher = MatcherText(rewrite, pattern, names, needs, defaults)
+            matcher.shares_conditions = shares
             functions.append("\n".join(matcher.lines(function)))
-            rows.append(_row(rewrite, pattern, matcher.order(), function))
+            pattern_rows.append(_pattern_row(rewrite, pattern, matcher.order(), function))
+        rows.append(_rows(rewrite, home, pattern_rows))
         functions.append("\n".join(_maker(rewrite, names, needs, annotations)))
     sections = [_header(display, needs, annotations)]
     sections += ["\n".join(f"{name} = {text}" for name, text in sorted(defaults.items()))]
     sections += functions
-    sections += [f"RULES: tuple[Rule, ...] = ({''.join(rows)}\n)" if rows else "RULES = ()"]
-    return "\n\n\n".join(section for section in sections if section) + "\n"
+    return "\n\n\n".join(section for section in sections if section) + "\n", rows
+
+
+def _table(rows: list[str]) -> str:
+    return f"RULES: tuple[Rule, ...] = ({''.join(rows)}\n)\n" if rows else "RULES = ()\n"
 
 
 def _header(display: str, needs: Needs, annotations: set[str]) -> str:
@@ -77,19 +96,17 @@ def _header(display: str, needs: Needs, annotations: set[str]) -> str:
     return "\n".join(lines)
 
 
-def _dispatch(stems: list[str]) -> str:
+def _dispatch(rows: list[str]) -> str:
+    """The table of all rows; it imports none of the families, a rule does when it is tried."""
     lines = [
         _FIRST.format("specs/rewrites"),
         "from __future__ import annotations",
         "",
-        "from ortable.passes.rewrite.rule import Rule",
+        "from ortable.passes.rewrite.rule import Rule, rows_of",
         "",
-        *([f"from . import {', '.join(stems)}", ""] if stems else []),
-        "RULES: tuple[Rule, ...] = (",
-        *[f"    *{stem}.RULES," for stem in stems],
-        ")",
+        "",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + _table(rows)
 
 
 def _maker(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[str]) -> list[str]:
@@ -109,32 +126,31 @@ def _maker(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[str]) 
     return lines
 
 
-def _row(rewrite: Rewrite, pattern: Pattern, order: list[int], function: str) -> str:
-    """A row of the table; ``order``: identities of the pattern's nodes, as ``Match.nodes`` has
-    them."""
-    root = pattern.roots()[0]
-    made = pattern.made_names()
-    shared = [order.index(id(made[name].node)) for name in rewrite.shared if name in made]
-    low, high = opset_range(rewrite)
-    fields = [
-        ("name", rewrite.name),
-        ("file", rewrite.file),
-        ("stage", rewrite.stage),
-        ("root", root.key),
-        ("child", child_of(pattern, rewrite.traits["common"])),
-        ("size", len(pattern.nodes)),
-    ]
-    lines = [f"        {key}={value!r}," for key, value in fields]
-    lines += [f"        match={function},", f"        make=make_{rewrite.name},"]
-    optional: list[tuple[str, object, object]] = [
-        ("shared", tuple(sorted(set(shared))), ()),
+def _rows(rewrite: Rewrite, home: str, patterns: list[str]) -> str:
+    """The rows of a rewrite: what all its patterns have in common once, then each pattern."""
+    fields: list[tuple[str, object, object]] = [
+        ("name", rewrite.name, None),
+        ("file", rewrite.file, None),
+        ("stage", rewrite.stage, None),
+        ("maker", f"make_{rewrite.name}", None),
         ("target", rewrite.target or "", ""),
-        ("opsets", (low, high), (0, 1000)),
+        ("opsets", opset_range(rewrite), (0, 1000)),
         ("off", rewrite.off, ""),
         ("why", rewrite.why, ""),
     ]
-    lines += [f"        {key}={value!r}," for key, value, usual in optional if value != usual]
-    return "\n    Rule(\n" + "\n".join(lines) + "\n    ),"
+    lines = [f"        {key}={value!r}," for key, value, usual in fields if value != usual]
+    lines.insert(3, f"        home={home},")
+    return "\n".join(["\n    *rows_of(", *patterns, *lines, "    ),"])
+
+
+def _pattern_row(rewrite: Rewrite, pattern: Pattern, order: list[int], function: str) -> str:
+    """What is a pattern's own: root, child, size, matcher, places of shared results; ``order``:
+    identities of the pattern's nodes, as ``Match.nodes`` has them."""
+    made = pattern.made_names()
+    shared = [order.index(id(made[name].node)) for name in rewrite.shared if name in made]
+    child = child_of(pattern, rewrite.traits["common"])
+    row = (pattern.roots()[0].key, child, len(pattern.nodes), function, tuple(sorted(set(shared))))
+    return f"        {row!r},"
 
 
 def child_of(pattern: Pattern, common: frozenset[str]) -> str:

@@ -215,8 +215,30 @@ def default_text(value: Any) -> str:
     return repr(value)
 
 
+def has_conditions(rewrite: Rewrite) -> bool:
+    """Whether anything is asked after a pattern fits."""
+    return rewrite.when is not None or bool(rewrite.let)
+
+
+def kept_lets(rewrite: Rewrite, names: Names) -> list[str]:
+    """The ``let`` values that the maker takes."""
+    return [name for name, _ in rewrite.let if name in names.values]
+
+
+def shared_names(rewrite: Rewrite, names: Names) -> list[str]:
+    """What the conditions and ``let`` values of a rewrite read of a match."""
+    lets = [(name, code) for name, code in rewrite.let if name in names.read]
+    read = names_read([code.expression for _, code in lets])
+    if rewrite.when is not None:
+        read |= names_read([rewrite.when.expression])
+    given = {name for name, _ in lets}
+    return [name for name in names.kinds if name in read and name not in given]
+
+
 class MatcherText(NodeText):
     """Writes the matcher of one alternative of a pattern."""
+
+    shares_conditions = False
 
     # -- the whole ------------------------------------------------------------------------------
 
@@ -432,7 +454,23 @@ class MatcherText(NodeText):
                 self.add(f"{name} = {text}")
 
     def conditions(self) -> None:
-        """``let`` values, each before the first condition that reads it, and conditions."""
+        """``let`` values, each before the first condition that reads it, and conditions; or a call
+        of the function that they are where several alternatives share them."""
+        if not self.shares_conditions:
+            self.checks()
+            return
+        given = ", ".join([self.m, *shared_names(self.rewrite, self.names)])
+        call = f"accept_{self.rewrite.name}({given})"
+        lets = kept_lets(self.rewrite, self.names)
+        found = self.own("accepted")
+        self.add(f"{found} = {call}")
+        self.add(f"if {found} is None:")
+        self.add("    " + self.fail())
+        if lets:
+            self.add(f"{', '.join(lets)}{',' if len(lets) == 1 else ''} = {found}")
+
+    def checks(self) -> None:
+        """The ``let`` values and conditions themselves."""
         waiting = [(name, code) for name, code in self.rewrite.let if name in self.names.read]
         when = self.rewrite.when
         for condition in conjuncts(when.expression) if when is not None else []:
@@ -447,6 +485,22 @@ class MatcherText(NodeText):
             self.add("    " + self.fail())
         for name, code in waiting:
             self.add(f"{name} = {expression_text(code.expression, self.needs)}")
+
+    def acceptance(self) -> list[str]:
+        """The function of the conditions that several alternatives share: the ``let`` values that
+        the maker takes, or None."""
+        self.checks()
+        lets = kept_lets(self.rewrite, self.names)
+        body = self.text
+        if any(re.search(r"\bgraph\b", line) for line in body):
+            body = [f"    graph = {self.m}.graph", *body]
+        parameters = [f"{name}: Any" for name in shared_names(self.rewrite, self.names)]
+        signature = ", ".join([f"{self.m}: Matcher", *parameters])
+        return [
+            f"def accept_{self.rewrite.name}({signature}) -> tuple[Any, ...] | None:",
+            *body,
+            f"    return {_tuple(lets)}",
+        ]
 
     def test(self, condition: ast.expr) -> str:
         return expression_text(condition, self.needs)

@@ -39,6 +39,12 @@ def known_domains() -> tuple[str, ...]:
 
 
 @cache
+def all_operators() -> frozenset[str]:
+    """Names of the operators of every domain that specs may use."""
+    return frozenset(name for domain in known_domains() for name in operators(domain))
+
+
+@cache
 def operators(domain: str = "") -> tuple[str, ...]:
     """Names of the operators of a domain that some opset between floor and ceiling knows,
     sorted."""

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.attention import attention_mask, attention_scaled, flash_attention_backward, grouped_product, log_of_sums, shared_heads, zero_where_masked
+from ortable.lowerings.attention import flash_attention_backward
 from ortable.prelude.facts import differs, dim_of, dtype_of, is_used, rank_of, transpose_perm
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import opmath_dtype
+from ortable.prelude.scores import attention_mask, attention_scaled, grouped_product, log_of_sums, shared_heads, zero_where_masked
 from ortable.prelude.values import cast, permuted
 
 if TYPE_CHECKING:

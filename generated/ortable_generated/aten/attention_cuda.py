@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, int32, int64, uint64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.attention import attention_mask, attention_scaled, grouped_product, log_of_sums, padded_sums, shared_heads, zero_where_masked
+from ortable.lowerings.attention import padded_sums
 from ortable.prelude.facts import differs, dim_of, dtype_of, is_used, transpose_perm
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.promotion import opmath_dtype
+from ortable.prelude.scores import attention_mask, attention_scaled, grouped_product, log_of_sums, shared_heads, zero_where_masked
 from ortable.prelude.values import as_scalar, cast, permuted, unsqueezed
 
 if TYPE_CHECKING:

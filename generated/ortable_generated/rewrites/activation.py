@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.numbers import is_above_zero, is_at_least, is_close, is_float32, is_known_number, number_of
 from ortable.passes.rewrite.words.shapes import one_axis
 from ortable.prelude.facts import dtype_of, is_float, is_wide
@@ -56,9 +56,16 @@ def make_clip_of_relu(graph: Graph, res: ResultSpec, x: Result, high: Result | N
     return graph.make_node('Clip', [x, const(graph, max(bound, 0), dtype_of(graph, x)), high], res.outputs)
 
 
+def accept_gelu_erf(m: Matcher, x: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
+    return ()
+
+
 def match_gelu_erf_1(m: Matcher, root: Node) -> Match | None:
     """inner = Div(x, 1.4142135623730951); above = Add(Erf(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, above in m.orders(root):
@@ -86,8 +93,8 @@ def match_gelu_erf_1(m: Matcher, root: Node) -> Match | None:
                     continue
                 if not m.number(r6, 1.4142135623730951):
                     continue
-                if not is_float32(graph, x):
-                    m.refuse('is_float32(x)')
+                accepted = accept_gelu_erf(m, x)
+                if accepted is None:
                     continue
                 return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x,))
     return None
@@ -95,7 +102,6 @@ def match_gelu_erf_1(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_erf_2(m: Matcher, root: Node) -> Match | None:
     """inner = Div(x, 1.4142135623730951); above = Add(Erf(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, r2 in m.orders(root):
@@ -123,8 +129,8 @@ def match_gelu_erf_2(m: Matcher, root: Node) -> Match | None:
                     continue
                 if not m.number(r6, 1.4142135623730951):
                     continue
-                if not is_float32(graph, x):
-                    m.refuse('is_float32(x)')
+                accepted = accept_gelu_erf(m, x)
+                if accepted is None:
                     continue
                 return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x,))
     return None
@@ -132,7 +138,6 @@ def match_gelu_erf_2(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_erf_3(m: Matcher, root: Node) -> Match | None:
     """inner = Div(x, 1.4142135623730951); above = Add(Erf(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for x, r1 in m.orders(root):
@@ -160,8 +165,8 @@ def match_gelu_erf_3(m: Matcher, root: Node) -> Match | None:
                     continue
                 if not m.number(r6, 1.4142135623730951):
                     continue
-                if not is_float32(graph, x):
-                    m.refuse('is_float32(x)')
+                accepted = accept_gelu_erf(m, x)
+                if accepted is None:
                     continue
                 return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x,))
     return None
@@ -169,7 +174,6 @@ def match_gelu_erf_3(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_erf_4(m: Matcher, root: Node) -> Match | None:
     """inner = Mul(x, 0.7071067811865476); above = Add(Erf(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, above in m.orders(root):
@@ -197,8 +201,8 @@ def match_gelu_erf_4(m: Matcher, root: Node) -> Match | None:
                         continue
                     if not m.number(r6, 0.7071067811865476):
                         continue
-                    if not is_float32(graph, x):
-                        m.refuse('is_float32(x)')
+                    accepted = accept_gelu_erf(m, x)
+                    if accepted is None:
                         continue
                     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x,))
     return None
@@ -206,7 +210,6 @@ def match_gelu_erf_4(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_erf_5(m: Matcher, root: Node) -> Match | None:
     """inner = Mul(x, 0.7071067811865476); above = Add(Erf(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, r2 in m.orders(root):
@@ -234,8 +237,8 @@ def match_gelu_erf_5(m: Matcher, root: Node) -> Match | None:
                         continue
                     if not m.number(r6, 0.7071067811865476):
                         continue
-                    if not is_float32(graph, x):
-                        m.refuse('is_float32(x)')
+                    accepted = accept_gelu_erf(m, x)
+                    if accepted is None:
                         continue
                     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x,))
     return None
@@ -243,7 +246,6 @@ def match_gelu_erf_5(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_erf_6(m: Matcher, root: Node) -> Match | None:
     """inner = Mul(x, 0.7071067811865476); above = Add(Erf(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for x, r1 in m.orders(root):
@@ -271,8 +273,8 @@ def match_gelu_erf_6(m: Matcher, root: Node) -> Match | None:
                         continue
                     if not m.number(r6, 0.7071067811865476):
                         continue
-                    if not is_float32(graph, x):
-                        m.refuse('is_float32(x)')
+                    accepted = accept_gelu_erf(m, x)
+                    if accepted is None:
                         continue
                     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x,))
     return None
@@ -282,9 +284,16 @@ def make_gelu_erf(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Gelu', [x], res.outputs)
 
 
+def accept_gelu_tanh(m: Matcher, x: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
+    return ()
+
+
 def match_gelu_tanh_1(m: Matcher, root: Node) -> Match | None:
     """cube = Pow(x, 3); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, above in m.orders(root):
@@ -330,8 +339,8 @@ def match_gelu_tanh_1(m: Matcher, root: Node) -> Match | None:
                                 continue
                             if not m.number(r11, 3):
                                 continue
-                            if not is_float32(graph, x):
-                                m.refuse('is_float32(x)')
+                            accepted = accept_gelu_tanh(m, x)
+                            if accepted is None:
                                 continue
                             return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x,))
     return None
@@ -339,7 +348,6 @@ def match_gelu_tanh_1(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_2(m: Matcher, root: Node) -> Match | None:
     """cube = Pow(x, 3); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, r2 in m.orders(root):
@@ -385,8 +393,8 @@ def match_gelu_tanh_2(m: Matcher, root: Node) -> Match | None:
                                 continue
                             if not m.number(r11, 3):
                                 continue
-                            if not is_float32(graph, x):
-                                m.refuse('is_float32(x)')
+                            accepted = accept_gelu_tanh(m, x)
+                            if accepted is None:
                                 continue
                             return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x,))
     return None
@@ -394,7 +402,6 @@ def match_gelu_tanh_2(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_3(m: Matcher, root: Node) -> Match | None:
     """cube = Pow(x, 3); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for x, r1 in m.orders(root):
@@ -440,8 +447,8 @@ def match_gelu_tanh_3(m: Matcher, root: Node) -> Match | None:
                                 continue
                             if not m.number(r11, 3):
                                 continue
-                            if not is_float32(graph, x):
-                                m.refuse('is_float32(x)')
+                            accepted = accept_gelu_tanh(m, x)
+                            if accepted is None:
                                 continue
                             return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x,))
     return None
@@ -449,7 +456,6 @@ def match_gelu_tanh_3(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_4(m: Matcher, root: Node) -> Match | None:
     """cube = Mul(x, Mul(x, x)); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, above in m.orders(root):
@@ -501,8 +507,8 @@ def match_gelu_tanh_4(m: Matcher, root: Node) -> Match | None:
                                         continue
                                     if r13 != x:
                                         continue
-                                    if not is_float32(graph, x):
-                                        m.refuse('is_float32(x)')
+                                    accepted = accept_gelu_tanh(m, x)
+                                    if accepted is None:
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -510,7 +516,6 @@ def match_gelu_tanh_4(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_5(m: Matcher, root: Node) -> Match | None:
     """cube = Mul(x, Mul(x, x)); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, r2 in m.orders(root):
@@ -562,8 +567,8 @@ def match_gelu_tanh_5(m: Matcher, root: Node) -> Match | None:
                                         continue
                                     if r13 != x:
                                         continue
-                                    if not is_float32(graph, x):
-                                        m.refuse('is_float32(x)')
+                                    accepted = accept_gelu_tanh(m, x)
+                                    if accepted is None:
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -571,7 +576,6 @@ def match_gelu_tanh_5(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_6(m: Matcher, root: Node) -> Match | None:
     """cube = Mul(x, Mul(x, x)); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for x, r1 in m.orders(root):
@@ -623,8 +627,8 @@ def match_gelu_tanh_6(m: Matcher, root: Node) -> Match | None:
                                         continue
                                     if r13 != x:
                                         continue
-                                    if not is_float32(graph, x):
-                                        m.refuse('is_float32(x)')
+                                    accepted = accept_gelu_tanh(m, x)
+                                    if accepted is None:
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -634,9 +638,19 @@ def make_gelu_tanh(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Gelu', [x], res.outputs, approximate='tanh')
 
 
+def accept_gelu_tanh_factored(m: Matcher, x: Any, c: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
+    if not is_close(number_of(graph, c), 0.7978845608028654):
+        m.refuse('is_close(number_of(c), 0.7978845608028654)')
+        return None
+    return ()
+
+
 def match_gelu_tanh_factored_1(m: Matcher, root: Node) -> Match | None:
     """outer = Mul(x, c); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, above in m.orders(root):
@@ -686,11 +700,8 @@ def match_gelu_tanh_factored_1(m: Matcher, root: Node) -> Match | None:
                                         continue
                                     if not m.number(r12, 0.044715):
                                         continue
-                                    if not is_float32(graph, x):
-                                        m.refuse('is_float32(x)')
-                                        continue
-                                    if not is_close(number_of(graph, c), 0.7978845608028654):
-                                        m.refuse('is_close(number_of(c), 0.7978845608028654)')
+                                    accepted = accept_gelu_tanh_factored(m, x, c)
+                                    if accepted is None:
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -698,7 +709,6 @@ def match_gelu_tanh_factored_1(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_factored_2(m: Matcher, root: Node) -> Match | None:
     """outer = Mul(x, c); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, r2 in m.orders(root):
@@ -748,11 +758,8 @@ def match_gelu_tanh_factored_2(m: Matcher, root: Node) -> Match | None:
                                         continue
                                     if not m.number(r12, 0.044715):
                                         continue
-                                    if not is_float32(graph, x):
-                                        m.refuse('is_float32(x)')
-                                        continue
-                                    if not is_close(number_of(graph, c), 0.7978845608028654):
-                                        m.refuse('is_close(number_of(c), 0.7978845608028654)')
+                                    accepted = accept_gelu_tanh_factored(m, x, c)
+                                    if accepted is None:
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -760,7 +767,6 @@ def match_gelu_tanh_factored_2(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_factored_3(m: Matcher, root: Node) -> Match | None:
     """outer = Mul(x, c); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for x, r1 in m.orders(root):
@@ -810,11 +816,8 @@ def match_gelu_tanh_factored_3(m: Matcher, root: Node) -> Match | None:
                                         continue
                                     if not m.number(r12, 0.044715):
                                         continue
-                                    if not is_float32(graph, x):
-                                        m.refuse('is_float32(x)')
-                                        continue
-                                    if not is_close(number_of(graph, c), 0.7978845608028654):
-                                        m.refuse('is_close(number_of(c), 0.7978845608028654)')
+                                    accepted = accept_gelu_tanh_factored(m, x, c)
+                                    if accepted is None:
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -822,7 +825,6 @@ def match_gelu_tanh_factored_3(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_factored_4(m: Matcher, root: Node) -> Match | None:
     """outer = Mul(c, x); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, above in m.orders(root):
@@ -872,11 +874,8 @@ def match_gelu_tanh_factored_4(m: Matcher, root: Node) -> Match | None:
                                         continue
                                     if not m.number(r12, 0.044715):
                                         continue
-                                    if not is_float32(graph, x):
-                                        m.refuse('is_float32(x)')
-                                        continue
-                                    if not is_close(number_of(graph, c), 0.7978845608028654):
-                                        m.refuse('is_close(number_of(c), 0.7978845608028654)')
+                                    accepted = accept_gelu_tanh_factored(m, x, c)
+                                    if accepted is None:
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -884,7 +883,6 @@ def match_gelu_tanh_factored_4(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_factored_5(m: Matcher, root: Node) -> Match | None:
     """outer = Mul(c, x); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, r2 in m.orders(root):
@@ -934,11 +932,8 @@ def match_gelu_tanh_factored_5(m: Matcher, root: Node) -> Match | None:
                                         continue
                                     if not m.number(r12, 0.044715):
                                         continue
-                                    if not is_float32(graph, x):
-                                        m.refuse('is_float32(x)')
-                                        continue
-                                    if not is_close(number_of(graph, c), 0.7978845608028654):
-                                        m.refuse('is_close(number_of(c), 0.7978845608028654)')
+                                    accepted = accept_gelu_tanh_factored(m, x, c)
+                                    if accepted is None:
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -946,7 +941,6 @@ def match_gelu_tanh_factored_5(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_factored_6(m: Matcher, root: Node) -> Match | None:
     """outer = Mul(c, x); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for x, r1 in m.orders(root):
@@ -996,11 +990,8 @@ def match_gelu_tanh_factored_6(m: Matcher, root: Node) -> Match | None:
                                         continue
                                     if not m.number(r12, 0.044715):
                                         continue
-                                    if not is_float32(graph, x):
-                                        m.refuse('is_float32(x)')
-                                        continue
-                                    if not is_close(number_of(graph, c), 0.7978845608028654):
-                                        m.refuse('is_close(number_of(c), 0.7978845608028654)')
+                                    accepted = accept_gelu_tanh_factored(m, x, c)
+                                    if accepted is None:
                                         continue
                                     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -1010,9 +1001,16 @@ def make_gelu_tanh_factored(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Gelu', [x], res.outputs, approximate='tanh')
 
 
+def accept_hard_sigmoid(m: Matcher, x: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
+    return ()
+
+
 def match_hard_sigmoid_1(m: Matcher, root: Node) -> Match | None:
     """shifted = Add(x, 3); cut = Clip(shifted, 0, 6); return Div(cut, 6)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     cut, r1 = root.inputs
@@ -1032,8 +1030,8 @@ def match_hard_sigmoid_1(m: Matcher, root: Node) -> Match | None:
     for x, r4 in m.orders(n2):
         if not m.number(r4, 3):
             continue
-        if not is_float32(graph, x):
-            m.refuse('is_float32(x)')
+        accepted = accept_hard_sigmoid(m, x)
+        if accepted is None:
             continue
         return Match((root, n1, n2), (root.outputs[0],), (x,))
     return None
@@ -1041,7 +1039,6 @@ def match_hard_sigmoid_1(m: Matcher, root: Node) -> Match | None:
 
 def match_hard_sigmoid_2(m: Matcher, root: Node) -> Match | None:
     """shifted = Add(x, 3); cut = Clip(shifted, 0, 6); return Mul(cut, 0.16666666666666666)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for cut, r1 in m.orders(root):
@@ -1061,8 +1058,8 @@ def match_hard_sigmoid_2(m: Matcher, root: Node) -> Match | None:
         for x, r4 in m.orders(n2):
             if not m.number(r4, 3):
                 continue
-            if not is_float32(graph, x):
-                m.refuse('is_float32(x)')
+            accepted = accept_hard_sigmoid(m, x)
+            if accepted is None:
                 continue
             return Match((root, n1, n2), (root.outputs[0],), (x,))
     return None
@@ -1198,9 +1195,19 @@ def make_mish(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Mish', [x], res.outputs)
 
 
+def accept_relu_of_clip(m: Matcher, low: Any, high: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not number_of(graph, low) >= 0:
+        m.refuse('number_of(low) >= 0')
+        return None
+    if not is_at_least(graph, high, 0):
+        m.refuse('is_at_least(high, 0)')
+        return None
+    return ()
+
+
 def match_relu_of_clip_1(m: Matcher, root: Node) -> Match | None:
     """cut = Clip(_, low); return Relu(cut)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     cut = root.inputs[0]
@@ -1211,18 +1218,14 @@ def match_relu_of_clip_1(m: Matcher, root: Node) -> Match | None:
     if not low:
         return None
     high = None
-    if not number_of(graph, low) >= 0:
-        m.refuse('number_of(low) >= 0')
-        return None
-    if not is_at_least(graph, high, 0):
-        m.refuse('is_at_least(high, 0)')
+    accepted = accept_relu_of_clip(m, low, high)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (cut,))
 
 
 def match_relu_of_clip_2(m: Matcher, root: Node) -> Match | None:
     """cut = Clip(_, low, high); return Relu(cut)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     cut = root.inputs[0]
@@ -1234,11 +1237,8 @@ def match_relu_of_clip_2(m: Matcher, root: Node) -> Match | None:
         return None
     if not high:
         return None
-    if not number_of(graph, low) >= 0:
-        m.refuse('number_of(low) >= 0')
-        return None
-    if not is_at_least(graph, high, 0):
-        m.refuse('is_at_least(high, 0)')
+    accepted = accept_relu_of_clip(m, low, high)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (cut,))
 
@@ -1247,107 +1247,108 @@ def make_relu_of_clip(graph: Graph, res: ResultSpec, cut: Result) -> Any:
     return cut
 
 
+def accept_relu_of_positive(m: Matcher, positive: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_float(graph, positive):
+        m.refuse('is_float(positive)')
+        return None
+    return ()
+
+
 def match_relu_of_positive_1(m: Matcher, root: Node) -> Match | None:
     """positive = Relu(_); return Relu(positive)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Relu')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    if not is_float(graph, positive):
-        m.refuse('is_float(positive)')
+    accepted = accept_relu_of_positive(m, positive)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (positive,))
 
 
 def match_relu_of_positive_2(m: Matcher, root: Node) -> Match | None:
     """positive = Sigmoid(_); return Relu(positive)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Sigmoid')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    if not is_float(graph, positive):
-        m.refuse('is_float(positive)')
+    accepted = accept_relu_of_positive(m, positive)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (positive,))
 
 
 def match_relu_of_positive_3(m: Matcher, root: Node) -> Match | None:
     """positive = HardSigmoid(_, attrs=_); return Relu(positive)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'HardSigmoid')
     if n1 is None or len(n1.inputs) != 1:
         return None
-    if not is_float(graph, positive):
-        m.refuse('is_float(positive)')
+    accepted = accept_relu_of_positive(m, positive)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (positive,))
 
 
 def match_relu_of_positive_4(m: Matcher, root: Node) -> Match | None:
     """positive = Exp(_); return Relu(positive)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Exp')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    if not is_float(graph, positive):
-        m.refuse('is_float(positive)')
+    accepted = accept_relu_of_positive(m, positive)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (positive,))
 
 
 def match_relu_of_positive_5(m: Matcher, root: Node) -> Match | None:
     """positive = Abs(_); return Relu(positive)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Abs')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    if not is_float(graph, positive):
-        m.refuse('is_float(positive)')
+    accepted = accept_relu_of_positive(m, positive)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (positive,))
 
 
 def match_relu_of_positive_6(m: Matcher, root: Node) -> Match | None:
     """positive = Softplus(_); return Relu(positive)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Softplus')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
         return None
-    if not is_float(graph, positive):
-        m.refuse('is_float(positive)')
+    accepted = accept_relu_of_positive(m, positive)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (positive,))
 
 
 def match_relu_of_positive_7(m: Matcher, root: Node) -> Match | None:
     """positive = Softmax(_, axis=_); return Relu(positive)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Softmax')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
         return None
-    if not is_float(graph, positive):
-        m.refuse('is_float(positive)')
+    accepted = accept_relu_of_positive(m, positive)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (positive,))
 
@@ -1428,432 +1429,3 @@ def match_softplus(m: Matcher, root: Node) -> Match | None:
 
 def make_softplus(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Softplus', [x], res.outputs)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='clip_of_relu',
-        file='specs/rewrites/activation.yaml',
-        stage='simplify',
-        root='Clip',
-        child='Relu',
-        size=2,
-        match=match_clip_of_relu,
-        make=make_clip_of_relu,
-        why='a lower bound of zero, or above it, cuts off what Relu cuts off',
-    ),
-    Rule(
-        name='gelu_erf',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=5,
-        match=match_gelu_erf_1,
-        make=make_gelu_erf,
-        opsets=(20, 1000),
-        why='Gelu is one operator',
-    ),
-    Rule(
-        name='gelu_erf',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=5,
-        match=match_gelu_erf_2,
-        make=make_gelu_erf,
-        opsets=(20, 1000),
-        why='Gelu is one operator',
-    ),
-    Rule(
-        name='gelu_erf',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=5,
-        match=match_gelu_erf_3,
-        make=make_gelu_erf,
-        opsets=(20, 1000),
-        why='Gelu is one operator',
-    ),
-    Rule(
-        name='gelu_erf',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=5,
-        match=match_gelu_erf_4,
-        make=make_gelu_erf,
-        opsets=(20, 1000),
-        why='Gelu is one operator',
-    ),
-    Rule(
-        name='gelu_erf',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=5,
-        match=match_gelu_erf_5,
-        make=make_gelu_erf,
-        opsets=(20, 1000),
-        why='Gelu is one operator',
-    ),
-    Rule(
-        name='gelu_erf',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=5,
-        match=match_gelu_erf_6,
-        make=make_gelu_erf,
-        opsets=(20, 1000),
-        why='Gelu is one operator',
-    ),
-    Rule(
-        name='gelu_tanh',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=8,
-        match=match_gelu_tanh_1,
-        make=make_gelu_tanh,
-        opsets=(20, 1000),
-        why='Gelu is one operator, with tanh too',
-    ),
-    Rule(
-        name='gelu_tanh',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=8,
-        match=match_gelu_tanh_2,
-        make=make_gelu_tanh,
-        opsets=(20, 1000),
-        why='Gelu is one operator, with tanh too',
-    ),
-    Rule(
-        name='gelu_tanh',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=8,
-        match=match_gelu_tanh_3,
-        make=make_gelu_tanh,
-        opsets=(20, 1000),
-        why='Gelu is one operator, with tanh too',
-    ),
-    Rule(
-        name='gelu_tanh',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=9,
-        match=match_gelu_tanh_4,
-        make=make_gelu_tanh,
-        opsets=(20, 1000),
-        why='Gelu is one operator, with tanh too',
-    ),
-    Rule(
-        name='gelu_tanh',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=9,
-        match=match_gelu_tanh_5,
-        make=make_gelu_tanh,
-        opsets=(20, 1000),
-        why='Gelu is one operator, with tanh too',
-    ),
-    Rule(
-        name='gelu_tanh',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=9,
-        match=match_gelu_tanh_6,
-        make=make_gelu_tanh,
-        opsets=(20, 1000),
-        why='Gelu is one operator, with tanh too',
-    ),
-    Rule(
-        name='gelu_tanh_factored',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=9,
-        match=match_gelu_tanh_factored_1,
-        make=make_gelu_tanh_factored,
-        opsets=(20, 1000),
-        why='Gelu is one operator, with tanh too, where x is taken out of the sum',
-    ),
-    Rule(
-        name='gelu_tanh_factored',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=9,
-        match=match_gelu_tanh_factored_2,
-        make=make_gelu_tanh_factored,
-        opsets=(20, 1000),
-        why='Gelu is one operator, with tanh too, where x is taken out of the sum',
-    ),
-    Rule(
-        name='gelu_tanh_factored',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=9,
-        match=match_gelu_tanh_factored_3,
-        make=make_gelu_tanh_factored,
-        opsets=(20, 1000),
-        why='Gelu is one operator, with tanh too, where x is taken out of the sum',
-    ),
-    Rule(
-        name='gelu_tanh_factored',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=9,
-        match=match_gelu_tanh_factored_4,
-        make=make_gelu_tanh_factored,
-        opsets=(20, 1000),
-        why='Gelu is one operator, with tanh too, where x is taken out of the sum',
-    ),
-    Rule(
-        name='gelu_tanh_factored',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=9,
-        match=match_gelu_tanh_factored_5,
-        make=make_gelu_tanh_factored,
-        opsets=(20, 1000),
-        why='Gelu is one operator, with tanh too, where x is taken out of the sum',
-    ),
-    Rule(
-        name='gelu_tanh_factored',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=9,
-        match=match_gelu_tanh_factored_6,
-        make=make_gelu_tanh_factored,
-        opsets=(20, 1000),
-        why='Gelu is one operator, with tanh too, where x is taken out of the sum',
-    ),
-    Rule(
-        name='hard_sigmoid',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Div',
-        child='Clip',
-        size=3,
-        match=match_hard_sigmoid_1,
-        make=make_hard_sigmoid,
-        why='the line between two bounds in one operator',
-    ),
-    Rule(
-        name='hard_sigmoid',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Clip',
-        size=3,
-        match=match_hard_sigmoid_2,
-        make=make_hard_sigmoid,
-        why='the line between two bounds in one operator',
-    ),
-    Rule(
-        name='hard_swish',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='HardSigmoid',
-        size=2,
-        match=match_hard_swish,
-        make=make_hard_swish,
-        why='HardSwish is one operator',
-    ),
-    Rule(
-        name='log_of_softmax',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Log',
-        child='Softmax',
-        size=2,
-        match=match_log_of_softmax,
-        make=make_log_of_softmax,
-        off='the logarithm of a probability that is too small for its type is -inf before',
-        why='one operator, and logarithms of small probabilities that are finite',
-    ),
-    Rule(
-        name='log_softmax',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Sub',
-        child='Sub',
-        size=6,
-        match=match_log_softmax,
-        make=make_log_softmax,
-        why='the logarithm of a softmax in one operator',
-    ),
-    Rule(
-        name='mish',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Tanh',
-        size=3,
-        match=match_mish,
-        make=make_mish,
-        why='Mish is one operator',
-    ),
-    Rule(
-        name='relu_of_clip',
-        file='specs/rewrites/activation.yaml',
-        stage='simplify',
-        root='Relu',
-        child='Clip',
-        size=2,
-        match=match_relu_of_clip_1,
-        make=make_relu_of_clip,
-        shared=(1,),
-        why='what a lower bound of zero has cut off is not negative',
-    ),
-    Rule(
-        name='relu_of_clip',
-        file='specs/rewrites/activation.yaml',
-        stage='simplify',
-        root='Relu',
-        child='Clip',
-        size=2,
-        match=match_relu_of_clip_2,
-        make=make_relu_of_clip,
-        shared=(1,),
-        why='what a lower bound of zero has cut off is not negative',
-    ),
-    Rule(
-        name='relu_of_positive',
-        file='specs/rewrites/activation.yaml',
-        stage='simplify',
-        root='Relu',
-        child='Relu',
-        size=2,
-        match=match_relu_of_positive_1,
-        make=make_relu_of_positive,
-        shared=(1,),
-        why='Relu changes nothing of what is not negative',
-    ),
-    Rule(
-        name='relu_of_positive',
-        file='specs/rewrites/activation.yaml',
-        stage='simplify',
-        root='Relu',
-        child='Sigmoid',
-        size=2,
-        match=match_relu_of_positive_2,
-        make=make_relu_of_positive,
-        shared=(1,),
-        why='Relu changes nothing of what is not negative',
-    ),
-    Rule(
-        name='relu_of_positive',
-        file='specs/rewrites/activation.yaml',
-        stage='simplify',
-        root='Relu',
-        child='HardSigmoid',
-        size=2,
-        match=match_relu_of_positive_3,
-        make=make_relu_of_positive,
-        shared=(1,),
-        why='Relu changes nothing of what is not negative',
-    ),
-    Rule(
-        name='relu_of_positive',
-        file='specs/rewrites/activation.yaml',
-        stage='simplify',
-        root='Relu',
-        child='Exp',
-        size=2,
-        match=match_relu_of_positive_4,
-        make=make_relu_of_positive,
-        shared=(1,),
-        why='Relu changes nothing of what is not negative',
-    ),
-    Rule(
-        name='relu_of_positive',
-        file='specs/rewrites/activation.yaml',
-        stage='simplify',
-        root='Relu',
-        child='Abs',
-        size=2,
-        match=match_relu_of_positive_5,
-        make=make_relu_of_positive,
-        shared=(1,),
-        why='Relu changes nothing of what is not negative',
-    ),
-    Rule(
-        name='relu_of_positive',
-        file='specs/rewrites/activation.yaml',
-        stage='simplify',
-        root='Relu',
-        child='Softplus',
-        size=2,
-        match=match_relu_of_positive_6,
-        make=make_relu_of_positive,
-        shared=(1,),
-        why='Relu changes nothing of what is not negative',
-    ),
-    Rule(
-        name='relu_of_positive',
-        file='specs/rewrites/activation.yaml',
-        stage='simplify',
-        root='Relu',
-        child='Softmax',
-        size=2,
-        match=match_relu_of_positive_7,
-        make=make_relu_of_positive,
-        shared=(1,),
-        why='Relu changes nothing of what is not negative',
-    ),
-    Rule(
-        name='softmax',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Div',
-        child='Exp',
-        size=5,
-        match=match_softmax,
-        make=make_softmax,
-        why='exponentials over their sum in one operator',
-    ),
-    Rule(
-        name='softplus',
-        file='specs/rewrites/activation.yaml',
-        stage='fuse',
-        root='Log',
-        child='Add',
-        size=3,
-        match=match_softplus,
-        make=make_softplus,
-        off='exp overflows for numbers above 88 and gives inf before',
-        why='the logarithm of one more than an exponential in one operator, which does not overflow',
-    ),
-)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, uint8
 from ortable.passes.rewrite.matcher import literal_equals
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.attention import attention_factor, is_attention, is_attention_mask, repeats_heads, untransposed_keys
 from ortable.passes.rewrite.words.numbers import is_float32
 from ortable.prelude.facts import dtype_of
@@ -25,9 +25,29 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
+def accept_attention(m: Matcher, q: Any, keys: Any, factor: Any, bias: Any, v: Any, weights: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_float32(graph, q):
+        m.refuse('is_float32(q)')
+        return None
+    if not is_attention(graph, q, keys, v):
+        m.refuse('is_attention(q, keys, v)')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    scale = attention_factor(graph, factor, divisor)
+    if not scale > 0:
+        m.refuse('scale > 0')
+        return None
+    if not is_attention_mask(graph, bias, weights):
+        m.refuse('is_attention_mask(bias, weights)')
+        return None
+    return (scale,)
+
+
 def match_attention_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(Add(scores, bias), axis=axis); return MatMul(weights, v)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     weights, v = root.inputs
@@ -49,29 +69,16 @@ def match_attention_1(m: Matcher, root: Node) -> Match | None:
                 continue
             q, keys = n4.inputs
             divisor = None
-            if not is_float32(graph, q):
-                m.refuse('is_float32(q)')
+            accepted = accept_attention(m, q, keys, factor, bias, v, weights, axis, divisor)
+            if accepted is None:
                 continue
-            if not is_attention(graph, q, keys, v):
-                m.refuse('is_attention(q, keys, v)')
-                continue
-            if not axis % 4 == 3:
-                m.refuse('axis % 4 == 3')
-                continue
-            scale = attention_factor(graph, factor, divisor)
-            if not scale > 0:
-                m.refuse('scale > 0')
-                continue
-            if not is_attention_mask(graph, bias, weights):
-                m.refuse('is_attention_mask(bias, weights)')
-                continue
+            scale, = accepted
             return Match((root, n1, n2, n3, n4), (root.outputs[0],), (q, keys, bias, v, scale))
     return None
 
 
 def match_attention_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(scores, axis=axis); return MatMul(weights, v)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     weights, v = root.inputs
@@ -90,29 +97,16 @@ def match_attention_2(m: Matcher, root: Node) -> Match | None:
         q, keys = n3.inputs
         bias = None
         divisor = None
-        if not is_float32(graph, q):
-            m.refuse('is_float32(q)')
+        accepted = accept_attention(m, q, keys, factor, bias, v, weights, axis, divisor)
+        if accepted is None:
             continue
-        if not is_attention(graph, q, keys, v):
-            m.refuse('is_attention(q, keys, v)')
-            continue
-        if not axis % 4 == 3:
-            m.refuse('axis % 4 == 3')
-            continue
-        scale = attention_factor(graph, factor, divisor)
-        if not scale > 0:
-            m.refuse('scale > 0')
-            continue
-        if not is_attention_mask(graph, bias, weights):
-            m.refuse('is_attention_mask(bias, weights)')
-            continue
+        scale, = accepted
         return Match((root, n1, n2, n3), (root.outputs[0],), (q, keys, bias, v, scale))
     return None
 
 
 def match_attention_3(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(Add(scores, bias), axis=axis); return MatMul(weights, v)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     weights, v = root.inputs
@@ -134,29 +128,16 @@ def match_attention_3(m: Matcher, root: Node) -> Match | None:
             continue
         q, keys = n4.inputs
         factor = None
-        if not is_float32(graph, q):
-            m.refuse('is_float32(q)')
+        accepted = accept_attention(m, q, keys, factor, bias, v, weights, axis, divisor)
+        if accepted is None:
             continue
-        if not is_attention(graph, q, keys, v):
-            m.refuse('is_attention(q, keys, v)')
-            continue
-        if not axis % 4 == 3:
-            m.refuse('axis % 4 == 3')
-            continue
-        scale = attention_factor(graph, factor, divisor)
-        if not scale > 0:
-            m.refuse('scale > 0')
-            continue
-        if not is_attention_mask(graph, bias, weights):
-            m.refuse('is_attention_mask(bias, weights)')
-            continue
+        scale, = accepted
         return Match((root, n1, n2, n3, n4), (root.outputs[0],), (q, keys, bias, v, scale))
     return None
 
 
 def match_attention_4(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(scores, axis=axis); return MatMul(weights, v)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     weights, v = root.inputs
@@ -175,28 +156,15 @@ def match_attention_4(m: Matcher, root: Node) -> Match | None:
     q, keys = n3.inputs
     factor = None
     bias = None
-    if not is_float32(graph, q):
-        m.refuse('is_float32(q)')
+    accepted = accept_attention(m, q, keys, factor, bias, v, weights, axis, divisor)
+    if accepted is None:
         return None
-    if not is_attention(graph, q, keys, v):
-        m.refuse('is_attention(q, keys, v)')
-        return None
-    if not axis % 4 == 3:
-        m.refuse('axis % 4 == 3')
-        return None
-    scale = attention_factor(graph, factor, divisor)
-    if not scale > 0:
-        m.refuse('scale > 0')
-        return None
-    if not is_attention_mask(graph, bias, weights):
-        m.refuse('is_attention_mask(bias, weights)')
-        return None
+    scale, = accepted
     return Match((root, n1, n2, n3), (root.outputs[0],), (q, keys, bias, v, scale))
 
 
 def match_attention_5(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = product; weights = Softmax(Add(scores, bias), axis=axis); return MatMul(weights, v)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     weights, v = root.inputs
@@ -215,29 +183,16 @@ def match_attention_5(m: Matcher, root: Node) -> Match | None:
         q, keys = n3.inputs
         factor = None
         divisor = None
-        if not is_float32(graph, q):
-            m.refuse('is_float32(q)')
+        accepted = accept_attention(m, q, keys, factor, bias, v, weights, axis, divisor)
+        if accepted is None:
             continue
-        if not is_attention(graph, q, keys, v):
-            m.refuse('is_attention(q, keys, v)')
-            continue
-        if not axis % 4 == 3:
-            m.refuse('axis % 4 == 3')
-            continue
-        scale = attention_factor(graph, factor, divisor)
-        if not scale > 0:
-            m.refuse('scale > 0')
-            continue
-        if not is_attention_mask(graph, bias, weights):
-            m.refuse('is_attention_mask(bias, weights)')
-            continue
+        scale, = accepted
         return Match((root, n1, n2, n3), (root.outputs[0],), (q, keys, bias, v, scale))
     return None
 
 
 def match_attention_6(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = product; weights = Softmax(scores, axis=axis); return MatMul(weights, v)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     weights, v = root.inputs
@@ -253,22 +208,10 @@ def match_attention_6(m: Matcher, root: Node) -> Match | None:
     factor = None
     bias = None
     divisor = None
-    if not is_float32(graph, q):
-        m.refuse('is_float32(q)')
+    accepted = accept_attention(m, q, keys, factor, bias, v, weights, axis, divisor)
+    if accepted is None:
         return None
-    if not is_attention(graph, q, keys, v):
-        m.refuse('is_attention(q, keys, v)')
-        return None
-    if not axis % 4 == 3:
-        m.refuse('axis % 4 == 3')
-        return None
-    scale = attention_factor(graph, factor, divisor)
-    if not scale > 0:
-        m.refuse('scale > 0')
-        return None
-    if not is_attention_mask(graph, bias, weights):
-        m.refuse('is_attention_mask(bias, weights)')
-        return None
+    scale, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (q, keys, bias, v, scale))
 
 
@@ -326,9 +269,29 @@ def make_attention_groups(graph: Graph, res: ResultSpec, k: Result, v: Result, q
     return graph.make_node('Attention', [q, k, v, mask], res.outputs, scale=scale)
 
 
+def accept_attention_masked(m: Matcher, q: Any, keys: Any, factor: Any, mask: Any, v: Any, weights: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_float32(graph, q):
+        m.refuse('is_float32(q)')
+        return None
+    if not is_attention(graph, q, keys, v):
+        m.refuse('is_attention(q, keys, v)')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    scale = attention_factor(graph, factor, divisor)
+    if not scale > 0:
+        m.refuse('scale > 0')
+        return None
+    if not is_attention_mask(graph, mask, weights):
+        m.refuse('is_attention_mask(mask, weights)')
+        return None
+    return (scale,)
+
+
 def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(Where(mask, scores, -inf), axis=axis); allowed = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(allowed, MatMul(weights, v), 0)"""
-    graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     allowed, r1, r2 = root.inputs
@@ -378,29 +341,16 @@ def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
             continue
         q, keys = n8.inputs
         divisor = None
-        if not is_float32(graph, q):
-            m.refuse('is_float32(q)')
+        accepted = accept_attention_masked(m, q, keys, factor, mask, v, weights, axis, divisor)
+        if accepted is None:
             continue
-        if not is_attention(graph, q, keys, v):
-            m.refuse('is_attention(q, keys, v)')
-            continue
-        if not axis % 4 == 3:
-            m.refuse('axis % 4 == 3')
-            continue
-        scale = attention_factor(graph, factor, divisor)
-        if not scale > 0:
-            m.refuse('scale > 0')
-            continue
-        if not is_attention_mask(graph, mask, weights):
-            m.refuse('is_attention_mask(mask, weights)')
-            continue
+        scale, = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
     return None
 
 
 def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(Where(mask, scores, -inf), axis=axis); allowed = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(allowed, MatMul(weights, v), 0)"""
-    graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     allowed, r1, r2 = root.inputs
@@ -450,28 +400,15 @@ def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
         return None
     q, keys = n8.inputs
     factor = None
-    if not is_float32(graph, q):
-        m.refuse('is_float32(q)')
+    accepted = accept_attention_masked(m, q, keys, factor, mask, v, weights, axis, divisor)
+    if accepted is None:
         return None
-    if not is_attention(graph, q, keys, v):
-        m.refuse('is_attention(q, keys, v)')
-        return None
-    if not axis % 4 == 3:
-        m.refuse('axis % 4 == 3')
-        return None
-    scale = attention_factor(graph, factor, divisor)
-    if not scale > 0:
-        m.refuse('scale > 0')
-        return None
-    if not is_attention_mask(graph, mask, weights):
-        m.refuse('is_attention_mask(mask, weights)')
-        return None
+    scale, = accepted
     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
 
 
 def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = product; weights = Softmax(Where(mask, scores, -inf), axis=axis); allowed = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(allowed, MatMul(weights, v), 0)"""
-    graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     allowed, r1, r2 = root.inputs
@@ -518,22 +455,10 @@ def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     q, keys = n7.inputs
     factor = None
     divisor = None
-    if not is_float32(graph, q):
-        m.refuse('is_float32(q)')
+    accepted = accept_attention_masked(m, q, keys, factor, mask, v, weights, axis, divisor)
+    if accepted is None:
         return None
-    if not is_attention(graph, q, keys, v):
-        m.refuse('is_attention(q, keys, v)')
-        return None
-    if not axis % 4 == 3:
-        m.refuse('axis % 4 == 3')
-        return None
-    scale = attention_factor(graph, factor, divisor)
-    if not scale > 0:
-        m.refuse('scale > 0')
-        return None
-    if not is_attention_mask(graph, mask, weights):
-        m.refuse('is_attention_mask(mask, weights)')
-        return None
+    scale, = accepted
     return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
 
 
@@ -541,140 +466,3 @@ def make_attention_masked(graph: Graph, res: ResultSpec, q: Result, keys: Result
     k = untransposed_keys(graph, keys)
     out = graph.make_node('Attention', [q, k, v, mask], scale=scale)
     return graph.make_node('Where', [allowed, out, const(graph, 0, dtype_of(graph, q))], res.outputs)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='attention',
-        file='specs/rewrites/attention.yaml',
-        stage='fuse',
-        root='MatMul',
-        child='Softmax',
-        size=5,
-        match=match_attention_1,
-        make=make_attention,
-        opsets=(23, 1000),
-        off='what it gains on CPU is not measured',
-        why='scaled products of queries and keys, mask, softmax and values in one operator',
-    ),
-    Rule(
-        name='attention',
-        file='specs/rewrites/attention.yaml',
-        stage='fuse',
-        root='MatMul',
-        child='Softmax',
-        size=4,
-        match=match_attention_2,
-        make=make_attention,
-        opsets=(23, 1000),
-        off='what it gains on CPU is not measured',
-        why='scaled products of queries and keys, mask, softmax and values in one operator',
-    ),
-    Rule(
-        name='attention',
-        file='specs/rewrites/attention.yaml',
-        stage='fuse',
-        root='MatMul',
-        child='Softmax',
-        size=5,
-        match=match_attention_3,
-        make=make_attention,
-        opsets=(23, 1000),
-        off='what it gains on CPU is not measured',
-        why='scaled products of queries and keys, mask, softmax and values in one operator',
-    ),
-    Rule(
-        name='attention',
-        file='specs/rewrites/attention.yaml',
-        stage='fuse',
-        root='MatMul',
-        child='Softmax',
-        size=4,
-        match=match_attention_4,
-        make=make_attention,
-        opsets=(23, 1000),
-        off='what it gains on CPU is not measured',
-        why='scaled products of queries and keys, mask, softmax and values in one operator',
-    ),
-    Rule(
-        name='attention',
-        file='specs/rewrites/attention.yaml',
-        stage='fuse',
-        root='MatMul',
-        child='Softmax',
-        size=4,
-        match=match_attention_5,
-        make=make_attention,
-        opsets=(23, 1000),
-        off='what it gains on CPU is not measured',
-        why='scaled products of queries and keys, mask, softmax and values in one operator',
-    ),
-    Rule(
-        name='attention',
-        file='specs/rewrites/attention.yaml',
-        stage='fuse',
-        root='MatMul',
-        child='Softmax',
-        size=3,
-        match=match_attention_6,
-        make=make_attention,
-        opsets=(23, 1000),
-        off='what it gains on CPU is not measured',
-        why='scaled products of queries and keys, mask, softmax and values in one operator',
-    ),
-    Rule(
-        name='attention_groups',
-        file='specs/rewrites/attention.yaml',
-        stage='fuse',
-        root='Attention',
-        child='Reshape',
-        size=7,
-        match=match_attention_groups,
-        make=make_attention_groups,
-        opsets=(23, 1000),
-        off='Attention is',
-        why='Attention reads keys and values that several heads share without copies of them',
-    ),
-    Rule(
-        name='attention_masked',
-        file='specs/rewrites/attention.yaml',
-        stage='fuse',
-        root='Where',
-        child='MatMul',
-        size=9,
-        match=match_attention_masked_1,
-        make=make_attention_masked,
-        shared=(1,),
-        opsets=(23, 1000),
-        off='what it gains on CPU is not measured',
-        why='scaled products, a mask of allowed positions, softmax and values in one operator',
-    ),
-    Rule(
-        name='attention_masked',
-        file='specs/rewrites/attention.yaml',
-        stage='fuse',
-        root='Where',
-        child='MatMul',
-        size=9,
-        match=match_attention_masked_2,
-        make=make_attention_masked,
-        shared=(1,),
-        opsets=(23, 1000),
-        off='what it gains on CPU is not measured',
-        why='scaled products, a mask of allowed positions, softmax and values in one operator',
-    ),
-    Rule(
-        name='attention_masked',
-        file='specs/rewrites/attention.yaml',
-        stage='fuse',
-        root='Where',
-        child='MatMul',
-        size=8,
-        match=match_attention_masked_3,
-        make=make_attention_masked,
-        shared=(1,),
-        opsets=(23, 1000),
-        off='what it gains on CPU is not measured',
-        why='scaled products, a mask of allowed positions, softmax and values in one operator',
-    ),
-)

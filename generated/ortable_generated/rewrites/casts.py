@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.numbers import holds_every_value, is_plus_zero, number_of, same_dtype_class
 from ortable.passes.rewrite.words.shapes import is_scalar
 from ortable.prelude.facts import dtype_of
@@ -83,41 +83,3 @@ def match_where_one_zero_to_cast(m: Matcher, root: Node) -> Match | None:
 
 def make_where_one_zero_to_cast(graph: Graph, res: ResultSpec, condition: Result, one: Result) -> Any:
     return graph.make_node('Cast', [condition], res.outputs, to=dtype_of(graph, one))
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='cast_cast',
-        file='specs/rewrites/casts.yaml',
-        stage='simplify',
-        root='Cast',
-        child='Cast',
-        size=2,
-        match=match_cast_cast,
-        make=make_cast_cast,
-        shared=(1,),
-        why='a cast to a type that holds every value needs not be there when another one follows',
-    ),
-    Rule(
-        name='cast_same',
-        file='specs/rewrites/casts.yaml',
-        stage='simplify',
-        root='Cast',
-        child='',
-        size=1,
-        match=match_cast_same,
-        make=make_cast_same,
-        why='a cast to the type that a tensor has already copies it',
-    ),
-    Rule(
-        name='where_one_zero_to_cast',
-        file='specs/rewrites/casts.yaml',
-        stage='simplify',
-        root='Where',
-        child='',
-        size=1,
-        match=match_where_one_zero_to_cast,
-        make=make_where_one_zero_to_cast,
-        why='one input instead of three, and no selection',
-    ),
-)

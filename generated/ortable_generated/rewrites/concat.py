@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.shapes import known_rank
 from ortable.passes.rewrite.words.slices import concat_slices, concatenated, flattened_concat
 
@@ -64,40 +64,3 @@ def match_concat_one(m: Matcher, root: Node) -> Match | None:
 
 def make_concat_one(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='concat_concat',
-        file='specs/rewrites/concat.yaml',
-        stage='simplify',
-        root='Concat',
-        child='',
-        size=1,
-        match=match_concat_concat,
-        make=make_concat_concat,
-        why='what is joined to be joined again along the same axis is joined at once',
-    ),
-    Rule(
-        name='concat_of_pieces',
-        file='specs/rewrites/concat.yaml',
-        stage='simplify',
-        root='Concat',
-        child='',
-        size=1,
-        match=match_concat_of_pieces,
-        make=make_concat_of_pieces,
-        why='pieces that lie side by side in one tensor need not be cut apart to be joined',
-    ),
-    Rule(
-        name='concat_one',
-        file='specs/rewrites/concat.yaml',
-        stage='simplify',
-        root='Concat',
-        child='',
-        size=1,
-        match=match_concat_one,
-        make=make_concat_one,
-        why='a Concat of one tensor copies it',
-    ),
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.convolution import has_explicit_pads, no_pads, pads_fit_window, summed_pads, zero_pads
 from ortable.passes.rewrite.words.numbers import are_moderate
 from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, is_weight, scaled_weight, shifted_bias
@@ -112,49 +112,8 @@ def make_conv_pad(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result
     return graph.make_node('Conv', [x, w, b], res.outputs, pads=summed_pads(pads, sides), **kept)
 
 
-def match_conv_scale_1(m: Matcher, root: Node) -> Match | None:
-    """product = Conv(x, w, maybe(b), attrs=kept); return Mul(product, c)"""
+def accept_conv_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, product: Any, d: Any) -> tuple[Any, ...] | None:
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
-        return None
-    for product, c in m.orders(root):
-        n1 = m.producer(product, 'Conv')
-        if n1 is None or not 2 <= len(n1.inputs) <= 3:
-            continue
-        kept = dict(n1.attrs)
-        x, w = n1.inputs[:2]
-        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-        d = None
-        if not is_wide(graph, x):
-            m.refuse('is_wide(x)')
-            continue
-        factor = d if c is None else c
-        if not broadcasts_along(graph, factor, product, 1):
-            m.refuse('broadcasts_along(factor, product, 1)')
-            continue
-        if not are_moderate(graph, factor):
-            m.refuse('are_moderate(factor)')
-            continue
-        if not are_weights(graph, [w, b]):
-            m.refuse('are_weights([w, b])')
-            continue
-        return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
-    return None
-
-
-def match_conv_scale_2(m: Matcher, root: Node) -> Match | None:
-    """product = Conv(x, w, maybe(b), attrs=kept); return Div(product, d)"""
-    graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
-        return None
-    product, d = root.inputs
-    n1 = m.producer(product, 'Conv')
-    if n1 is None or not 2 <= len(n1.inputs) <= 3:
-        return None
-    kept = dict(n1.attrs)
-    x, w = n1.inputs[:2]
-    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-    c = None
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')
         return None
@@ -168,6 +127,45 @@ def match_conv_scale_2(m: Matcher, root: Node) -> Match | None:
     if not are_weights(graph, [w, b]):
         m.refuse('are_weights([w, b])')
         return None
+    return (factor,)
+
+
+def match_conv_scale_1(m: Matcher, root: Node) -> Match | None:
+    """product = Conv(x, w, maybe(b), attrs=kept); return Mul(product, c)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'Conv')
+        if n1 is None or not 2 <= len(n1.inputs) <= 3:
+            continue
+        kept = dict(n1.attrs)
+        x, w = n1.inputs[:2]
+        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+        d = None
+        accepted = accept_conv_scale(m, x, w, b, c, product, d)
+        if accepted is None:
+            continue
+        factor, = accepted
+        return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
+    return None
+
+
+def match_conv_scale_2(m: Matcher, root: Node) -> Match | None:
+    """product = Conv(x, w, maybe(b), attrs=kept); return Div(product, d)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    product, d = root.inputs
+    n1 = m.producer(product, 'Conv')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3:
+        return None
+    kept = dict(n1.attrs)
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    c = None
+    accepted = accept_conv_scale(m, x, w, b, c, product, d)
+    if accepted is None:
+        return None
+    factor, = accepted
     return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
 
 
@@ -243,53 +241,8 @@ def make_conv_transpose_batch_norm(graph: Graph, res: ResultSpec, x: Result, w: 
     return graph.make_node('ConvTranspose', [x, scaled_weight(graph, w, factor, 1), moved], res.outputs, **kept)
 
 
-def match_conv_transpose_scale_1(m: Matcher, root: Node) -> Match | None:
-    """product = ConvTranspose(x, w, maybe(b), group=1, attrs=kept); return Mul(product, c)"""
+def accept_conv_transpose_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, product: Any, d: Any) -> tuple[Any, ...] | None:
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
-        return None
-    for product, c in m.orders(root):
-        n1 = m.producer(product, 'ConvTranspose')
-        if n1 is None or not 2 <= len(n1.inputs) <= 3:
-            continue
-        if not literal_equals(n1.attrs.get('group', 1), 1):
-            continue
-        kept = {k: v for k, v in n1.attrs.items() if k not in ('group',)}
-        x, w = n1.inputs[:2]
-        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-        d = None
-        if not is_wide(graph, x):
-            m.refuse('is_wide(x)')
-            continue
-        factor = d if c is None else c
-        if not broadcasts_along(graph, factor, product, 1):
-            m.refuse('broadcasts_along(factor, product, 1)')
-            continue
-        if not are_moderate(graph, factor):
-            m.refuse('are_moderate(factor)')
-            continue
-        if not are_weights(graph, [w, b]):
-            m.refuse('are_weights([w, b])')
-            continue
-        return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
-    return None
-
-
-def match_conv_transpose_scale_2(m: Matcher, root: Node) -> Match | None:
-    """product = ConvTranspose(x, w, maybe(b), group=1, attrs=kept); return Div(product, d)"""
-    graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
-        return None
-    product, d = root.inputs
-    n1 = m.producer(product, 'ConvTranspose')
-    if n1 is None or not 2 <= len(n1.inputs) <= 3:
-        return None
-    if not literal_equals(n1.attrs.get('group', 1), 1):
-        return None
-    kept = {k: v for k, v in n1.attrs.items() if k not in ('group',)}
-    x, w = n1.inputs[:2]
-    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-    c = None
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')
         return None
@@ -303,6 +256,49 @@ def match_conv_transpose_scale_2(m: Matcher, root: Node) -> Match | None:
     if not are_weights(graph, [w, b]):
         m.refuse('are_weights([w, b])')
         return None
+    return (factor,)
+
+
+def match_conv_transpose_scale_1(m: Matcher, root: Node) -> Match | None:
+    """product = ConvTranspose(x, w, maybe(b), group=1, attrs=kept); return Mul(product, c)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'ConvTranspose')
+        if n1 is None or not 2 <= len(n1.inputs) <= 3:
+            continue
+        if not literal_equals(n1.attrs.get('group', 1), 1):
+            continue
+        kept = {k: v for k, v in n1.attrs.items() if k not in ('group',)}
+        x, w = n1.inputs[:2]
+        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+        d = None
+        accepted = accept_conv_transpose_scale(m, x, w, b, c, product, d)
+        if accepted is None:
+            continue
+        factor, = accepted
+        return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
+    return None
+
+
+def match_conv_transpose_scale_2(m: Matcher, root: Node) -> Match | None:
+    """product = ConvTranspose(x, w, maybe(b), group=1, attrs=kept); return Div(product, d)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    product, d = root.inputs
+    n1 = m.producer(product, 'ConvTranspose')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3:
+        return None
+    if not literal_equals(n1.attrs.get('group', 1), 1):
+        return None
+    kept = {k: v for k, v in n1.attrs.items() if k not in ('group',)}
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    c = None
+    accepted = accept_conv_transpose_scale(m, x, w, b, c, product, d)
+    if accepted is None:
+        return None
+    factor, = accepted
     return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
 
 
@@ -349,117 +345,3 @@ def match_pool_pad(m: Matcher, root: Node) -> Match | None:
 
 def make_pool_pad(graph: Graph, res: ResultSpec, x: Result, window: Any, kept: Any, total: Any) -> Any:
     return graph.make_node('AveragePool', [x], res.outputs, kernel_shape=window, pads=total, count_include_pad=1, **kept)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='conv_add',
-        file='specs/rewrites/convolution.yaml',
-        stage='fuse',
-        root='Add',
-        child='Conv',
-        size=2,
-        match=match_conv_add,
-        make=make_conv_add,
-        why='a constant that is added for each channel becomes the bias',
-    ),
-    Rule(
-        name='conv_batch_norm',
-        file='specs/rewrites/convolution.yaml',
-        stage='fuse',
-        root='BatchNormalization',
-        child='Conv',
-        size=2,
-        match=match_conv_batch_norm,
-        make=make_conv_batch_norm,
-        why='the normalisation of trained channels is a scale and a shift, which weight and bias take up',
-    ),
-    Rule(
-        name='conv_pad',
-        file='specs/rewrites/convolution.yaml',
-        stage='fuse',
-        root='Conv',
-        child='Pad',
-        size=2,
-        match=match_conv_pad,
-        make=make_conv_pad,
-        why='a convolution pads with zeros by itself',
-    ),
-    Rule(
-        name='conv_scale',
-        file='specs/rewrites/convolution.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Conv',
-        size=2,
-        match=match_conv_scale_1,
-        make=make_conv_scale,
-        why='a constant factor for each channel is part of the weight',
-    ),
-    Rule(
-        name='conv_scale',
-        file='specs/rewrites/convolution.yaml',
-        stage='fuse',
-        root='Div',
-        child='Conv',
-        size=2,
-        match=match_conv_scale_2,
-        make=make_conv_scale,
-        why='a constant factor for each channel is part of the weight',
-    ),
-    Rule(
-        name='conv_transpose_add',
-        file='specs/rewrites/convolution.yaml',
-        stage='fuse',
-        root='Add',
-        child='ConvTranspose',
-        size=2,
-        match=match_conv_transpose_add,
-        make=make_conv_transpose_add,
-        why='a constant that is added for each channel becomes the bias',
-    ),
-    Rule(
-        name='conv_transpose_batch_norm',
-        file='specs/rewrites/convolution.yaml',
-        stage='fuse',
-        root='BatchNormalization',
-        child='ConvTranspose',
-        size=2,
-        match=match_conv_transpose_batch_norm,
-        make=make_conv_transpose_batch_norm,
-        why='the normalisation of trained channels is a scale and a shift, which weight and bias take up',
-    ),
-    Rule(
-        name='conv_transpose_scale',
-        file='specs/rewrites/convolution.yaml',
-        stage='fuse',
-        root='Mul',
-        child='ConvTranspose',
-        size=2,
-        match=match_conv_transpose_scale_1,
-        make=make_conv_transpose_scale,
-        why='a constant factor for each channel is part of the weight',
-    ),
-    Rule(
-        name='conv_transpose_scale',
-        file='specs/rewrites/convolution.yaml',
-        stage='fuse',
-        root='Div',
-        child='ConvTranspose',
-        size=2,
-        match=match_conv_transpose_scale_2,
-        make=make_conv_transpose_scale,
-        why='a constant factor for each channel is part of the weight',
-    ),
-    Rule(
-        name='pool_pad',
-        file='specs/rewrites/convolution.yaml',
-        stage='fuse',
-        root='AveragePool',
-        child='Pad',
-        size=2,
-        match=match_pool_pad,
-        make=make_pool_pad,
-        why='a mean over windows counts the zeros at the border by itself',
-    ),
-)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.numbers import dtype_or_zero, int_array_or_none, int_constant
 from ortable.passes.rewrite.words.shapes import is_known, joined_run, run_of
 from ortable.prelude.facts import is_constant
@@ -35,12 +35,8 @@ def make_concat_of_shapes(graph: Graph, res: ResultSpec, run: Any) -> Any:
     return graph.make_node('Shape', [run[0]], res.outputs, start=run[1], end=run[2])
 
 
-def match_known_sizes_1(m: Matcher, root: Node) -> Match | None:
-    """out = Shape(_, attrs=kept_); return out"""
+def accept_known_sizes(m: Matcher, out: Any) -> tuple[Any, ...] | None:
     graph = m.graph
-    if len(root.inputs) != 1:
-        return None
-    out = root.outputs[0]
     value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
@@ -49,210 +45,162 @@ def match_known_sizes_1(m: Matcher, root: Node) -> Match | None:
         m.refuse('not is_constant(out)')
         return None
     dtype = dtype_or_zero(graph, out)
+    return (value, dtype)
+
+
+def match_known_sizes_1(m: Matcher, root: Node) -> Match | None:
+    """out = Shape(_, attrs=kept_); return out"""
+    if len(root.inputs) != 1:
+        return None
+    out = root.outputs[0]
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
+        return None
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_2(m: Matcher, root: Node) -> Match | None:
     """out = Size(_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_3(m: Matcher, root: Node) -> Match | None:
     """out = Gather(_, _, attrs=kept_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2:
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_4(m: Matcher, root: Node) -> Match | None:
     """out = Concat(_, *_, attrs=kept_); return out"""
-    graph = m.graph
     if len(root.inputs) < 1:
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_5(m: Matcher, root: Node) -> Match | None:
     """out = Slice(_, _, _, maybe(_), maybe(_)); return out"""
-    graph = m.graph
     if not 3 <= len(root.inputs) <= 5 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_6(m: Matcher, root: Node) -> Match | None:
     """out = Squeeze(_, maybe(_)); return out"""
-    graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_7(m: Matcher, root: Node) -> Match | None:
     """out = Unsqueeze(_, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_8(m: Matcher, root: Node) -> Match | None:
     """out = Reshape(_, _, attrs=kept_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2:
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_9(m: Matcher, root: Node) -> Match | None:
     """out = Expand(_, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_10(m: Matcher, root: Node) -> Match | None:
     """out = Cast(_, attrs=kept_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1:
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_11(m: Matcher, root: Node) -> Match | None:
     """out = Range(_, _, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_12(m: Matcher, root: Node) -> Match | None:
     """out = ReduceProd(_, maybe(_), attrs=kept_); return out"""
-    graph = m.graph
     if not 1 <= len(root.inputs) <= 2:
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_13(m: Matcher, root: Node) -> Match | None:
     """out = ConstantOfShape(_, attrs=kept_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1:
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
@@ -260,181 +208,144 @@ def make_known_sizes(graph: Graph, res: ResultSpec, value: Any, dtype: Any) -> A
     return int_constant(graph, value, dtype)
 
 
+def accept_known_sizes_computed(m: Matcher, out: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    value = int_array_or_none(graph, out)
+    if not is_known(value):
+        m.refuse('is_known(value)')
+        return None
+    if not not is_constant(graph, out):
+        m.refuse('not is_constant(out)')
+        return None
+    dtype = dtype_or_zero(graph, out)
+    return (value, dtype)
+
+
 def match_known_sizes_computed_1(m: Matcher, root: Node) -> Match | None:
     """out = Add(_, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for _, _ in m.orders(root):
         out = root.outputs[0]
-        value = int_array_or_none(graph, out)
-        if not is_known(value):
-            m.refuse('is_known(value)')
+        accepted = accept_known_sizes_computed(m, out)
+        if accepted is None:
             continue
-        if not not is_constant(graph, out):
-            m.refuse('not is_constant(out)')
-            continue
-        dtype = dtype_or_zero(graph, out)
+        value, dtype = accepted
         return Match((root,), (root.outputs[0],), (value, dtype))
     return None
 
 
 def match_known_sizes_computed_2(m: Matcher, root: Node) -> Match | None:
     """out = Sub(_, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes_computed(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_3(m: Matcher, root: Node) -> Match | None:
     """out = Mul(_, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for _, _ in m.orders(root):
         out = root.outputs[0]
-        value = int_array_or_none(graph, out)
-        if not is_known(value):
-            m.refuse('is_known(value)')
+        accepted = accept_known_sizes_computed(m, out)
+        if accepted is None:
             continue
-        if not not is_constant(graph, out):
-            m.refuse('not is_constant(out)')
-            continue
-        dtype = dtype_or_zero(graph, out)
+        value, dtype = accepted
         return Match((root,), (root.outputs[0],), (value, dtype))
     return None
 
 
 def match_known_sizes_computed_4(m: Matcher, root: Node) -> Match | None:
     """out = Div(_, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes_computed(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_5(m: Matcher, root: Node) -> Match | None:
     """out = Mod(_, _, attrs=kept_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2:
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes_computed(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_6(m: Matcher, root: Node) -> Match | None:
     """out = Max(_, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for _, _ in m.orders(root):
         out = root.outputs[0]
-        value = int_array_or_none(graph, out)
-        if not is_known(value):
-            m.refuse('is_known(value)')
+        accepted = accept_known_sizes_computed(m, out)
+        if accepted is None:
             continue
-        if not not is_constant(graph, out):
-            m.refuse('not is_constant(out)')
-            continue
-        dtype = dtype_or_zero(graph, out)
+        value, dtype = accepted
         return Match((root,), (root.outputs[0],), (value, dtype))
     return None
 
 
 def match_known_sizes_computed_7(m: Matcher, root: Node) -> Match | None:
     """out = Min(_, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for _, _ in m.orders(root):
         out = root.outputs[0]
-        value = int_array_or_none(graph, out)
-        if not is_known(value):
-            m.refuse('is_known(value)')
+        accepted = accept_known_sizes_computed(m, out)
+        if accepted is None:
             continue
-        if not not is_constant(graph, out):
-            m.refuse('not is_constant(out)')
-            continue
-        dtype = dtype_or_zero(graph, out)
+        value, dtype = accepted
         return Match((root,), (root.outputs[0],), (value, dtype))
     return None
 
 
 def match_known_sizes_computed_8(m: Matcher, root: Node) -> Match | None:
     """out = Neg(_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes_computed(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_9(m: Matcher, root: Node) -> Match | None:
     """out = Abs(_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes_computed(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_10(m: Matcher, root: Node) -> Match | None:
     """out = Where(_, _, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    accepted = accept_known_sizes_computed(m, out)
+    if accepted is None:
         return None
-    if not not is_constant(graph, out):
-        m.refuse('not is_constant(out)')
-        return None
-    dtype = dtype_or_zero(graph, out)
+    value, dtype = accepted
     return Match((root,), (root.outputs[0],), (value, dtype))
 
 
@@ -442,9 +353,17 @@ def make_known_sizes_computed(graph: Graph, res: ResultSpec, value: Any, dtype: 
     return int_constant(graph, value, dtype)
 
 
+def accept_shape_of_shape(m: Matcher, x: Any, out: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    run = run_of(graph, x, out)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return (run,)
+
+
 def match_shape_of_shape_1(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Transpose(x, perm=_), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -453,16 +372,15 @@ def match_shape_of_shape_1(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_2(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Reshape(x, _, attrs=kept_), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -471,16 +389,15 @@ def match_shape_of_shape_2(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_3(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Cast(x, attrs=kept_), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -489,16 +406,15 @@ def match_shape_of_shape_3(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_4(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Unsqueeze(x, _), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -507,16 +423,15 @@ def match_shape_of_shape_4(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_5(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Relu(x), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -525,16 +440,15 @@ def match_shape_of_shape_5(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_6(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Sigmoid(x), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -543,16 +457,15 @@ def match_shape_of_shape_6(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_7(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Tanh(x), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -561,16 +474,15 @@ def match_shape_of_shape_7(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_8(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Erf(x), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -579,16 +491,15 @@ def match_shape_of_shape_8(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_9(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Neg(x), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -597,16 +508,15 @@ def match_shape_of_shape_9(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_10(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Exp(x), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -615,16 +525,15 @@ def match_shape_of_shape_10(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_11(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Sqrt(x), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -633,16 +542,15 @@ def match_shape_of_shape_11(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_12(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Softmax(x, attrs=kept_), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -651,16 +559,15 @@ def match_shape_of_shape_12(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_13(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Squeeze(x, maybe(_)), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -669,16 +576,15 @@ def match_shape_of_shape_13(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_14(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Expand(x, _), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -687,16 +593,15 @@ def match_shape_of_shape_14(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_15(m: Matcher, root: Node) -> Match | None:
     """out = Shape(Slice(x, _, _, maybe(_), maybe(_)), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -705,16 +610,15 @@ def match_shape_of_shape_15(m: Matcher, root: Node) -> Match | None:
         return None
     x, _, _ = n1.inputs[:3]
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def match_shape_of_shape_16(m: Matcher, root: Node) -> Match | None:
     """out = Shape(LayerNormalization(x, _, _, attrs=kept_), start=_, end=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
     r1 = root.inputs[0]
@@ -727,456 +631,12 @@ def match_shape_of_shape_16(m: Matcher, root: Node) -> Match | None:
     if not r2:
         return None
     out = root.outputs[0]
-    run = run_of(graph, x, out)
-    if not len(run) == 2:
-        m.refuse('len(run) == 2')
+    accepted = accept_shape_of_shape(m, x, out)
+    if accepted is None:
         return None
+    run, = accepted
     return Match((root, n1), (root.outputs[0],), (x, run))
 
 
 def make_shape_of_shape(graph: Graph, res: ResultSpec, x: Result, run: Any) -> Any:
     return graph.make_node('Shape', [x], res.outputs, start=run[0], end=run[1])
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='concat_of_shapes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Concat',
-        child='',
-        size=1,
-        match=match_concat_of_shapes,
-        make=make_concat_of_shapes,
-        why='sizes of one tensor that stand side by side are what Shape gives by itself',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='',
-        size=1,
-        match=match_known_sizes_1,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Size',
-        child='',
-        size=1,
-        match=match_known_sizes_2,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Gather',
-        child='',
-        size=1,
-        match=match_known_sizes_3,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Concat',
-        child='',
-        size=1,
-        match=match_known_sizes_4,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Slice',
-        child='',
-        size=1,
-        match=match_known_sizes_5,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='',
-        size=1,
-        match=match_known_sizes_6,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Unsqueeze',
-        child='',
-        size=1,
-        match=match_known_sizes_7,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='',
-        size=1,
-        match=match_known_sizes_8,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Expand',
-        child='',
-        size=1,
-        match=match_known_sizes_9,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Cast',
-        child='',
-        size=1,
-        match=match_known_sizes_10,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Range',
-        child='',
-        size=1,
-        match=match_known_sizes_11,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='ReduceProd',
-        child='',
-        size=1,
-        match=match_known_sizes_12,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='ConstantOfShape',
-        child='',
-        size=1,
-        match=match_known_sizes_13,
-        make=make_known_sizes,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes_computed',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Add',
-        child='',
-        size=1,
-        match=match_known_sizes_computed_1,
-        make=make_known_sizes_computed,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes_computed',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Sub',
-        child='',
-        size=1,
-        match=match_known_sizes_computed_2,
-        make=make_known_sizes_computed,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes_computed',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Mul',
-        child='',
-        size=1,
-        match=match_known_sizes_computed_3,
-        make=make_known_sizes_computed,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes_computed',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Div',
-        child='',
-        size=1,
-        match=match_known_sizes_computed_4,
-        make=make_known_sizes_computed,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes_computed',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Mod',
-        child='',
-        size=1,
-        match=match_known_sizes_computed_5,
-        make=make_known_sizes_computed,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes_computed',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Max',
-        child='',
-        size=1,
-        match=match_known_sizes_computed_6,
-        make=make_known_sizes_computed,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes_computed',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Min',
-        child='',
-        size=1,
-        match=match_known_sizes_computed_7,
-        make=make_known_sizes_computed,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes_computed',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Neg',
-        child='',
-        size=1,
-        match=match_known_sizes_computed_8,
-        make=make_known_sizes_computed,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes_computed',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Abs',
-        child='',
-        size=1,
-        match=match_known_sizes_computed_9,
-        make=make_known_sizes_computed,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='known_sizes_computed',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Where',
-        child='',
-        size=1,
-        match=match_known_sizes_computed_10,
-        make=make_known_sizes_computed,
-        why='what is known before the model runs is a constant',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Transpose',
-        size=2,
-        match=match_shape_of_shape_1,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Reshape',
-        size=2,
-        match=match_shape_of_shape_2,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Cast',
-        size=2,
-        match=match_shape_of_shape_3,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Unsqueeze',
-        size=2,
-        match=match_shape_of_shape_4,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Relu',
-        size=2,
-        match=match_shape_of_shape_5,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Sigmoid',
-        size=2,
-        match=match_shape_of_shape_6,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Tanh',
-        size=2,
-        match=match_shape_of_shape_7,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Erf',
-        size=2,
-        match=match_shape_of_shape_8,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Neg',
-        size=2,
-        match=match_shape_of_shape_9,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Exp',
-        size=2,
-        match=match_shape_of_shape_10,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Sqrt',
-        size=2,
-        match=match_shape_of_shape_11,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Softmax',
-        size=2,
-        match=match_shape_of_shape_12,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Squeeze',
-        size=2,
-        match=match_shape_of_shape_13,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Expand',
-        size=2,
-        match=match_shape_of_shape_14,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='Slice',
-        size=2,
-        match=match_shape_of_shape_15,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-    Rule(
-        name='shape_of_shape',
-        file='specs/rewrites/dims.yaml',
-        stage='simplify',
-        root='Shape',
-        child='LayerNormalization',
-        size=2,
-        match=match_shape_of_shape_16,
-        make=make_shape_of_shape,
-        why='sizes that what a tensor is made of has too need not wait for it',
-    ),
-)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.shapes import broadcasts_to, expands_to, producer_of, replaced_inputs, same_shape, with_inputs
 
 if TYPE_CHECKING:
@@ -13,9 +13,18 @@ if TYPE_CHECKING:
     from ortable.passes.rewrite.matcher import Matcher
 
 
+def accept_expand_before_arithmetic(m: Matcher, x: Any, expanded: Any, out: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
+        return None
+    node = producer_of(graph, out)
+    return (inputs, node)
+
+
 def match_expand_before_arithmetic_1(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Add(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for expanded, _ in m.orders(root):
@@ -24,18 +33,16 @@ def match_expand_before_arithmetic_1(m: Matcher, root: Node) -> Match | None:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
-        inputs = replaced_inputs(graph, out, expanded, x)
-        if not broadcasts_to(graph, out, inputs):
-            m.refuse('broadcasts_to(out, inputs)')
+        accepted = accept_expand_before_arithmetic(m, x, expanded, out)
+        if accepted is None:
             continue
-        node = producer_of(graph, out)
+        inputs, node = accepted
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_2(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Mul(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for expanded, _ in m.orders(root):
@@ -44,18 +51,16 @@ def match_expand_before_arithmetic_2(m: Matcher, root: Node) -> Match | None:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
-        inputs = replaced_inputs(graph, out, expanded, x)
-        if not broadcasts_to(graph, out, inputs):
-            m.refuse('broadcasts_to(out, inputs)')
+        accepted = accept_expand_before_arithmetic(m, x, expanded, out)
+        if accepted is None:
             continue
-        node = producer_of(graph, out)
+        inputs, node = accepted
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_3(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Sub(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     expanded, _ = root.inputs
@@ -64,17 +69,15 @@ def match_expand_before_arithmetic_3(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_arithmetic(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_4(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Sub(_, expanded); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     _, expanded = root.inputs
@@ -83,17 +86,15 @@ def match_expand_before_arithmetic_4(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_arithmetic(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_5(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Div(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     expanded, _ = root.inputs
@@ -102,17 +103,15 @@ def match_expand_before_arithmetic_5(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_arithmetic(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_6(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Div(_, expanded); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     _, expanded = root.inputs
@@ -121,17 +120,15 @@ def match_expand_before_arithmetic_6(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_arithmetic(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_7(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Pow(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     expanded, _ = root.inputs
@@ -140,17 +137,15 @@ def match_expand_before_arithmetic_7(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_arithmetic(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_8(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Pow(_, expanded); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     _, expanded = root.inputs
@@ -159,17 +154,15 @@ def match_expand_before_arithmetic_8(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_arithmetic(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_9(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Max(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for expanded, _ in m.orders(root):
@@ -178,18 +171,16 @@ def match_expand_before_arithmetic_9(m: Matcher, root: Node) -> Match | None:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
-        inputs = replaced_inputs(graph, out, expanded, x)
-        if not broadcasts_to(graph, out, inputs):
-            m.refuse('broadcasts_to(out, inputs)')
+        accepted = accept_expand_before_arithmetic(m, x, expanded, out)
+        if accepted is None:
             continue
-        node = producer_of(graph, out)
+        inputs, node = accepted
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_10(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Min(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for expanded, _ in m.orders(root):
@@ -198,18 +189,16 @@ def match_expand_before_arithmetic_10(m: Matcher, root: Node) -> Match | None:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
-        inputs = replaced_inputs(graph, out, expanded, x)
-        if not broadcasts_to(graph, out, inputs):
-            m.refuse('broadcasts_to(out, inputs)')
+        accepted = accept_expand_before_arithmetic(m, x, expanded, out)
+        if accepted is None:
             continue
-        node = producer_of(graph, out)
+        inputs, node = accepted
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_11(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = And(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for expanded, _ in m.orders(root):
@@ -218,18 +207,16 @@ def match_expand_before_arithmetic_11(m: Matcher, root: Node) -> Match | None:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
-        inputs = replaced_inputs(graph, out, expanded, x)
-        if not broadcasts_to(graph, out, inputs):
-            m.refuse('broadcasts_to(out, inputs)')
+        accepted = accept_expand_before_arithmetic(m, x, expanded, out)
+        if accepted is None:
             continue
-        node = producer_of(graph, out)
+        inputs, node = accepted
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_12(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Or(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for expanded, _ in m.orders(root):
@@ -238,11 +225,10 @@ def match_expand_before_arithmetic_12(m: Matcher, root: Node) -> Match | None:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
-        inputs = replaced_inputs(graph, out, expanded, x)
-        if not broadcasts_to(graph, out, inputs):
-            m.refuse('broadcasts_to(out, inputs)')
+        accepted = accept_expand_before_arithmetic(m, x, expanded, out)
+        if accepted is None:
             continue
-        node = producer_of(graph, out)
+        inputs, node = accepted
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
@@ -251,9 +237,18 @@ def make_expand_before_arithmetic(graph: Graph, res: ResultSpec, inputs: Any, no
     return with_inputs(graph, node, inputs)
 
 
+def accept_expand_before_choice(m: Matcher, x: Any, expanded: Any, out: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    inputs = replaced_inputs(graph, out, expanded, x)
+    if not broadcasts_to(graph, out, inputs):
+        m.refuse('broadcasts_to(out, inputs)')
+        return None
+    node = producer_of(graph, out)
+    return (inputs, node)
+
+
 def match_expand_before_choice_1(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Where(expanded, _, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     expanded, _, _ = root.inputs
@@ -262,17 +257,15 @@ def match_expand_before_choice_1(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_2(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Where(_, expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     _, expanded, _ = root.inputs
@@ -281,17 +274,15 @@ def match_expand_before_choice_2(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_3(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Where(_, _, expanded); return out"""
-    graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     _, _, expanded = root.inputs
@@ -300,17 +291,15 @@ def match_expand_before_choice_3(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_4(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Equal(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for expanded, _ in m.orders(root):
@@ -319,18 +308,16 @@ def match_expand_before_choice_4(m: Matcher, root: Node) -> Match | None:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
-        inputs = replaced_inputs(graph, out, expanded, x)
-        if not broadcasts_to(graph, out, inputs):
-            m.refuse('broadcasts_to(out, inputs)')
+        accepted = accept_expand_before_choice(m, x, expanded, out)
+        if accepted is None:
             continue
-        node = producer_of(graph, out)
+        inputs, node = accepted
         return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_choice_5(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Less(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     expanded, _ = root.inputs
@@ -339,17 +326,15 @@ def match_expand_before_choice_5(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_6(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Less(_, expanded); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     _, expanded = root.inputs
@@ -358,17 +343,15 @@ def match_expand_before_choice_6(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_7(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = LessOrEqual(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     expanded, _ = root.inputs
@@ -377,17 +360,15 @@ def match_expand_before_choice_7(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_8(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = LessOrEqual(_, expanded); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     _, expanded = root.inputs
@@ -396,17 +377,15 @@ def match_expand_before_choice_8(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_9(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Greater(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     expanded, _ = root.inputs
@@ -415,17 +394,15 @@ def match_expand_before_choice_9(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_10(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Greater(_, expanded); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     _, expanded = root.inputs
@@ -434,17 +411,15 @@ def match_expand_before_choice_10(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_11(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = GreaterOrEqual(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     expanded, _ = root.inputs
@@ -453,17 +428,15 @@ def match_expand_before_choice_11(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_12(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = GreaterOrEqual(_, expanded); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     _, expanded = root.inputs
@@ -472,17 +445,15 @@ def match_expand_before_choice_12(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_13(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = MatMul(expanded, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     expanded, _ = root.inputs
@@ -491,17 +462,15 @@ def match_expand_before_choice_13(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_14(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = MatMul(_, expanded); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     _, expanded = root.inputs
@@ -510,11 +479,10 @@ def match_expand_before_choice_14(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    inputs = replaced_inputs(graph, out, expanded, x)
-    if not broadcasts_to(graph, out, inputs):
-        m.refuse('broadcasts_to(out, inputs)')
+    accepted = accept_expand_before_choice(m, x, expanded, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, out)
+    inputs, node = accepted
     return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
@@ -575,352 +543,3 @@ def match_tile_same(m: Matcher, root: Node) -> Match | None:
 
 def make_tile_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='expand_before_arithmetic',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Add',
-        child='Expand',
-        size=2,
-        match=match_expand_before_arithmetic_1,
-        make=make_expand_before_arithmetic,
-        shared=(1,),
-        why='an elementwise operator stretches its inputs by itself',
-    ),
-    Rule(
-        name='expand_before_arithmetic',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Mul',
-        child='Expand',
-        size=2,
-        match=match_expand_before_arithmetic_2,
-        make=make_expand_before_arithmetic,
-        shared=(1,),
-        why='an elementwise operator stretches its inputs by itself',
-    ),
-    Rule(
-        name='expand_before_arithmetic',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Sub',
-        child='Expand',
-        size=2,
-        match=match_expand_before_arithmetic_3,
-        make=make_expand_before_arithmetic,
-        shared=(1,),
-        why='an elementwise operator stretches its inputs by itself',
-    ),
-    Rule(
-        name='expand_before_arithmetic',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Sub',
-        child='Expand',
-        size=2,
-        match=match_expand_before_arithmetic_4,
-        make=make_expand_before_arithmetic,
-        shared=(1,),
-        why='an elementwise operator stretches its inputs by itself',
-    ),
-    Rule(
-        name='expand_before_arithmetic',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Div',
-        child='Expand',
-        size=2,
-        match=match_expand_before_arithmetic_5,
-        make=make_expand_before_arithmetic,
-        shared=(1,),
-        why='an elementwise operator stretches its inputs by itself',
-    ),
-    Rule(
-        name='expand_before_arithmetic',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Div',
-        child='Expand',
-        size=2,
-        match=match_expand_before_arithmetic_6,
-        make=make_expand_before_arithmetic,
-        shared=(1,),
-        why='an elementwise operator stretches its inputs by itself',
-    ),
-    Rule(
-        name='expand_before_arithmetic',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Pow',
-        child='Expand',
-        size=2,
-        match=match_expand_before_arithmetic_7,
-        make=make_expand_before_arithmetic,
-        shared=(1,),
-        why='an elementwise operator stretches its inputs by itself',
-    ),
-    Rule(
-        name='expand_before_arithmetic',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Pow',
-        child='Expand',
-        size=2,
-        match=match_expand_before_arithmetic_8,
-        make=make_expand_before_arithmetic,
-        shared=(1,),
-        why='an elementwise operator stretches its inputs by itself',
-    ),
-    Rule(
-        name='expand_before_arithmetic',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Max',
-        child='Expand',
-        size=2,
-        match=match_expand_before_arithmetic_9,
-        make=make_expand_before_arithmetic,
-        shared=(1,),
-        why='an elementwise operator stretches its inputs by itself',
-    ),
-    Rule(
-        name='expand_before_arithmetic',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Min',
-        child='Expand',
-        size=2,
-        match=match_expand_before_arithmetic_10,
-        make=make_expand_before_arithmetic,
-        shared=(1,),
-        why='an elementwise operator stretches its inputs by itself',
-    ),
-    Rule(
-        name='expand_before_arithmetic',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='And',
-        child='Expand',
-        size=2,
-        match=match_expand_before_arithmetic_11,
-        make=make_expand_before_arithmetic,
-        shared=(1,),
-        why='an elementwise operator stretches its inputs by itself',
-    ),
-    Rule(
-        name='expand_before_arithmetic',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Or',
-        child='Expand',
-        size=2,
-        match=match_expand_before_arithmetic_12,
-        make=make_expand_before_arithmetic,
-        shared=(1,),
-        why='an elementwise operator stretches its inputs by itself',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Where',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_1,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Where',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_2,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Where',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_3,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Equal',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_4,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Less',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_5,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Less',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_6,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='LessOrEqual',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_7,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='LessOrEqual',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_8,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Greater',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_9,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Greater',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_10,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='GreaterOrEqual',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_11,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='GreaterOrEqual',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_12,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='MatMul',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_13,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_before_choice',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='MatMul',
-        child='Expand',
-        size=2,
-        match=match_expand_before_choice_14,
-        make=make_expand_before_choice,
-        shared=(1,),
-        why='Where and comparisons stretch their inputs by themselves',
-    ),
-    Rule(
-        name='expand_expand',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Expand',
-        child='Expand',
-        size=2,
-        match=match_expand_expand,
-        make=make_expand_expand,
-        why='the second Expand stretches enough',
-    ),
-    Rule(
-        name='expand_same',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Expand',
-        child='',
-        size=1,
-        match=match_expand_same,
-        make=make_expand_same,
-        why='an Expand to the shape that a tensor has copies it',
-    ),
-    Rule(
-        name='tile_same',
-        file='specs/rewrites/expand.yaml',
-        stage='simplify',
-        root='Tile',
-        child='',
-        size=1,
-        match=match_tile_same,
-        make=make_tile_same,
-        why='a Tile that repeats nothing copies a tensor',
-    ),
-)

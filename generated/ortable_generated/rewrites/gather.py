@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.indices import as_scalar_index, as_vector_index, composed_indices, enumerates_elements, index_constant
 from ortable.passes.rewrite.words.numbers import ints_of
 from ortable.passes.rewrite.words.shapes import is_axis, is_known, known_rank, shape_run
@@ -153,62 +153,3 @@ def match_gathernd_whole(m: Matcher, root: Node) -> Match | None:
 
 def make_gathernd_whole(graph: Graph, res: ResultSpec, x: Result, view: Any) -> Any:
     return viewed(graph, x, view)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='gather_gather',
-        file='specs/rewrites/gather.yaml',
-        stage='simplify',
-        root='Gather',
-        child='Gather',
-        size=2,
-        match=match_gather_gather,
-        make=make_gather_gather,
-        why='constant places among constant places are known before the model runs',
-    ),
-    Rule(
-        name='gather_of_shape',
-        file='specs/rewrites/gather.yaml',
-        stage='simplify',
-        root='Gather',
-        child='Shape',
-        size=2,
-        match=match_gather_of_shape,
-        make=make_gather_of_shape,
-        why='sizes that stand side by side are what Shape gives by itself',
-    ),
-    Rule(
-        name='gather_squeeze',
-        file='specs/rewrites/gather.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='Gather',
-        size=2,
-        match=match_gather_squeeze,
-        make=make_gather_squeeze,
-        why='a scalar index drops the axis that a vector of one index keeps',
-    ),
-    Rule(
-        name='gather_unsqueeze',
-        file='specs/rewrites/gather.yaml',
-        stage='simplify',
-        root='Unsqueeze',
-        child='Gather',
-        size=2,
-        match=match_gather_unsqueeze,
-        make=make_gather_unsqueeze,
-        why='a vector of one index keeps the axis that a scalar index drops',
-    ),
-    Rule(
-        name='gathernd_whole',
-        file='specs/rewrites/gather.yaml',
-        stage='simplify',
-        root='GatherND',
-        child='',
-        size=1,
-        match=match_gathernd_whole,
-        make=make_gathernd_whole,
-        why='an index that counts every row of every axis takes the whole tensor',
-    ),
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.numbers import are_moderate, is_moderate, number_of, quotient
 from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, fits_gemm, scaled_weight, shifted_bias, varies_last
 from ortable.prelude.facts import dim_of, dtype_of, fits_attribute, is_constant, is_float, is_wide, rank_of
@@ -107,51 +107,8 @@ def make_gemm_batch_norm(graph: Graph, res: ResultSpec, x: Result, w: Result, b:
     return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 0 if tb else 1), moved], res.outputs, transA=ta, transB=tb)
 
 
-def match_gemm_scale_1(m: Matcher, root: Node) -> Match | None:
-    """product = Gemm(x, w, maybe(b), transA=ta, transB=tb); return Mul(product, c)"""
+def accept_gemm_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, product: Any, d: Any) -> tuple[Any, ...] | None:
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
-        return None
-    for product, c in m.orders(root):
-        n1 = m.producer(product, 'Gemm')
-        if n1 is None or not 2 <= len(n1.inputs) <= 3 or not m.plain(n1, ('transA', 'transB'), _GEMM):
-            continue
-        ta = n1.attrs.get('transA', 0)
-        tb = n1.attrs.get('transB', 0)
-        x, w = n1.inputs[:2]
-        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-        d = None
-        if not is_wide(graph, x):
-            m.refuse('is_wide(x)')
-            continue
-        factor = d if c is None else c
-        if not broadcasts_along(graph, factor, product, 1):
-            m.refuse('broadcasts_along(factor, product, 1)')
-            continue
-        if not are_moderate(graph, factor):
-            m.refuse('are_moderate(factor)')
-            continue
-        if not are_weights(graph, [w, b]):
-            m.refuse('are_weights([w, b])')
-            continue
-        return Match((root, n1), (root.outputs[0],), (x, w, b, c, ta, tb, factor))
-    return None
-
-
-def match_gemm_scale_2(m: Matcher, root: Node) -> Match | None:
-    """product = Gemm(x, w, maybe(b), transA=ta, transB=tb); return Div(product, d)"""
-    graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
-        return None
-    product, d = root.inputs
-    n1 = m.producer(product, 'Gemm')
-    if n1 is None or not 2 <= len(n1.inputs) <= 3 or not m.plain(n1, ('transA', 'transB'), _GEMM):
-        return None
-    ta = n1.attrs.get('transA', 0)
-    tb = n1.attrs.get('transB', 0)
-    x, w = n1.inputs[:2]
-    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-    c = None
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')
         return None
@@ -165,6 +122,47 @@ def match_gemm_scale_2(m: Matcher, root: Node) -> Match | None:
     if not are_weights(graph, [w, b]):
         m.refuse('are_weights([w, b])')
         return None
+    return (factor,)
+
+
+def match_gemm_scale_1(m: Matcher, root: Node) -> Match | None:
+    """product = Gemm(x, w, maybe(b), transA=ta, transB=tb); return Mul(product, c)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'Gemm')
+        if n1 is None or not 2 <= len(n1.inputs) <= 3 or not m.plain(n1, ('transA', 'transB'), _GEMM):
+            continue
+        ta = n1.attrs.get('transA', 0)
+        tb = n1.attrs.get('transB', 0)
+        x, w = n1.inputs[:2]
+        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+        d = None
+        accepted = accept_gemm_scale(m, x, w, b, c, product, d)
+        if accepted is None:
+            continue
+        factor, = accepted
+        return Match((root, n1), (root.outputs[0],), (x, w, b, c, ta, tb, factor))
+    return None
+
+
+def match_gemm_scale_2(m: Matcher, root: Node) -> Match | None:
+    """product = Gemm(x, w, maybe(b), transA=ta, transB=tb); return Div(product, d)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    product, d = root.inputs
+    n1 = m.producer(product, 'Gemm')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3 or not m.plain(n1, ('transA', 'transB'), _GEMM):
+        return None
+    ta = n1.attrs.get('transA', 0)
+    tb = n1.attrs.get('transB', 0)
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    c = None
+    accepted = accept_gemm_scale(m, x, w, b, c, product, d)
+    if accepted is None:
+        return None
+    factor, = accepted
     return Match((root, n1), (root.outputs[0],), (x, w, b, c, ta, tb, factor))
 
 
@@ -175,56 +173,8 @@ def make_gemm_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Resu
     return graph.make_node('Gemm', [x, scaled_weight(graph, w, line, 0 if tb else 1), moved], res.outputs, transA=ta, transB=tb)
 
 
-def match_gemm_scale_number_1(m: Matcher, root: Node) -> Match | None:
-    """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return Mul(product, c)"""
+def accept_gemm_scale_number(m: Matcher, a: Any, c: Any, alpha: Any, d: Any) -> tuple[Any, ...] | None:
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
-        return None
-    for product, c in m.orders(root):
-        n1 = m.producer(product, 'Gemm')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('alpha', 'transA', 'transB'), _GEMM):
-            continue
-        alpha = n1.attrs.get('alpha', 1.0)
-        ta = n1.attrs.get('transA', 0)
-        tb = n1.attrs.get('transB', 0)
-        a, b = n1.inputs
-        d = None
-        if not is_wide(graph, a):
-            m.refuse('is_wide(a)')
-            continue
-        factor = d if c is None else c
-        if not rank_of(graph, factor) <= 2:
-            m.refuse('rank_of(factor) <= 2')
-            continue
-        number = number_of(graph, factor)
-        if not is_moderate(number):
-            m.refuse('is_moderate(number)')
-            continue
-        scale = alpha * number if d is None else quotient(alpha, number)
-        if not is_moderate(scale):
-            m.refuse('is_moderate(scale)')
-            continue
-        if not fits_attribute(graph, scale, a):
-            m.refuse('fits_attribute(scale, a)')
-            continue
-        return Match((root, n1), (root.outputs[0],), (a, b, ta, tb, scale))
-    return None
-
-
-def match_gemm_scale_number_2(m: Matcher, root: Node) -> Match | None:
-    """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return Div(product, d)"""
-    graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
-        return None
-    product, d = root.inputs
-    n1 = m.producer(product, 'Gemm')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('alpha', 'transA', 'transB'), _GEMM):
-        return None
-    alpha = n1.attrs.get('alpha', 1.0)
-    ta = n1.attrs.get('transA', 0)
-    tb = n1.attrs.get('transB', 0)
-    a, b = n1.inputs
-    c = None
     if not is_wide(graph, a):
         m.refuse('is_wide(a)')
         return None
@@ -243,6 +193,47 @@ def match_gemm_scale_number_2(m: Matcher, root: Node) -> Match | None:
     if not fits_attribute(graph, scale, a):
         m.refuse('fits_attribute(scale, a)')
         return None
+    return (scale,)
+
+
+def match_gemm_scale_number_1(m: Matcher, root: Node) -> Match | None:
+    """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return Mul(product, c)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'Gemm')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('alpha', 'transA', 'transB'), _GEMM):
+            continue
+        alpha = n1.attrs.get('alpha', 1.0)
+        ta = n1.attrs.get('transA', 0)
+        tb = n1.attrs.get('transB', 0)
+        a, b = n1.inputs
+        d = None
+        accepted = accept_gemm_scale_number(m, a, c, alpha, d)
+        if accepted is None:
+            continue
+        scale, = accepted
+        return Match((root, n1), (root.outputs[0],), (a, b, ta, tb, scale))
+    return None
+
+
+def match_gemm_scale_number_2(m: Matcher, root: Node) -> Match | None:
+    """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return Div(product, d)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    product, d = root.inputs
+    n1 = m.producer(product, 'Gemm')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('alpha', 'transA', 'transB'), _GEMM):
+        return None
+    alpha = n1.attrs.get('alpha', 1.0)
+    ta = n1.attrs.get('transA', 0)
+    tb = n1.attrs.get('transB', 0)
+    a, b = n1.inputs
+    c = None
+    accepted = accept_gemm_scale_number(m, a, c, alpha, d)
+    if accepted is None:
+        return None
+    scale, = accepted
     return Match((root, n1), (root.outputs[0],), (a, b, ta, tb, scale))
 
 
@@ -292,9 +283,29 @@ def make_gemm_transpose_b(graph: Graph, res: ResultSpec, b: Result, a: Result, c
     return graph.make_node('Gemm', [a, b, c], res.outputs, transB=0 if tb else 1, **kept)
 
 
+def accept_linear_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, total: Any, d: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    if not rank_of(graph, w) == 2:
+        m.refuse('rank_of(w) == 2')
+        return None
+    factor = d if c is None else c
+    if not varies_last(graph, [factor, b], total):
+        m.refuse('varies_last([factor, b], total)')
+        return None
+    if not are_moderate(graph, factor):
+        m.refuse('are_moderate(factor)')
+        return None
+    if not are_weights(graph, [w, b]):
+        m.refuse('are_weights([w, b])')
+        return None
+    return (factor,)
+
+
 def match_linear_scale_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(x, w); total = Add(product, b); return Mul(total, c)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for total, c in m.orders(root):
@@ -307,29 +318,16 @@ def match_linear_scale_1(m: Matcher, root: Node) -> Match | None:
                 continue
             x, w = n2.inputs
             d = None
-            if not is_wide(graph, x):
-                m.refuse('is_wide(x)')
+            accepted = accept_linear_scale(m, x, w, b, c, total, d)
+            if accepted is None:
                 continue
-            if not rank_of(graph, w) == 2:
-                m.refuse('rank_of(w) == 2')
-                continue
-            factor = d if c is None else c
-            if not varies_last(graph, [factor, b], total):
-                m.refuse('varies_last([factor, b], total)')
-                continue
-            if not are_moderate(graph, factor):
-                m.refuse('are_moderate(factor)')
-                continue
-            if not are_weights(graph, [w, b]):
-                m.refuse('are_weights([w, b])')
-                continue
+            factor, = accepted
             return Match((root, n1, n2), (root.outputs[0],), (x, w, b, c, factor))
     return None
 
 
 def match_linear_scale_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(x, w); total = Add(product, b); return Div(total, d)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     total, d = root.inputs
@@ -342,22 +340,10 @@ def match_linear_scale_2(m: Matcher, root: Node) -> Match | None:
             continue
         x, w = n2.inputs
         c = None
-        if not is_wide(graph, x):
-            m.refuse('is_wide(x)')
+        accepted = accept_linear_scale(m, x, w, b, c, total, d)
+        if accepted is None:
             continue
-        if not rank_of(graph, w) == 2:
-            m.refuse('rank_of(w) == 2')
-            continue
-        factor = d if c is None else c
-        if not varies_last(graph, [factor, b], total):
-            m.refuse('varies_last([factor, b], total)')
-            continue
-        if not are_moderate(graph, factor):
-            m.refuse('are_moderate(factor)')
-            continue
-        if not are_weights(graph, [w, b]):
-            m.refuse('are_weights([w, b])')
-            continue
+        factor, = accepted
         return Match((root, n1, n2), (root.outputs[0],), (x, w, b, c, factor))
     return None
 
@@ -426,48 +412,8 @@ def make_matmul_batch_norm(graph: Graph, res: ResultSpec, x: Result, w: Result, 
     return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 1), shifted_bias(graph, graph.make_node('Neg', [mean]), factor, shift)], res.outputs)
 
 
-def match_matmul_scale_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(x, w); return Mul(product, c)"""
+def accept_matmul_scale(m: Matcher, x: Any, w: Any, c: Any, product: Any, d: Any) -> tuple[Any, ...] | None:
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
-        return None
-    for product, c in m.orders(root):
-        n1 = m.producer(product, 'MatMul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
-            continue
-        x, w = n1.inputs
-        d = None
-        if not is_wide(graph, x):
-            m.refuse('is_wide(x)')
-            continue
-        if not rank_of(graph, w) == 2:
-            m.refuse('rank_of(w) == 2')
-            continue
-        factor = d if c is None else c
-        if not varies_last(graph, [factor], product):
-            m.refuse('varies_last([factor], product)')
-            continue
-        if not are_moderate(graph, factor):
-            m.refuse('are_moderate(factor)')
-            continue
-        if not are_weights(graph, [w]):
-            m.refuse('are_weights([w])')
-            continue
-        return Match((root, n1), (root.outputs[0],), (x, w, c, factor))
-    return None
-
-
-def match_matmul_scale_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(x, w); return Div(product, d)"""
-    graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
-        return None
-    product, d = root.inputs
-    n1 = m.producer(product, 'MatMul')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
-        return None
-    x, w = n1.inputs
-    c = None
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')
         return None
@@ -484,6 +430,41 @@ def match_matmul_scale_2(m: Matcher, root: Node) -> Match | None:
     if not are_weights(graph, [w]):
         m.refuse('are_weights([w])')
         return None
+    return (factor,)
+
+
+def match_matmul_scale_1(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(x, w); return Mul(product, c)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'MatMul')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        x, w = n1.inputs
+        d = None
+        accepted = accept_matmul_scale(m, x, w, c, product, d)
+        if accepted is None:
+            continue
+        factor, = accepted
+        return Match((root, n1), (root.outputs[0],), (x, w, c, factor))
+    return None
+
+
+def match_matmul_scale_2(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(x, w); return Div(product, d)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    product, d = root.inputs
+    n1 = m.producer(product, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    x, w = n1.inputs
+    c = None
+    accepted = accept_matmul_scale(m, x, w, c, product, d)
+    if accepted is None:
+        return None
+    factor, = accepted
     return Match((root, n1), (root.outputs[0],), (x, w, c, factor))
 
 
@@ -518,183 +499,3 @@ def match_matmul_transpose_b(m: Matcher, root: Node) -> Match | None:
 
 def make_matmul_transpose_b(graph: Graph, res: ResultSpec, b: Result, a: Result) -> Any:
     return graph.make_node('Gemm', [a, b], res.outputs, transB=1)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='gemm_add',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Add',
-        child='Gemm',
-        size=2,
-        match=match_gemm_add,
-        make=make_gemm_add,
-        why='what is added to a product is an input of Gemm',
-    ),
-    Rule(
-        name='gemm_add_constant',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Add',
-        child='Gemm',
-        size=2,
-        match=match_gemm_add_constant,
-        make=make_gemm_add_constant,
-        why='two constants that are added one after the other are one',
-    ),
-    Rule(
-        name='gemm_batch_norm',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='BatchNormalization',
-        child='Gemm',
-        size=2,
-        match=match_gemm_batch_norm,
-        make=make_gemm_batch_norm,
-        why='the normalisation of trained features is a scale and a shift, which weight and bias take up',
-    ),
-    Rule(
-        name='gemm_scale',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Gemm',
-        size=2,
-        match=match_gemm_scale_1,
-        make=make_gemm_scale,
-        why='a constant factor is part of a constant weight',
-    ),
-    Rule(
-        name='gemm_scale',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Div',
-        child='Gemm',
-        size=2,
-        match=match_gemm_scale_2,
-        make=make_gemm_scale,
-        why='a constant factor is part of a constant weight',
-    ),
-    Rule(
-        name='gemm_scale_number',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Gemm',
-        size=2,
-        match=match_gemm_scale_number_1,
-        make=make_gemm_scale_number,
-        why='a product that is multiplied by a number is what alpha of Gemm is for',
-    ),
-    Rule(
-        name='gemm_scale_number',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Div',
-        child='Gemm',
-        size=2,
-        match=match_gemm_scale_number_2,
-        make=make_gemm_scale_number,
-        why='a product that is multiplied by a number is what alpha of Gemm is for',
-    ),
-    Rule(
-        name='gemm_transpose_a',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Gemm',
-        child='Transpose',
-        size=2,
-        match=match_gemm_transpose_a,
-        make=make_gemm_transpose_a,
-        why='Gemm reads its first matrix transposed without copying it',
-    ),
-    Rule(
-        name='gemm_transpose_b',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Gemm',
-        child='Transpose',
-        size=2,
-        match=match_gemm_transpose_b,
-        make=make_gemm_transpose_b,
-        why='Gemm reads its second matrix transposed without copying it',
-    ),
-    Rule(
-        name='linear_scale',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Add',
-        size=3,
-        match=match_linear_scale_1,
-        make=make_linear_scale,
-        why='a constant factor behind a linear layer is part of its constant weight and bias',
-    ),
-    Rule(
-        name='linear_scale',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Div',
-        child='Add',
-        size=3,
-        match=match_linear_scale_2,
-        make=make_linear_scale,
-        why='a constant factor behind a linear layer is part of its constant weight and bias',
-    ),
-    Rule(
-        name='matmul_add_to_gemm',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Add',
-        child='MatMul',
-        size=2,
-        match=match_matmul_add_to_gemm,
-        make=make_matmul_add_to_gemm,
-        why='one kernel call instead of two, and the bias is added while the product is in the cache',
-    ),
-    Rule(
-        name='matmul_batch_norm',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='BatchNormalization',
-        child='MatMul',
-        size=2,
-        match=match_matmul_batch_norm,
-        make=make_matmul_batch_norm,
-        why='the normalisation of trained features is a scale and a shift, which weight and bias take up',
-    ),
-    Rule(
-        name='matmul_scale',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Mul',
-        child='MatMul',
-        size=2,
-        match=match_matmul_scale_1,
-        make=make_matmul_scale,
-        why='a constant factor behind a product is part of its constant matrix',
-    ),
-    Rule(
-        name='matmul_scale',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='Div',
-        child='MatMul',
-        size=2,
-        match=match_matmul_scale_2,
-        make=make_matmul_scale,
-        why='a constant factor behind a product is part of its constant matrix',
-    ),
-    Rule(
-        name='matmul_transpose_b',
-        file='specs/rewrites/linear.yaml',
-        stage='fuse',
-        root='MatMul',
-        child='Transpose',
-        size=2,
-        match=match_matmul_transpose_b,
-        make=make_matmul_transpose_b,
-        why='Gemm reads its second matrix transposed without copying it',
-    ),
-)

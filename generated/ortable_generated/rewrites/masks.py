@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, int64
 from ortable.passes.rewrite.matcher import literal_equals
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.masks import rows_have_true, uniform_of
 from ortable.passes.rewrite.words.shapes import one_axis, same_dim, same_shape
 from ortable.prelude.facts import dim_of, is_bool, rank_of
@@ -108,9 +108,27 @@ def make_rows_always_allowed(graph: Graph, res: ResultSpec, out: Result) -> Any:
     return out
 
 
+def accept_rows_narrow(m: Matcher, c: Any, axes: Any, a: Any, b: Any, broadcast: Any, chosen: Any, other: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    free = other is None or uniform_of(graph, other) == 1
+    if not free:
+        m.refuse('free')
+        return None
+    same_last_size = rank_of(graph, c) > 0 and same_dim(dim_of(graph, c, -1), dim_of(graph, broadcast, -1))
+    if not same_last_size:
+        m.refuse('same_last_size')
+        return None
+    if not one_axis(graph, axes, broadcast) == rank_of(graph, broadcast) - 1:
+        m.refuse('one_axis(axes, broadcast) == rank_of(broadcast) - 1')
+        return None
+    if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
+        m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+        return None
+    return ()
+
+
 def match_rows_narrow_1(m: Matcher, root: Node) -> Match | None:
     """broadcast = Expand(c, _); numbers = Cast(broadcast, to=dtype); row_max = ReduceMax(numbers, axes); allowed = Cast(row_max, to=boolean); chosen = Where(allowed, a, b); return chosen"""
-    graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     allowed, a, b = root.inputs
@@ -137,26 +155,14 @@ def match_rows_narrow_1(m: Matcher, root: Node) -> Match | None:
     c, _ = n4.inputs
     chosen = root.outputs[0]
     other = None
-    free = other is None or uniform_of(graph, other) == 1
-    if not free:
-        m.refuse('free')
-        return None
-    same_last_size = rank_of(graph, c) > 0 and same_dim(dim_of(graph, c, -1), dim_of(graph, broadcast, -1))
-    if not same_last_size:
-        m.refuse('same_last_size')
-        return None
-    if not one_axis(graph, axes, broadcast) == rank_of(graph, broadcast) - 1:
-        m.refuse('one_axis(axes, broadcast) == rank_of(broadcast) - 1')
-        return None
-    if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
-        m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+    accepted = accept_rows_narrow(m, c, axes, a, b, broadcast, chosen, other)
+    if accepted is None:
         return None
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (c, a, b, dtype))
 
 
 def match_rows_narrow_2(m: Matcher, root: Node) -> Match | None:
     """broadcast = And(c, other); numbers = Cast(broadcast, to=dtype); row_max = ReduceMax(numbers, axes); allowed = Cast(row_max, to=boolean); chosen = Where(allowed, a, b); return chosen"""
-    graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     allowed, a, b = root.inputs
@@ -182,19 +188,8 @@ def match_rows_narrow_2(m: Matcher, root: Node) -> Match | None:
         return None
     for c, other in m.orders(n4):
         chosen = root.outputs[0]
-        free = other is None or uniform_of(graph, other) == 1
-        if not free:
-            m.refuse('free')
-            continue
-        same_last_size = rank_of(graph, c) > 0 and same_dim(dim_of(graph, c, -1), dim_of(graph, broadcast, -1))
-        if not same_last_size:
-            m.refuse('same_last_size')
-            continue
-        if not one_axis(graph, axes, broadcast) == rank_of(graph, broadcast) - 1:
-            m.refuse('one_axis(axes, broadcast) == rank_of(broadcast) - 1')
-            continue
-        if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
-            m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+        accepted = accept_rows_narrow(m, c, axes, a, b, broadcast, chosen, other)
+        if accepted is None:
             continue
         return Match((root, n1, n2, n3, n4), (root.outputs[0],), (c, a, b, dtype))
     return None
@@ -223,9 +218,20 @@ def make_where_decided(graph: Graph, res: ResultSpec, a: Result, b: Result, valu
     return a if value == 1 else b
 
 
+def accept_where_narrow(m: Matcher, a: Any, b: Any, chosen: Any, other: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    free = other is None or uniform_of(graph, other) == 1
+    if not free:
+        m.refuse('free')
+        return None
+    if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
+        m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+        return None
+    return ()
+
+
 def match_where_narrow_1(m: Matcher, root: Node) -> Match | None:
     """broadcast = Expand(c, _); chosen = Where(broadcast, a, b); return chosen"""
-    graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     broadcast, a, b = root.inputs
@@ -235,19 +241,14 @@ def match_where_narrow_1(m: Matcher, root: Node) -> Match | None:
     c, _ = n1.inputs
     chosen = root.outputs[0]
     other = None
-    free = other is None or uniform_of(graph, other) == 1
-    if not free:
-        m.refuse('free')
-        return None
-    if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
-        m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+    accepted = accept_where_narrow(m, a, b, chosen, other)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (c, a, b))
 
 
 def match_where_narrow_2(m: Matcher, root: Node) -> Match | None:
     """broadcast = And(c, other); chosen = Where(broadcast, a, b); return chosen"""
-    graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     broadcast, a, b = root.inputs
@@ -256,12 +257,8 @@ def match_where_narrow_2(m: Matcher, root: Node) -> Match | None:
         return None
     for c, other in m.orders(n1):
         chosen = root.outputs[0]
-        free = other is None or uniform_of(graph, other) == 1
-        if not free:
-            m.refuse('free')
-            continue
-        if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
-            m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+        accepted = accept_where_narrow(m, a, b, chosen, other)
+        if accepted is None:
             continue
         return Match((root, n1), (root.outputs[0],), (c, a, b))
     return None
@@ -269,100 +266,3 @@ def match_where_narrow_2(m: Matcher, root: Node) -> Match | None:
 
 def make_where_narrow(graph: Graph, res: ResultSpec, c: Result, a: Result, b: Result) -> Any:
     return graph.make_node('Where', [c, a, b], res.outputs)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='and_decided',
-        file='specs/rewrites/masks.yaml',
-        stage='simplify',
-        root='And',
-        child='',
-        size=1,
-        match=match_and_decided,
-        make=make_and_decided,
-        why='what is true everywhere, or false everywhere, decides an And',
-    ),
-    Rule(
-        name='or_decided',
-        file='specs/rewrites/masks.yaml',
-        stage='simplify',
-        root='Or',
-        child='',
-        size=1,
-        match=match_or_decided,
-        make=make_or_decided,
-        why='what is true everywhere, or false everywhere, decides an Or',
-    ),
-    Rule(
-        name='rows_always_allowed',
-        file='specs/rewrites/masks.yaml',
-        stage='simplify',
-        root='Where',
-        child='MatMul',
-        size=5,
-        match=match_rows_always_allowed,
-        make=make_rows_always_allowed,
-        shared=(1, 3, 4),
-        why='attention needs no repair of rows without an allowed position where there are none',
-    ),
-    Rule(
-        name='rows_narrow',
-        file='specs/rewrites/masks.yaml',
-        stage='simplify',
-        root='Where',
-        child='Cast',
-        size=5,
-        match=match_rows_narrow_1,
-        make=make_rows_narrow,
-        shared=(1, 2, 3, 4),
-        why='whether a row allows a position is asked once for all rows that are alike',
-    ),
-    Rule(
-        name='rows_narrow',
-        file='specs/rewrites/masks.yaml',
-        stage='simplify',
-        root='Where',
-        child='Cast',
-        size=5,
-        match=match_rows_narrow_2,
-        make=make_rows_narrow,
-        shared=(1, 2, 3, 4),
-        why='whether a row allows a position is asked once for all rows that are alike',
-    ),
-    Rule(
-        name='where_decided',
-        file='specs/rewrites/masks.yaml',
-        stage='simplify',
-        root='Where',
-        child='',
-        size=1,
-        match=match_where_decided,
-        make=make_where_decided,
-        why='a condition that is the same everywhere chooses nothing',
-    ),
-    Rule(
-        name='where_narrow',
-        file='specs/rewrites/masks.yaml',
-        stage='simplify',
-        root='Where',
-        child='Expand',
-        size=2,
-        match=match_where_narrow_1,
-        make=make_where_narrow,
-        shared=(1,),
-        why='Where stretches its condition by itself',
-    ),
-    Rule(
-        name='where_narrow',
-        file='specs/rewrites/masks.yaml',
-        stage='simplify',
-        root='Where',
-        child='And',
-        size=2,
-        match=match_where_narrow_2,
-        make=make_where_narrow,
-        shared=(1,),
-        why='Where stretches its condition by itself',
-    ),
-)

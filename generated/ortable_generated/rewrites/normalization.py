@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.normalization import as_channels, is_channels, is_groups, is_sizes_from, sizes_from, small_epsilon, spatial_axes, trailing_axes
 from ortable.passes.rewrite.words.numbers import is_filled, is_float32, number_of, ones, zeros
 from ortable.passes.rewrite.words.shapes import same_shape
@@ -177,9 +177,33 @@ def make_group_norm(graph: Graph, res: ResultSpec, x: Result, scale: Result, shi
     return graph.make_node('GroupNormalization', [x, gain, moved], res.outputs, num_groups=static(groups), epsilon=eps)
 
 
+def accept_instance_norm(m: Matcher, x: Any, axes: Any, axes2: Any, eps: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
+    if not rank_of(graph, x) >= 4:
+        m.refuse('rank_of(x) >= 4')
+        return None
+    if not spatial_axes(graph, axes, x):
+        m.refuse('spatial_axes(axes, x)')
+        return None
+    if not spatial_axes(graph, axes2, x):
+        m.refuse('spatial_axes(axes2, x)')
+        return None
+    count = dim_of(graph, x, 1)
+    if not is_static(count):
+        m.refuse('is_static(count)')
+        return None
+    small = number_of(graph, eps)
+    if not small_epsilon(small):
+        m.refuse('small_epsilon(small)')
+        return None
+    return (count, small)
+
+
 def match_instance_norm_1(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     centered, r1 = root.inputs
@@ -217,33 +241,16 @@ def match_instance_norm_1(m: Matcher, root: Node) -> Match | None:
                 continue
             if r5 != centered:
                 continue
-            if not is_float32(graph, x):
-                m.refuse('is_float32(x)')
+            accepted = accept_instance_norm(m, x, axes, axes2, eps)
+            if accepted is None:
                 continue
-            if not rank_of(graph, x) >= 4:
-                m.refuse('rank_of(x) >= 4')
-                continue
-            if not spatial_axes(graph, axes, x):
-                m.refuse('spatial_axes(axes, x)')
-                continue
-            if not spatial_axes(graph, axes2, x):
-                m.refuse('spatial_axes(axes2, x)')
-                continue
-            count = dim_of(graph, x, 1)
-            if not is_static(count):
-                m.refuse('is_static(count)')
-                continue
-            small = number_of(graph, eps)
-            if not small_epsilon(small):
-                m.refuse('small_epsilon(small)')
-                continue
+            count, small = accepted
             return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, count, small))
     return None
 
 
 def match_instance_norm_2(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for centered, r1 in m.orders(root):
@@ -285,33 +292,16 @@ def match_instance_norm_2(m: Matcher, root: Node) -> Match | None:
                     continue
                 if r6 != centered:
                     continue
-                if not is_float32(graph, x):
-                    m.refuse('is_float32(x)')
+                accepted = accept_instance_norm(m, x, axes, axes2, eps)
+                if accepted is None:
                     continue
-                if not rank_of(graph, x) >= 4:
-                    m.refuse('rank_of(x) >= 4')
-                    continue
-                if not spatial_axes(graph, axes, x):
-                    m.refuse('spatial_axes(axes, x)')
-                    continue
-                if not spatial_axes(graph, axes2, x):
-                    m.refuse('spatial_axes(axes2, x)')
-                    continue
-                count = dim_of(graph, x, 1)
-                if not is_static(count):
-                    m.refuse('is_static(count)')
-                    continue
-                small = number_of(graph, eps)
-                if not small_epsilon(small):
-                    m.refuse('small_epsilon(small)')
-                    continue
+                count, small = accepted
                 return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x, count, small))
     return None
 
 
 def match_instance_norm_3(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     centered, r1 = root.inputs
@@ -349,33 +339,16 @@ def match_instance_norm_3(m: Matcher, root: Node) -> Match | None:
             continue
         if not m.number(r5, 2):
             continue
-        if not is_float32(graph, x):
-            m.refuse('is_float32(x)')
+        accepted = accept_instance_norm(m, x, axes, axes2, eps)
+        if accepted is None:
             continue
-        if not rank_of(graph, x) >= 4:
-            m.refuse('rank_of(x) >= 4')
-            continue
-        if not spatial_axes(graph, axes, x):
-            m.refuse('spatial_axes(axes, x)')
-            continue
-        if not spatial_axes(graph, axes2, x):
-            m.refuse('spatial_axes(axes2, x)')
-            continue
-        count = dim_of(graph, x, 1)
-        if not is_static(count):
-            m.refuse('is_static(count)')
-            continue
-        small = number_of(graph, eps)
-        if not small_epsilon(small):
-            m.refuse('small_epsilon(small)')
-            continue
+        count, small = accepted
         return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, count, small))
     return None
 
 
 def match_instance_norm_4(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for centered, r1 in m.orders(root):
@@ -417,26 +390,10 @@ def match_instance_norm_4(m: Matcher, root: Node) -> Match | None:
                 continue
             if not m.number(r6, 2):
                 continue
-            if not is_float32(graph, x):
-                m.refuse('is_float32(x)')
+            accepted = accept_instance_norm(m, x, axes, axes2, eps)
+            if accepted is None:
                 continue
-            if not rank_of(graph, x) >= 4:
-                m.refuse('rank_of(x) >= 4')
-                continue
-            if not spatial_axes(graph, axes, x):
-                m.refuse('spatial_axes(axes, x)')
-                continue
-            if not spatial_axes(graph, axes2, x):
-                m.refuse('spatial_axes(axes2, x)')
-                continue
-            count = dim_of(graph, x, 1)
-            if not is_static(count):
-                m.refuse('is_static(count)')
-                continue
-            small = number_of(graph, eps)
-            if not small_epsilon(small):
-                m.refuse('small_epsilon(small)')
-                continue
+            count, small = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x, count, small))
     return None
 
@@ -489,9 +446,27 @@ def make_instance_norm_affine(graph: Graph, res: ResultSpec, x: Result, scale: R
     return graph.make_node('InstanceNormalization', [x, gain, moved], res.outputs, epsilon=eps)
 
 
+def accept_layer_norm(m: Matcher, x: Any, axes: Any, axes2: Any, eps: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
+    axis = trailing_axes(graph, axes, x)
+    if not axis < 0:
+        m.refuse('axis < 0')
+        return None
+    if not trailing_axes(graph, axes2, x) == axis:
+        m.refuse('trailing_axes(axes2, x) == axis')
+        return None
+    small = number_of(graph, eps)
+    if not small_epsilon(small):
+        m.refuse('small_epsilon(small)')
+        return None
+    return (axis, small)
+
+
 def match_layer_norm_1(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     centered, r1 = root.inputs
@@ -529,27 +504,16 @@ def match_layer_norm_1(m: Matcher, root: Node) -> Match | None:
                 continue
             if r5 != centered:
                 continue
-            if not is_float32(graph, x):
-                m.refuse('is_float32(x)')
+            accepted = accept_layer_norm(m, x, axes, axes2, eps)
+            if accepted is None:
                 continue
-            axis = trailing_axes(graph, axes, x)
-            if not axis < 0:
-                m.refuse('axis < 0')
-                continue
-            if not trailing_axes(graph, axes2, x) == axis:
-                m.refuse('trailing_axes(axes2, x) == axis')
-                continue
-            small = number_of(graph, eps)
-            if not small_epsilon(small):
-                m.refuse('small_epsilon(small)')
-                continue
+            axis, small = accepted
             return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axis, small))
     return None
 
 
 def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for centered, r1 in m.orders(root):
@@ -591,27 +555,16 @@ def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
                     continue
                 if r6 != centered:
                     continue
-                if not is_float32(graph, x):
-                    m.refuse('is_float32(x)')
+                accepted = accept_layer_norm(m, x, axes, axes2, eps)
+                if accepted is None:
                     continue
-                axis = trailing_axes(graph, axes, x)
-                if not axis < 0:
-                    m.refuse('axis < 0')
-                    continue
-                if not trailing_axes(graph, axes2, x) == axis:
-                    m.refuse('trailing_axes(axes2, x) == axis')
-                    continue
-                small = number_of(graph, eps)
-                if not small_epsilon(small):
-                    m.refuse('small_epsilon(small)')
-                    continue
+                axis, small = accepted
                 return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x, axis, small))
     return None
 
 
 def match_layer_norm_3(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     centered, r1 = root.inputs
@@ -649,27 +602,16 @@ def match_layer_norm_3(m: Matcher, root: Node) -> Match | None:
             continue
         if not m.number(r5, 2):
             continue
-        if not is_float32(graph, x):
-            m.refuse('is_float32(x)')
+        accepted = accept_layer_norm(m, x, axes, axes2, eps)
+        if accepted is None:
             continue
-        axis = trailing_axes(graph, axes, x)
-        if not axis < 0:
-            m.refuse('axis < 0')
-            continue
-        if not trailing_axes(graph, axes2, x) == axis:
-            m.refuse('trailing_axes(axes2, x) == axis')
-            continue
-        small = number_of(graph, eps)
-        if not small_epsilon(small):
-            m.refuse('small_epsilon(small)')
-            continue
+        axis, small = accepted
         return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axis, small))
     return None
 
 
 def match_layer_norm_4(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for centered, r1 in m.orders(root):
@@ -711,20 +653,10 @@ def match_layer_norm_4(m: Matcher, root: Node) -> Match | None:
                 continue
             if not m.number(r6, 2):
                 continue
-            if not is_float32(graph, x):
-                m.refuse('is_float32(x)')
+            accepted = accept_layer_norm(m, x, axes, axes2, eps)
+            if accepted is None:
                 continue
-            axis = trailing_axes(graph, axes, x)
-            if not axis < 0:
-                m.refuse('axis < 0')
-                continue
-            if not trailing_axes(graph, axes2, x) == axis:
-                m.refuse('trailing_axes(axes2, x) == axis')
-                continue
-            small = number_of(graph, eps)
-            if not small_epsilon(small):
-                m.refuse('small_epsilon(small)')
-                continue
+            axis, small = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x, axis, small))
     return None
 
@@ -795,9 +727,24 @@ def make_layer_norm_scale(graph: Graph, res: ResultSpec, x: Result, scale: Resul
     return graph.make_node('LayerNormalization', [x, scale], res.outputs, axis=axis, epsilon=eps)
 
 
+def accept_rms_norm(m: Matcher, x: Any, axes: Any, eps: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
+    axis = trailing_axes(graph, axes, x)
+    if not axis < 0:
+        m.refuse('axis < 0')
+        return None
+    small = number_of(graph, eps)
+    if not small_epsilon(small):
+        m.refuse('small_epsilon(small)')
+        return None
+    return (axis, small)
+
+
 def match_rms_norm_1(m: Matcher, root_: Node) -> Match | None:
     """square = Mul(x, x); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Div(x, root)"""
-    graph = m.graph
     if len(root_.inputs) != 2 or not m.plain(root_):
         return None
     x, root = root_.inputs
@@ -823,24 +770,16 @@ def match_rms_norm_1(m: Matcher, root_: Node) -> Match | None:
                 continue
             if r3 != x:
                 continue
-            if not is_float32(graph, x):
-                m.refuse('is_float32(x)')
+            accepted = accept_rms_norm(m, x, axes, eps)
+            if accepted is None:
                 continue
-            axis = trailing_axes(graph, axes, x)
-            if not axis < 0:
-                m.refuse('axis < 0')
-                continue
-            small = number_of(graph, eps)
-            if not small_epsilon(small):
-                m.refuse('small_epsilon(small)')
-                continue
+            axis, small = accepted
             return Match((root_, n1, n2, n3, n4), (root_.outputs[0],), (x, axis, small))
     return None
 
 
 def match_rms_norm_2(m: Matcher, root_: Node) -> Match | None:
     """square = Mul(x, x); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Mul(x, Reciprocal(root))"""
-    graph = m.graph
     if len(root_.inputs) != 2 or not m.plain(root_):
         return None
     for x, r1 in m.orders(root_):
@@ -870,24 +809,16 @@ def match_rms_norm_2(m: Matcher, root_: Node) -> Match | None:
                     continue
                 if r4 != x:
                     continue
-                if not is_float32(graph, x):
-                    m.refuse('is_float32(x)')
+                accepted = accept_rms_norm(m, x, axes, eps)
+                if accepted is None:
                     continue
-                axis = trailing_axes(graph, axes, x)
-                if not axis < 0:
-                    m.refuse('axis < 0')
-                    continue
-                small = number_of(graph, eps)
-                if not small_epsilon(small):
-                    m.refuse('small_epsilon(small)')
-                    continue
+                axis, small = accepted
                 return Match((root_, n1, n2, n3, n4, n5), (root_.outputs[0],), (x, axis, small))
     return None
 
 
 def match_rms_norm_3(m: Matcher, root_: Node) -> Match | None:
     """square = Pow(x, 2); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Div(x, root)"""
-    graph = m.graph
     if len(root_.inputs) != 2 or not m.plain(root_):
         return None
     x, root = root_.inputs
@@ -913,24 +844,16 @@ def match_rms_norm_3(m: Matcher, root_: Node) -> Match | None:
             continue
         if not m.number(r3, 2):
             continue
-        if not is_float32(graph, x):
-            m.refuse('is_float32(x)')
+        accepted = accept_rms_norm(m, x, axes, eps)
+        if accepted is None:
             continue
-        axis = trailing_axes(graph, axes, x)
-        if not axis < 0:
-            m.refuse('axis < 0')
-            continue
-        small = number_of(graph, eps)
-        if not small_epsilon(small):
-            m.refuse('small_epsilon(small)')
-            continue
+        axis, small = accepted
         return Match((root_, n1, n2, n3, n4), (root_.outputs[0],), (x, axis, small))
     return None
 
 
 def match_rms_norm_4(m: Matcher, root_: Node) -> Match | None:
     """square = Pow(x, 2); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Mul(x, Reciprocal(root))"""
-    graph = m.graph
     if len(root_.inputs) != 2 or not m.plain(root_):
         return None
     for x, r1 in m.orders(root_):
@@ -960,17 +883,10 @@ def match_rms_norm_4(m: Matcher, root_: Node) -> Match | None:
                 continue
             if not m.number(r4, 2):
                 continue
-            if not is_float32(graph, x):
-                m.refuse('is_float32(x)')
+            accepted = accept_rms_norm(m, x, axes, eps)
+            if accepted is None:
                 continue
-            axis = trailing_axes(graph, axes, x)
-            if not axis < 0:
-                m.refuse('axis < 0')
-                continue
-            small = number_of(graph, eps)
-            if not small_epsilon(small):
-                m.refuse('small_epsilon(small)')
-                continue
+            axis, small = accepted
             return Match((root_, n1, n2, n3, n4, n5), (root_.outputs[0],), (x, axis, small))
     return None
 
@@ -1006,234 +922,3 @@ def match_rms_norm_scale(m: Matcher, root: Node) -> Match | None:
 
 def make_rms_norm_scale(graph: Graph, res: ResultSpec, x: Result, scale: Result, axis: Any, eps: Any) -> Any:
     return graph.make_node('RMSNormalization', [x, scale], res.outputs, axis=axis, epsilon=eps)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='batch_norm_add',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Add',
-        child='BatchNormalization',
-        size=2,
-        match=match_batch_norm_add,
-        make=make_batch_norm_add,
-        why='a constant that is added for each channel is part of the shift',
-    ),
-    Rule(
-        name='batch_norm_scale',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Mul',
-        child='BatchNormalization',
-        size=2,
-        match=match_batch_norm_scale,
-        make=make_batch_norm_scale,
-        why='a constant factor for each channel is part of scale and shift',
-    ),
-    Rule(
-        name='batch_norm_twice',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='BatchNormalization',
-        child='BatchNormalization',
-        size=2,
-        match=match_batch_norm_twice,
-        make=make_batch_norm_twice,
-        why='two normalisations with trained statistics are one',
-    ),
-    Rule(
-        name='group_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Add',
-        child='Mul',
-        size=5,
-        match=match_group_norm,
-        make=make_group_norm,
-        opsets=(21, 1000),
-        off='ONNX Runtime has no kernel for GroupNormalization and writes out more nodes',
-        why='one operator says what six nodes compute',
-    ),
-    Rule(
-        name='instance_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Div',
-        child='Sub',
-        size=7,
-        match=match_instance_norm_1,
-        make=make_instance_norm,
-        why='mean and variance of each picture and channel in one operator',
-    ),
-    Rule(
-        name='instance_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Sub',
-        size=8,
-        match=match_instance_norm_2,
-        make=make_instance_norm,
-        why='mean and variance of each picture and channel in one operator',
-    ),
-    Rule(
-        name='instance_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Div',
-        child='Sub',
-        size=7,
-        match=match_instance_norm_3,
-        make=make_instance_norm,
-        why='mean and variance of each picture and channel in one operator',
-    ),
-    Rule(
-        name='instance_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Sub',
-        size=8,
-        match=match_instance_norm_4,
-        make=make_instance_norm,
-        why='mean and variance of each picture and channel in one operator',
-    ),
-    Rule(
-        name='instance_norm_affine',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Add',
-        child='Mul',
-        size=3,
-        match=match_instance_norm_affine,
-        make=make_instance_norm_affine,
-        why='InstanceNormalization multiplies and adds for each channel by itself',
-    ),
-    Rule(
-        name='layer_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Div',
-        child='Sub',
-        size=7,
-        match=match_layer_norm_1,
-        make=make_layer_norm,
-        why='mean and variance of the last axes in one operator',
-    ),
-    Rule(
-        name='layer_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Sub',
-        size=8,
-        match=match_layer_norm_2,
-        make=make_layer_norm,
-        why='mean and variance of the last axes in one operator',
-    ),
-    Rule(
-        name='layer_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Div',
-        child='Sub',
-        size=7,
-        match=match_layer_norm_3,
-        make=make_layer_norm,
-        why='mean and variance of the last axes in one operator',
-    ),
-    Rule(
-        name='layer_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Sub',
-        size=8,
-        match=match_layer_norm_4,
-        make=make_layer_norm,
-        why='mean and variance of the last axes in one operator',
-    ),
-    Rule(
-        name='layer_norm_bias',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Add',
-        child='LayerNormalization',
-        size=2,
-        match=match_layer_norm_bias,
-        make=make_layer_norm_bias,
-        why='LayerNormalization adds its third input',
-    ),
-    Rule(
-        name='layer_norm_scale',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Mul',
-        child='LayerNormalization',
-        size=2,
-        match=match_layer_norm_scale,
-        make=make_layer_norm_scale,
-        why='LayerNormalization multiplies by its second input',
-    ),
-    Rule(
-        name='rms_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Div',
-        child='Sqrt',
-        size=5,
-        match=match_rms_norm_1,
-        make=make_rms_norm,
-        opsets=(23, 1000),
-        why='the root of the mean of squares and the division by it in one operator',
-    ),
-    Rule(
-        name='rms_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Reciprocal',
-        size=6,
-        match=match_rms_norm_2,
-        make=make_rms_norm,
-        opsets=(23, 1000),
-        why='the root of the mean of squares and the division by it in one operator',
-    ),
-    Rule(
-        name='rms_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Div',
-        child='Sqrt',
-        size=5,
-        match=match_rms_norm_3,
-        make=make_rms_norm,
-        opsets=(23, 1000),
-        why='the root of the mean of squares and the division by it in one operator',
-    ),
-    Rule(
-        name='rms_norm',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Reciprocal',
-        size=6,
-        match=match_rms_norm_4,
-        make=make_rms_norm,
-        opsets=(23, 1000),
-        why='the root of the mean of squares and the division by it in one operator',
-    ),
-    Rule(
-        name='rms_norm_scale',
-        file='specs/rewrites/normalization.yaml',
-        stage='fuse',
-        root='Mul',
-        child='RMSNormalization',
-        size=2,
-        match=match_rms_norm_scale,
-        make=make_rms_norm_scale,
-        opsets=(23, 1000),
-        why='RMSNormalization multiplies by its second input',
-    ),
-)

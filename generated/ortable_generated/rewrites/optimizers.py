@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.numbers import are_moderate, is_float32, is_rounded_in_float32, is_zero_fill, is_zero_in_float32, number_of, with_axes
 from ortable.prelude.facts import is_constant, is_wide, rank_of
 from ortable.prelude.values import as_vec
@@ -60,9 +60,23 @@ def make_max_before_power(graph: Graph, res: ResultSpec, x: Result, power: Resul
     return graph.make_node('Div', [x, graph.make_node('Sqrt', [graph.make_node('Add', [graph.make_node('ReduceMean', [powers, axes], **kept), small])])], res.outputs)
 
 
+def accept_max_between_conv_and_factor(m: Matcher, x: Any, c: Any, d: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    factor = d if c is None else c
+    if not is_constant(graph, factor):
+        m.refuse('is_constant(factor)')
+        return None
+    if not not are_moderate(graph, factor):
+        m.refuse('not are_moderate(factor)')
+        return None
+    return ()
+
+
 def match_max_between_conv_and_factor_1(m: Matcher, root: Node) -> Match | None:
     """product = Conv(x, w, maybe(b), attrs=kept); return Mul(product, c)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for product, c in m.orders(root):
@@ -73,15 +87,8 @@ def match_max_between_conv_and_factor_1(m: Matcher, root: Node) -> Match | None:
         x, w = n1.inputs[:2]
         b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
         d = None
-        if not is_wide(graph, x):
-            m.refuse('is_wide(x)')
-            continue
-        factor = d if c is None else c
-        if not is_constant(graph, factor):
-            m.refuse('is_constant(factor)')
-            continue
-        if not not are_moderate(graph, factor):
-            m.refuse('not are_moderate(factor)')
+        accepted = accept_max_between_conv_and_factor(m, x, c, d)
+        if accepted is None:
             continue
         return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, d))
     return None
@@ -89,7 +96,6 @@ def match_max_between_conv_and_factor_1(m: Matcher, root: Node) -> Match | None:
 
 def match_max_between_conv_and_factor_2(m: Matcher, root: Node) -> Match | None:
     """product = Conv(x, w, maybe(b), attrs=kept); return Div(product, d)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     product, d = root.inputs
@@ -100,15 +106,8 @@ def match_max_between_conv_and_factor_2(m: Matcher, root: Node) -> Match | None:
     x, w = n1.inputs[:2]
     b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
     c = None
-    if not is_wide(graph, x):
-        m.refuse('is_wide(x)')
-        return None
-    factor = d if c is None else c
-    if not is_constant(graph, factor):
-        m.refuse('is_constant(factor)')
-        return None
-    if not not are_moderate(graph, factor):
-        m.refuse('not are_moderate(factor)')
+    accepted = accept_max_between_conv_and_factor(m, x, c, d)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, d))
 
@@ -222,19 +221,26 @@ def make_max_between_quotient_and_factor(graph: Graph, res: ResultSpec, one: Res
     return graph.make_node('Mul', [graph.make_node('Max', [graph.make_node('Div', [one, x])]), z], res.outputs)
 
 
+def accept_sum_with_zero(m: Matcher, x: Any, c: Any, d: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    small = d if c is None else c
+    if not is_zero_in_float32(graph, small):
+        m.refuse('is_zero_in_float32(small)')
+        return None
+    return ()
+
+
 def match_sum_with_zero_1(m: Matcher, root: Node) -> Match | None:
     """return Add(x, c)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for x, c in m.orders(root):
         d = None
-        if not is_wide(graph, x):
-            m.refuse('is_wide(x)')
-            continue
-        small = d if c is None else c
-        if not is_zero_in_float32(graph, small):
-            m.refuse('is_zero_in_float32(small)')
+        accepted = accept_sum_with_zero(m, x, c, d)
+        if accepted is None:
             continue
         return Match((root,), (root.outputs[0],), (x, c, d))
     return None
@@ -242,17 +248,12 @@ def match_sum_with_zero_1(m: Matcher, root: Node) -> Match | None:
 
 def match_sum_with_zero_2(m: Matcher, root: Node) -> Match | None:
     """return Sub(x, d)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     x, d = root.inputs
     c = None
-    if not is_wide(graph, x):
-        m.refuse('is_wide(x)')
-        return None
-    small = d if c is None else c
-    if not is_zero_in_float32(graph, small):
-        m.refuse('is_zero_in_float32(small)')
+    accepted = accept_sum_with_zero(m, x, c, d)
+    if accepted is None:
         return None
     return Match((root,), (root.outputs[0],), (x, c, d))
 
@@ -261,33 +262,8 @@ def make_sum_with_zero(graph: Graph, res: ResultSpec, x: Result, c: Result | Non
     return graph.make_node('Sum', [x, c], res.outputs) if d is None else graph.make_node('Sum', [x, graph.make_node('Neg', [d])], res.outputs)
 
 
-def match_wide_factor_1(m: Matcher, root: Node) -> Match | None:
-    """scaled = Mul(x, c); return scaled"""
+def accept_wide_factor(m: Matcher, x: Any, c: Any, scaled: Any, d: Any) -> tuple[Any, ...] | None:
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
-        return None
-    for x, c in m.orders(root):
-        scaled = root.outputs[0]
-        d = None
-        factor = d if c is None else c
-        if not is_rounded_in_float32(graph, factor, x, scaled):
-            m.refuse('is_rounded_in_float32(factor, x, scaled)')
-            continue
-        if not rank_of(graph, factor) <= rank_of(graph, x):
-            m.refuse('rank_of(factor) <= rank_of(x)')
-            continue
-        return Match((root,), (root.outputs[0],), (x, d, factor))
-    return None
-
-
-def match_wide_factor_2(m: Matcher, root: Node) -> Match | None:
-    """scaled = Div(x, d); return scaled"""
-    graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
-        return None
-    x, d = root.inputs
-    c = None
-    scaled = root.outputs[0]
     factor = d if c is None else c
     if not is_rounded_in_float32(graph, factor, x, scaled):
         m.refuse('is_rounded_in_float32(factor, x, scaled)')
@@ -295,134 +271,38 @@ def match_wide_factor_2(m: Matcher, root: Node) -> Match | None:
     if not rank_of(graph, factor) <= rank_of(graph, x):
         m.refuse('rank_of(factor) <= rank_of(x)')
         return None
+    return (factor,)
+
+
+def match_wide_factor_1(m: Matcher, root: Node) -> Match | None:
+    """scaled = Mul(x, c); return scaled"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for x, c in m.orders(root):
+        scaled = root.outputs[0]
+        d = None
+        accepted = accept_wide_factor(m, x, c, scaled, d)
+        if accepted is None:
+            continue
+        factor, = accepted
+        return Match((root,), (root.outputs[0],), (x, d, factor))
+    return None
+
+
+def match_wide_factor_2(m: Matcher, root: Node) -> Match | None:
+    """scaled = Div(x, d); return scaled"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    x, d = root.inputs
+    c = None
+    scaled = root.outputs[0]
+    accepted = accept_wide_factor(m, x, c, scaled, d)
+    if accepted is None:
+        return None
+    factor, = accepted
     return Match((root,), (root.outputs[0],), (x, d, factor))
 
 
 def make_wide_factor(graph: Graph, res: ResultSpec, x: Result, d: Result | None, factor: Any) -> Any:
     full = with_axes(graph, factor, rank_of(graph, x) + 1)
     return graph.make_node('Squeeze', [graph.make_node('Mul', [x, full]) if d is None else graph.make_node('Div', [x, full]), as_vec(graph, 0)], res.outputs)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='max_before_power',
-        file='specs/rewrites/optimizers.yaml',
-        stage='arrange',
-        root='Div',
-        child='Sqrt',
-        size=5,
-        match=match_max_before_power,
-        make=make_max_before_power,
-        why="ONNX Runtime's LayerNormFusion does not look at the exponent",
-    ),
-    Rule(
-        name='max_between_conv_and_factor',
-        file='specs/rewrites/optimizers.yaml',
-        stage='arrange',
-        root='Mul',
-        child='Conv',
-        size=2,
-        match=match_max_between_conv_and_factor_1,
-        make=make_max_between_conv_and_factor,
-        why="ONNX Runtime's ConvMulFusion moves a factor into the weight also where that overflows, or makes NaN",
-    ),
-    Rule(
-        name='max_between_conv_and_factor',
-        file='specs/rewrites/optimizers.yaml',
-        stage='arrange',
-        root='Div',
-        child='Conv',
-        size=2,
-        match=match_max_between_conv_and_factor_2,
-        make=make_max_between_conv_and_factor,
-        why="ONNX Runtime's ConvMulFusion moves a factor into the weight also where that overflows, or makes NaN",
-    ),
-    Rule(
-        name='max_between_pad_and_average',
-        file='specs/rewrites/optimizers.yaml',
-        stage='arrange',
-        root='AveragePool',
-        child='Pad',
-        size=2,
-        match=match_max_between_pad_and_average,
-        make=make_max_between_pad_and_average,
-        why="ONNX Runtime's Pad_Fusion lets a pool pad more than its window, which no session accepts",
-    ),
-    Rule(
-        name='max_between_pad_and_maximum',
-        file='specs/rewrites/optimizers.yaml',
-        stage='arrange',
-        root='MaxPool',
-        child='Pad',
-        size=2,
-        match=match_max_between_pad_and_maximum,
-        make=make_max_between_pad_and_maximum,
-        why="ONNX Runtime's Pad_Fusion takes the zeros for the padding of the pool, which is -inf",
-    ),
-    Rule(
-        name='max_between_quantizations',
-        file='specs/rewrites/optimizers.yaml',
-        stage='arrange',
-        root='QuantizeLinear',
-        child='DequantizeLinear',
-        size=2,
-        match=match_max_between_quantizations,
-        make=make_max_between_quantizations,
-        why="ONNX Runtime's DoubleQDQPairsRemover quantizes once what is quantized twice with other scales",
-    ),
-    Rule(
-        name='max_between_quotient_and_factor',
-        file='specs/rewrites/optimizers.yaml',
-        stage='arrange',
-        root='Mul',
-        child='Div',
-        size=2,
-        match=match_max_between_quotient_and_factor,
-        make=make_max_between_quotient_and_factor,
-        why="ONNX Runtime's DivMulFusion makes z / x of (1 / x) * z, which rounds otherwise and may have fewer axes",
-    ),
-    Rule(
-        name='sum_with_zero',
-        file='specs/rewrites/optimizers.yaml',
-        stage='arrange',
-        root='Add',
-        child='',
-        size=1,
-        match=match_sum_with_zero_1,
-        make=make_sum_with_zero,
-        why="ONNX Runtime's NoopElimination drops a zero that makes 0.0 of -0.0, and what is zero in float32",
-    ),
-    Rule(
-        name='sum_with_zero',
-        file='specs/rewrites/optimizers.yaml',
-        stage='arrange',
-        root='Sub',
-        child='',
-        size=1,
-        match=match_sum_with_zero_2,
-        make=make_sum_with_zero,
-        why="ONNX Runtime's NoopElimination drops a zero that makes 0.0 of -0.0, and what is zero in float32",
-    ),
-    Rule(
-        name='wide_factor',
-        file='specs/rewrites/optimizers.yaml',
-        stage='arrange',
-        root='Mul',
-        child='',
-        size=1,
-        match=match_wide_factor_1,
-        make=make_wide_factor,
-        why="ONNX Runtime's MatMulScaleFusion keeps factors of float64 as float32, its NoopElimination takes 1 + 1e-9 for 1",
-    ),
-    Rule(
-        name='wide_factor',
-        file='specs/rewrites/optimizers.yaml',
-        stage='arrange',
-        root='Div',
-        child='',
-        size=1,
-        match=match_wide_factor_2,
-        make=make_wide_factor,
-        why="ONNX Runtime's MatMulScaleFusion keeps factors of float64 as float32, its NoopElimination takes 1 + 1e-9 for 1",
-    ),
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.attention import are_split_rows, attention_scale, last_positions, merged_heads, merged_transposed_heads, total_length
 from ortable.passes.rewrite.words.masks import empty_rows_are_zero, expanded_mask, is_causal_mask, mask_broadcasts_to_scores, zeroes_only_empty_rows
 from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
@@ -22,9 +22,24 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
+def accept_ort_attention(m: Matcher, query: Any, transposed: Any, factor: Any, value: Any, divisor: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
+        return None
+    scale = attention_scale(graph, factor, divisor)
+    if not scale > 0:
+        m.refuse('scale > 0')
+        return None
+    count = static(dim_of(graph, query, 1))
+    return (scale, count)
+
+
 def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Mul(product, factor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -53,24 +68,16 @@ def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
             continue
         query, transposed = n5.inputs
         divisor = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention(m, query, transposed, factor, value, divisor)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, divisor)
-        if not scale > 0:
-            m.refuse('scale > 0')
-            continue
-        count = static(dim_of(graph, query, 1))
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Div(product, divisor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -99,23 +106,15 @@ def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
         return None
     query, transposed = n5.inputs
     factor = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
+    accepted = accept_ort_attention(m, query, transposed, factor, value, divisor)
+    if accepted is None:
         return None
-    if not are_split_rows(graph, query, transposed, value):
-        m.refuse('are_split_rows(query, transposed, value)')
-        return None
-    scale = attention_scale(graph, factor, divisor)
-    if not scale > 0:
-        m.refuse('scale > 0')
-        return None
-    count = static(dim_of(graph, query, 1))
+    scale, count = accepted
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
 def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = product; heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -141,17 +140,10 @@ def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
     query, transposed = n4.inputs
     factor = None
     divisor = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
+    accepted = accept_ort_attention(m, query, transposed, factor, value, divisor)
+    if accepted is None:
         return None
-    if not are_split_rows(graph, query, transposed, value):
-        m.refuse('are_split_rows(query, transposed, value)')
-        return None
-    scale = attention_scale(graph, factor, divisor)
-    if not scale > 0:
-        m.refuse('scale > 0')
-        return None
-    count = static(dim_of(graph, query, 1))
+    scale, count = accepted
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
@@ -161,9 +153,37 @@ def make_ort_attention(graph: Graph, res: ResultSpec, query: Result, transposed:
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
+def accept_ort_attention_causal(m: Matcher, query: Any, transposed: Any, factor: Any, mask: Any, value: Any, attended: Any, hidden: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
+        return None
+    scale = attention_scale(graph, factor, None)
+    if not scale:
+        m.refuse('scale')
+        return None
+    if not is_causal_mask(graph, mask, query, transposed):
+        m.refuse('is_causal_mask(mask, query, transposed)')
+        return None
+    if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+        m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
+        return None
+    count = static(dim_of(graph, query, 1))
+    width = static(dim_of(graph, query, 3))
+    if not width % 8 == 0:
+        m.refuse('width % 8 == 0')
+        return None
+    if not dim_of(graph, value, 3) == width:
+        m.refuse('dim_of(value, 3) == width')
+        return None
+    return (scale, count)
+
+
 def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -204,37 +224,16 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
             continue
         query, transposed = n7.inputs
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not is_causal_mask(graph, mask, query, transposed):
-            m.refuse('is_causal_mask(mask, query, transposed)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        count = static(dim_of(graph, query, 1))
-        width = static(dim_of(graph, query, 3))
-        if not width % 8 == 0:
-            m.refuse('width % 8 == 0')
-            continue
-        if not dim_of(graph, value, 3) == width:
-            m.refuse('dim_of(value, 3) == width')
-            continue
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -275,37 +274,16 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
             continue
         query, transposed = n7.inputs
         attended = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not is_causal_mask(graph, mask, query, transposed):
-            m.refuse('is_causal_mask(mask, query, transposed)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        count = static(dim_of(graph, query, 1))
-        width = static(dim_of(graph, query, 3))
-        if not width % 8 == 0:
-            m.refuse('width % 8 == 0')
-            continue
-        if not dim_of(graph, value, 3) == width:
-            m.refuse('dim_of(value, 3) == width')
-            continue
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -341,37 +319,16 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
         query, transposed = n6.inputs
         attended = None
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not is_causal_mask(graph, mask, query, transposed):
-            m.refuse('is_causal_mask(mask, query, transposed)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        count = static(dim_of(graph, query, 1))
-        width = static(dim_of(graph, query, 3))
-        if not width % 8 == 0:
-            m.refuse('width % 8 == 0')
-            continue
-        if not dim_of(graph, value, 3) == width:
-            m.refuse('dim_of(value, 3) == width')
-            continue
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -410,37 +367,16 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
                 continue
             query, transposed = n7.inputs
             hidden = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+            if accepted is None:
                 continue
-            if not are_split_rows(graph, query, transposed, value):
-                m.refuse('are_split_rows(query, transposed, value)')
-                continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not is_causal_mask(graph, mask, query, transposed):
-                m.refuse('is_causal_mask(mask, query, transposed)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            count = static(dim_of(graph, query, 1))
-            width = static(dim_of(graph, query, 3))
-            if not width % 8 == 0:
-                m.refuse('width % 8 == 0')
-                continue
-            if not dim_of(graph, value, 3) == width:
-                m.refuse('dim_of(value, 3) == width')
-                continue
+            scale, count = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -479,37 +415,16 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
                 continue
             query, transposed = n7.inputs
             attended = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+            if accepted is None:
                 continue
-            if not are_split_rows(graph, query, transposed, value):
-                m.refuse('are_split_rows(query, transposed, value)')
-                continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not is_causal_mask(graph, mask, query, transposed):
-                m.refuse('is_causal_mask(mask, query, transposed)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            count = static(dim_of(graph, query, 1))
-            width = static(dim_of(graph, query, 3))
-            if not width % 8 == 0:
-                m.refuse('width % 8 == 0')
-                continue
-            if not dim_of(graph, value, 3) == width:
-                m.refuse('dim_of(value, 3) == width')
-                continue
+            scale, count = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -543,37 +458,16 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
             query, transposed = n6.inputs
             attended = None
             hidden = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+            if accepted is None:
                 continue
-            if not are_split_rows(graph, query, transposed, value):
-                m.refuse('are_split_rows(query, transposed, value)')
-                continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not is_causal_mask(graph, mask, query, transposed):
-                m.refuse('is_causal_mask(mask, query, transposed)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            count = static(dim_of(graph, query, 1))
-            width = static(dim_of(graph, query, 3))
-            if not width % 8 == 0:
-                m.refuse('width % 8 == 0')
-                continue
-            if not dim_of(graph, value, 3) == width:
-                m.refuse('dim_of(value, 3) == width')
-                continue
+            scale, count = accepted
             return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -611,36 +505,15 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
     query, transposed = n6.inputs
     factor = None
     hidden = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
+    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+    if accepted is None:
         return None
-    if not are_split_rows(graph, query, transposed, value):
-        m.refuse('are_split_rows(query, transposed, value)')
-        return None
-    scale = attention_scale(graph, factor, None)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not is_causal_mask(graph, mask, query, transposed):
-        m.refuse('is_causal_mask(mask, query, transposed)')
-        return None
-    if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-        m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-        return None
-    count = static(dim_of(graph, query, 1))
-    width = static(dim_of(graph, query, 3))
-    if not width % 8 == 0:
-        m.refuse('width % 8 == 0')
-        return None
-    if not dim_of(graph, value, 3) == width:
-        m.refuse('dim_of(value, 3) == width')
-        return None
+    scale, count = accepted
     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
 def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -678,36 +551,15 @@ def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
     query, transposed = n6.inputs
     factor = None
     attended = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
+    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+    if accepted is None:
         return None
-    if not are_split_rows(graph, query, transposed, value):
-        m.refuse('are_split_rows(query, transposed, value)')
-        return None
-    scale = attention_scale(graph, factor, None)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not is_causal_mask(graph, mask, query, transposed):
-        m.refuse('is_causal_mask(mask, query, transposed)')
-        return None
-    if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-        m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-        return None
-    count = static(dim_of(graph, query, 1))
-    width = static(dim_of(graph, query, 3))
-    if not width % 8 == 0:
-        m.refuse('width % 8 == 0')
-        return None
-    if not dim_of(graph, value, 3) == width:
-        m.refuse('dim_of(value, 3) == width')
-        return None
+    scale, count = accepted
     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
 def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -740,36 +592,15 @@ def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
     factor = None
     attended = None
     hidden = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
+    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+    if accepted is None:
         return None
-    if not are_split_rows(graph, query, transposed, value):
-        m.refuse('are_split_rows(query, transposed, value)')
-        return None
-    scale = attention_scale(graph, factor, None)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not is_causal_mask(graph, mask, query, transposed):
-        m.refuse('is_causal_mask(mask, query, transposed)')
-        return None
-    if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-        m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-        return None
-    count = static(dim_of(graph, query, 1))
-    width = static(dim_of(graph, query, 3))
-    if not width % 8 == 0:
-        m.refuse('width % 8 == 0')
-        return None
-    if not dim_of(graph, value, 3) == width:
-        m.refuse('dim_of(value, 3) == width')
-        return None
+    scale, count = accepted
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
 def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -805,37 +636,16 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
         query, transposed = n6.inputs
         factor = None
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not is_causal_mask(graph, mask, query, transposed):
-            m.refuse('is_causal_mask(mask, query, transposed)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        count = static(dim_of(graph, query, 1))
-        width = static(dim_of(graph, query, 3))
-        if not width % 8 == 0:
-            m.refuse('width % 8 == 0')
-            continue
-        if not dim_of(graph, value, 3) == width:
-            m.refuse('dim_of(value, 3) == width')
-            continue
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -871,37 +681,16 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
         query, transposed = n6.inputs
         factor = None
         attended = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not is_causal_mask(graph, mask, query, transposed):
-            m.refuse('is_causal_mask(mask, query, transposed)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        count = static(dim_of(graph, query, 1))
-        width = static(dim_of(graph, query, 3))
-        if not width % 8 == 0:
-            m.refuse('width % 8 == 0')
-            continue
-        if not dim_of(graph, value, 3) == width:
-            m.refuse('dim_of(value, 3) == width')
-            continue
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
 
 def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -932,30 +721,10 @@ def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
         factor = None
         attended = None
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not is_causal_mask(graph, mask, query, transposed):
-            m.refuse('is_causal_mask(mask, query, transposed)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        count = static(dim_of(graph, query, 1))
-        width = static(dim_of(graph, query, 3))
-        if not width % 8 == 0:
-            m.refuse('width % 8 == 0')
-            continue
-        if not dim_of(graph, value, 3) == width:
-            m.refuse('dim_of(value, 3) == width')
-            continue
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
     return None
 
@@ -967,9 +736,30 @@ def make_ort_attention_causal(graph: Graph, res: ResultSpec, query: Result, tran
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
+def accept_ort_attention_masked(m: Matcher, query: Any, transposed: Any, factor: Any, mask: Any, value: Any, attended: Any, divisor: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
+        return None
+    scale = attention_scale(graph, factor, divisor)
+    if not scale > 0:
+        m.refuse('scale > 0')
+        return None
+    if not mask_broadcasts_to_scores(graph, mask, query, transposed):
+        m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
+        return None
+    if not empty_rows_are_zero(graph, mask, attended):
+        m.refuse('empty_rows_are_zero(mask, attended)')
+        return None
+    count = static(dim_of(graph, query, 1))
+    return (scale, count)
+
+
 def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1010,30 +800,16 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
             continue
         query, transposed = n7.inputs
         divisor = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, divisor)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, divisor)
-        if not scale > 0:
-            m.refuse('scale > 0')
-            continue
-        if not mask_broadcasts_to_scores(graph, mask, query, transposed):
-            m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
-            continue
-        if not empty_rows_are_zero(graph, mask, attended):
-            m.refuse('empty_rows_are_zero(mask, attended)')
-            continue
-        count = static(dim_of(graph, query, 1))
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, mask, value, scale, count))
     return None
 
 
 def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1069,30 +845,16 @@ def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
         query, transposed = n6.inputs
         attended = None
         divisor = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, divisor)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, divisor)
-        if not scale > 0:
-            m.refuse('scale > 0')
-            continue
-        if not mask_broadcasts_to_scores(graph, mask, query, transposed):
-            m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
-            continue
-        if not empty_rows_are_zero(graph, mask, attended):
-            m.refuse('empty_rows_are_zero(mask, attended)')
-            continue
-        count = static(dim_of(graph, query, 1))
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, mask, value, scale, count))
     return None
 
 
 def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1133,29 +895,15 @@ def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
         return None
     query, transposed = n7.inputs
     factor = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
+    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, divisor)
+    if accepted is None:
         return None
-    if not are_split_rows(graph, query, transposed, value):
-        m.refuse('are_split_rows(query, transposed, value)')
-        return None
-    scale = attention_scale(graph, factor, divisor)
-    if not scale > 0:
-        m.refuse('scale > 0')
-        return None
-    if not mask_broadcasts_to_scores(graph, mask, query, transposed):
-        m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
-        return None
-    if not empty_rows_are_zero(graph, mask, attended):
-        m.refuse('empty_rows_are_zero(mask, attended)')
-        return None
-    count = static(dim_of(graph, query, 1))
+    scale, count = accepted
     return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, mask, value, scale, count))
 
 
 def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1191,29 +939,15 @@ def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
     query, transposed = n6.inputs
     factor = None
     attended = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
+    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, divisor)
+    if accepted is None:
         return None
-    if not are_split_rows(graph, query, transposed, value):
-        m.refuse('are_split_rows(query, transposed, value)')
-        return None
-    scale = attention_scale(graph, factor, divisor)
-    if not scale > 0:
-        m.refuse('scale > 0')
-        return None
-    if not mask_broadcasts_to_scores(graph, mask, query, transposed):
-        m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
-        return None
-    if not empty_rows_are_zero(graph, mask, attended):
-        m.refuse('empty_rows_are_zero(mask, attended)')
-        return None
-    count = static(dim_of(graph, query, 1))
+    scale, count = accepted
     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, mask, value, scale, count))
 
 
 def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1251,29 +985,15 @@ def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
     query, transposed = n6.inputs
     factor = None
     divisor = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
+    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, divisor)
+    if accepted is None:
         return None
-    if not are_split_rows(graph, query, transposed, value):
-        m.refuse('are_split_rows(query, transposed, value)')
-        return None
-    scale = attention_scale(graph, factor, divisor)
-    if not scale > 0:
-        m.refuse('scale > 0')
-        return None
-    if not mask_broadcasts_to_scores(graph, mask, query, transposed):
-        m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
-        return None
-    if not empty_rows_are_zero(graph, mask, attended):
-        m.refuse('empty_rows_are_zero(mask, attended)')
-        return None
-    count = static(dim_of(graph, query, 1))
+    scale, count = accepted
     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, mask, value, scale, count))
 
 
 def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1306,23 +1026,10 @@ def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
     factor = None
     attended = None
     divisor = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
+    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, divisor)
+    if accepted is None:
         return None
-    if not are_split_rows(graph, query, transposed, value):
-        m.refuse('are_split_rows(query, transposed, value)')
-        return None
-    scale = attention_scale(graph, factor, divisor)
-    if not scale > 0:
-        m.refuse('scale > 0')
-        return None
-    if not mask_broadcasts_to_scores(graph, mask, query, transposed):
-        m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
-        return None
-    if not empty_rows_are_zero(graph, mask, attended):
-        m.refuse('empty_rows_are_zero(mask, attended)')
-        return None
-    count = static(dim_of(graph, query, 1))
+    scale, count = accepted
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, mask, value, scale, count))
 
 
@@ -1333,9 +1040,33 @@ def make_ort_attention_masked(graph: Graph, res: ResultSpec, query: Result, tran
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
+def accept_ort_attention_with_bias(m: Matcher, query: Any, transposed: Any, factor: Any, bias: Any, value: Any, hidden: Any, divisor: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
+        return None
+    scale = attention_scale(graph, factor, divisor)
+    if not scale > 0:
+        m.refuse('scale > 0')
+        return None
+    if not is_float32(graph, bias):
+        m.refuse('is_float32(bias)')
+        return None
+    if not mask_broadcasts_to_scores(graph, bias, query, transposed):
+        m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
+        return None
+    if not empty_rows_are_zero(graph, bias, hidden):
+        m.refuse('empty_rows_are_zero(bias, hidden)')
+        return None
+    count = static(dim_of(graph, query, 1))
+    return (scale, count)
+
+
 def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1374,33 +1105,16 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
                 continue
             query, transposed = n7.inputs
             divisor = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, divisor)
+            if accepted is None:
                 continue
-            if not are_split_rows(graph, query, transposed, value):
-                m.refuse('are_split_rows(query, transposed, value)')
-                continue
-            scale = attention_scale(graph, factor, divisor)
-            if not scale > 0:
-                m.refuse('scale > 0')
-                continue
-            if not is_float32(graph, bias):
-                m.refuse('is_float32(bias)')
-                continue
-            if not mask_broadcasts_to_scores(graph, bias, query, transposed):
-                m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
-                continue
-            if not empty_rows_are_zero(graph, bias, hidden):
-                m.refuse('empty_rows_are_zero(bias, hidden)')
-                continue
-            count = static(dim_of(graph, query, 1))
+            scale, count = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, bias, value, scale, count))
     return None
 
 
 def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1434,33 +1148,16 @@ def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
             query, transposed = n6.inputs
             hidden = None
             divisor = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, divisor)
+            if accepted is None:
                 continue
-            if not are_split_rows(graph, query, transposed, value):
-                m.refuse('are_split_rows(query, transposed, value)')
-                continue
-            scale = attention_scale(graph, factor, divisor)
-            if not scale > 0:
-                m.refuse('scale > 0')
-                continue
-            if not is_float32(graph, bias):
-                m.refuse('is_float32(bias)')
-                continue
-            if not mask_broadcasts_to_scores(graph, bias, query, transposed):
-                m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
-                continue
-            if not empty_rows_are_zero(graph, bias, hidden):
-                m.refuse('empty_rows_are_zero(bias, hidden)')
-                continue
-            count = static(dim_of(graph, query, 1))
+            scale, count = accepted
             return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, bias, value, scale, count))
     return None
 
 
 def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1499,33 +1196,16 @@ def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
             continue
         query, transposed = n7.inputs
         factor = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, divisor)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, divisor)
-        if not scale > 0:
-            m.refuse('scale > 0')
-            continue
-        if not is_float32(graph, bias):
-            m.refuse('is_float32(bias)')
-            continue
-        if not mask_broadcasts_to_scores(graph, bias, query, transposed):
-            m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
-            continue
-        if not empty_rows_are_zero(graph, bias, hidden):
-            m.refuse('empty_rows_are_zero(bias, hidden)')
-            continue
-        count = static(dim_of(graph, query, 1))
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, bias, value, scale, count))
     return None
 
 
 def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1559,33 +1239,16 @@ def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
         query, transposed = n6.inputs
         factor = None
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, divisor)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, divisor)
-        if not scale > 0:
-            m.refuse('scale > 0')
-            continue
-        if not is_float32(graph, bias):
-            m.refuse('is_float32(bias)')
-            continue
-        if not mask_broadcasts_to_scores(graph, bias, query, transposed):
-            m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
-            continue
-        if not empty_rows_are_zero(graph, bias, hidden):
-            m.refuse('empty_rows_are_zero(bias, hidden)')
-            continue
-        count = static(dim_of(graph, query, 1))
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, bias, value, scale, count))
     return None
 
 
 def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1621,33 +1284,16 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
         query, transposed = n6.inputs
         factor = None
         divisor = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, divisor)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, divisor)
-        if not scale > 0:
-            m.refuse('scale > 0')
-            continue
-        if not is_float32(graph, bias):
-            m.refuse('is_float32(bias)')
-            continue
-        if not mask_broadcasts_to_scores(graph, bias, query, transposed):
-            m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
-            continue
-        if not empty_rows_are_zero(graph, bias, hidden):
-            m.refuse('empty_rows_are_zero(bias, hidden)')
-            continue
-        count = static(dim_of(graph, query, 1))
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, bias, value, scale, count))
     return None
 
 
 def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1678,26 +1324,10 @@ def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
         factor = None
         hidden = None
         divisor = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, divisor)
+        if accepted is None:
             continue
-        if not are_split_rows(graph, query, transposed, value):
-            m.refuse('are_split_rows(query, transposed, value)')
-            continue
-        scale = attention_scale(graph, factor, divisor)
-        if not scale > 0:
-            m.refuse('scale > 0')
-            continue
-        if not is_float32(graph, bias):
-            m.refuse('is_float32(bias)')
-            continue
-        if not mask_broadcasts_to_scores(graph, bias, query, transposed):
-            m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
-            continue
-        if not empty_rows_are_zero(graph, bias, hidden):
-            m.refuse('empty_rows_are_zero(bias, hidden)')
-            continue
-        count = static(dim_of(graph, query, 1))
+        scale, count = accepted
         return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, bias, value, scale, count))
     return None
 
@@ -1707,349 +1337,3 @@ def make_ort_attention_with_bias(graph: Graph, res: ResultSpec, query: Result, t
     given = expanded_mask(graph, bias, query, transposed)
     rows = graph.make_node('Attention', [q, k, v, given], q_num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='ort_attention',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=6,
-        match=match_ort_attention_1,
-        make=make_ort_attention,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        off='without a mask the operators are as fast, and faster with few heads',
-        why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
-    ),
-    Rule(
-        name='ort_attention',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=6,
-        match=match_ort_attention_2,
-        make=make_ort_attention,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        off='without a mask the operators are as fast, and faster with few heads',
-        why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
-    ),
-    Rule(
-        name='ort_attention',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=5,
-        match=match_ort_attention_3,
-        make=make_ort_attention,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        off='without a mask the operators are as fast, and faster with few heads',
-        why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
-    ),
-    Rule(
-        name='ort_attention_causal',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=8,
-        match=match_ort_attention_causal_1,
-        make=make_ort_attention_causal,
-        target='onnxruntime',
-        why='what a causal mask hides is not computed',
-    ),
-    Rule(
-        name='ort_attention_causal',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=8,
-        match=match_ort_attention_causal_2,
-        make=make_ort_attention_causal,
-        target='onnxruntime',
-        why='what a causal mask hides is not computed',
-    ),
-    Rule(
-        name='ort_attention_causal',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=7,
-        match=match_ort_attention_causal_3,
-        make=make_ort_attention_causal,
-        target='onnxruntime',
-        why='what a causal mask hides is not computed',
-    ),
-    Rule(
-        name='ort_attention_causal',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=8,
-        match=match_ort_attention_causal_4,
-        make=make_ort_attention_causal,
-        target='onnxruntime',
-        why='what a causal mask hides is not computed',
-    ),
-    Rule(
-        name='ort_attention_causal',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=8,
-        match=match_ort_attention_causal_5,
-        make=make_ort_attention_causal,
-        target='onnxruntime',
-        why='what a causal mask hides is not computed',
-    ),
-    Rule(
-        name='ort_attention_causal',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=7,
-        match=match_ort_attention_causal_6,
-        make=make_ort_attention_causal,
-        target='onnxruntime',
-        why='what a causal mask hides is not computed',
-    ),
-    Rule(
-        name='ort_attention_causal',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=7,
-        match=match_ort_attention_causal_7,
-        make=make_ort_attention_causal,
-        target='onnxruntime',
-        why='what a causal mask hides is not computed',
-    ),
-    Rule(
-        name='ort_attention_causal',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=7,
-        match=match_ort_attention_causal_8,
-        make=make_ort_attention_causal,
-        target='onnxruntime',
-        why='what a causal mask hides is not computed',
-    ),
-    Rule(
-        name='ort_attention_causal',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=6,
-        match=match_ort_attention_causal_9,
-        make=make_ort_attention_causal,
-        target='onnxruntime',
-        why='what a causal mask hides is not computed',
-    ),
-    Rule(
-        name='ort_attention_causal',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=7,
-        match=match_ort_attention_causal_10,
-        make=make_ort_attention_causal,
-        target='onnxruntime',
-        why='what a causal mask hides is not computed',
-    ),
-    Rule(
-        name='ort_attention_causal',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=7,
-        match=match_ort_attention_causal_11,
-        make=make_ort_attention_causal,
-        target='onnxruntime',
-        why='what a causal mask hides is not computed',
-    ),
-    Rule(
-        name='ort_attention_causal',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=6,
-        match=match_ort_attention_causal_12,
-        make=make_ort_attention_causal,
-        target='onnxruntime',
-        why='what a causal mask hides is not computed',
-    ),
-    Rule(
-        name='ort_attention_masked',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=8,
-        match=match_ort_attention_masked_1,
-        make=make_ort_attention_masked,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries, keys and values stay rows, and rows that see no key are 0 without a Where of their own',
-    ),
-    Rule(
-        name='ort_attention_masked',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=7,
-        match=match_ort_attention_masked_2,
-        make=make_ort_attention_masked,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries, keys and values stay rows, and rows that see no key are 0 without a Where of their own',
-    ),
-    Rule(
-        name='ort_attention_masked',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=8,
-        match=match_ort_attention_masked_3,
-        make=make_ort_attention_masked,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries, keys and values stay rows, and rows that see no key are 0 without a Where of their own',
-    ),
-    Rule(
-        name='ort_attention_masked',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=7,
-        match=match_ort_attention_masked_4,
-        make=make_ort_attention_masked,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries, keys and values stay rows, and rows that see no key are 0 without a Where of their own',
-    ),
-    Rule(
-        name='ort_attention_masked',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=7,
-        match=match_ort_attention_masked_5,
-        make=make_ort_attention_masked,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries, keys and values stay rows, and rows that see no key are 0 without a Where of their own',
-    ),
-    Rule(
-        name='ort_attention_masked',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=6,
-        match=match_ort_attention_masked_6,
-        make=make_ort_attention_masked,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries, keys and values stay rows, and rows that see no key are 0 without a Where of their own',
-    ),
-    Rule(
-        name='ort_attention_with_bias',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=8,
-        match=match_ort_attention_with_bias_1,
-        make=make_ort_attention_with_bias,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
-    ),
-    Rule(
-        name='ort_attention_with_bias',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=7,
-        match=match_ort_attention_with_bias_2,
-        make=make_ort_attention_with_bias,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
-    ),
-    Rule(
-        name='ort_attention_with_bias',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=8,
-        match=match_ort_attention_with_bias_3,
-        make=make_ort_attention_with_bias,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
-    ),
-    Rule(
-        name='ort_attention_with_bias',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=7,
-        match=match_ort_attention_with_bias_4,
-        make=make_ort_attention_with_bias,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
-    ),
-    Rule(
-        name='ort_attention_with_bias',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=7,
-        match=match_ort_attention_with_bias_5,
-        make=make_ort_attention_with_bias,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
-    ),
-    Rule(
-        name='ort_attention_with_bias',
-        file='specs/rewrites/ort_attention.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=6,
-        match=match_ort_attention_with_bias_6,
-        make=make_ort_attention_with_bias,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
-    ),
-)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32
 from ortable.passes.rewrite.matcher import literal_equals
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.normalization import is_last_axis, scales_rows
 from ortable.passes.rewrite.words.numbers import for_cpu, is_float32, number_of
 from ortable.passes.rewrite.words.shapes import same_shape
@@ -21,9 +21,29 @@ if TYPE_CHECKING:
 _REDUCE_MEAN = {'keepdims': 1, 'noop_with_empty_axes': 0}
 
 
+def accept_ort_rms_norm_by_division(m: Matcher, x: Any, axes: Any, small: Any, weight: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not is_last_axis(graph, x, axes):
+        m.refuse('is_last_axis(x, axes)')
+        return None
+    epsilon = number_of(graph, small)
+    if not epsilon >= 0:
+        m.refuse('epsilon >= 0')
+        return None
+    if not scales_rows(graph, weight, x):
+        m.refuse('scales_rows(weight, x)')
+        return None
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
+    return ()
+
+
 def match_ort_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(Mul(x, x), axes, keepdims=1); normal = Mul(x, Reciprocal(Sqrt(Add(mean, small)))); return Mul(normal, weight)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for normal, weight in m.orders(root):
@@ -59,21 +79,8 @@ def match_ort_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
                         continue
                     if r6 != x:
                         continue
-                    if not for_cpu(graph):
-                        m.refuse('for_cpu()')
-                        continue
-                    if not is_last_axis(graph, x, axes):
-                        m.refuse('is_last_axis(x, axes)')
-                        continue
-                    epsilon = number_of(graph, small)
-                    if not epsilon >= 0:
-                        m.refuse('epsilon >= 0')
-                        continue
-                    if not scales_rows(graph, weight, x):
-                        m.refuse('scales_rows(weight, x)')
-                        continue
-                    if not is_float32(graph, x):
-                        m.refuse('is_float32(x)')
+                    accepted = accept_ort_rms_norm_by_division(m, x, axes, small, weight)
+                    if accepted is None:
                         continue
                     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axes, small, weight))
     return None
@@ -81,7 +88,6 @@ def match_ort_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
 
 def match_ort_rms_norm_by_division_2(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(Pow(x, 2), axes, keepdims=1); normal = Mul(x, Reciprocal(Sqrt(Add(mean, small)))); return Mul(normal, weight)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for normal, weight in m.orders(root):
@@ -117,21 +123,8 @@ def match_ort_rms_norm_by_division_2(m: Matcher, root: Node) -> Match | None:
                     continue
                 if not m.number(r6, 2):
                     continue
-                if not for_cpu(graph):
-                    m.refuse('for_cpu()')
-                    continue
-                if not is_last_axis(graph, x, axes):
-                    m.refuse('is_last_axis(x, axes)')
-                    continue
-                epsilon = number_of(graph, small)
-                if not epsilon >= 0:
-                    m.refuse('epsilon >= 0')
-                    continue
-                if not scales_rows(graph, weight, x):
-                    m.refuse('scales_rows(weight, x)')
-                    continue
-                if not is_float32(graph, x):
-                    m.refuse('is_float32(x)')
+                accepted = accept_ort_rms_norm_by_division(m, x, axes, small, weight)
+                if accepted is None:
                     continue
                 return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axes, small, weight))
     return None
@@ -169,43 +162,3 @@ def match_ort_sum_before_layer_norm(m: Matcher, root: Node) -> Match | None:
 
 def make_ort_sum_before_layer_norm(graph: Graph, res: ResultSpec, a: Result, b: Result, weight: Result, bias: Result | None, kept: Any) -> Any:
     return graph.make_node('LayerNormalization', [graph.make_node('Sum', [a, b]), weight, bias], res.outputs, **kept)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='ort_rms_norm_by_division',
-        file='specs/rewrites/ort_norm.yaml',
-        stage='runtime',
-        root='Mul',
-        child='Mul',
-        size=7,
-        match=match_ort_rms_norm_by_division_1,
-        make=make_ort_rms_norm_by_division,
-        target='onnxruntime',
-        why='ONNX Runtime makes one SimplifiedLayerNormalization of this spelling',
-    ),
-    Rule(
-        name='ort_rms_norm_by_division',
-        file='specs/rewrites/ort_norm.yaml',
-        stage='runtime',
-        root='Mul',
-        child='Mul',
-        size=7,
-        match=match_ort_rms_norm_by_division_2,
-        make=make_ort_rms_norm_by_division,
-        target='onnxruntime',
-        why='ONNX Runtime makes one SimplifiedLayerNormalization of this spelling',
-    ),
-    Rule(
-        name='ort_sum_before_layer_norm',
-        file='specs/rewrites/ort_norm.yaml',
-        stage='runtime',
-        root='LayerNormalization',
-        child='Add',
-        size=2,
-        match=match_ort_sum_before_layer_norm,
-        make=make_ort_sum_before_layer_norm,
-        target='onnxruntime',
-        why='ONNX Runtime makes SkipLayerNormalization of Add and LayerNormalization, six times as slow on the CPU; Sum of two adds the same view, and it leaves that alone',
-    ),
-)

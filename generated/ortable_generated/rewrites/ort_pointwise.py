@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.convolution import as_filters, as_image, is_bias_row, same_activation, suits_pointwise_convolution
 from ortable.passes.rewrite.words.numbers import for_cpu
 from ortable.passes.rewrite.words.shapes import same_shape
@@ -112,9 +112,19 @@ def make_ort_image_gate(graph: Graph, res: ResultSpec, image: Result, other: Res
     return graph.make_node('Mul', [graph.make_node('Mul', [image, graph.make_node('Sigmoid', [image])]), other], res.outputs)
 
 
+def accept_ort_image_unary(m: Matcher, image: Any, again: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return ()
+
+
 def match_ort_image_unary_1(m: Matcher, root: Node) -> Match | None:
     """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Relu(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
@@ -143,18 +153,14 @@ def match_ort_image_unary_1(m: Matcher, root: Node) -> Match | None:
         return None
     image = n5.inputs[0]
     again = root.outputs[0]
-    if not same_shape(graph, image, again):
-        m.refuse('same_shape(image, again)')
-        return None
-    if not dim_of(graph, image, 0) == 1:
-        m.refuse('dim_of(image, 0) == 1')
+    accepted = accept_ort_image_unary(m, image, again)
+    if accepted is None:
         return None
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
 
 
 def match_ort_image_unary_2(m: Matcher, root: Node) -> Match | None:
     """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Gelu(rows, approximate=_); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
@@ -183,18 +189,14 @@ def match_ort_image_unary_2(m: Matcher, root: Node) -> Match | None:
         return None
     image = n5.inputs[0]
     again = root.outputs[0]
-    if not same_shape(graph, image, again):
-        m.refuse('same_shape(image, again)')
-        return None
-    if not dim_of(graph, image, 0) == 1:
-        m.refuse('dim_of(image, 0) == 1')
+    accepted = accept_ort_image_unary(m, image, again)
+    if accepted is None:
         return None
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
 
 
 def match_ort_image_unary_3(m: Matcher, root: Node) -> Match | None:
     """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Sigmoid(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
@@ -223,18 +225,14 @@ def match_ort_image_unary_3(m: Matcher, root: Node) -> Match | None:
         return None
     image = n5.inputs[0]
     again = root.outputs[0]
-    if not same_shape(graph, image, again):
-        m.refuse('same_shape(image, again)')
-        return None
-    if not dim_of(graph, image, 0) == 1:
-        m.refuse('dim_of(image, 0) == 1')
+    accepted = accept_ort_image_unary(m, image, again)
+    if accepted is None:
         return None
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
 
 
 def match_ort_image_unary_4(m: Matcher, root: Node) -> Match | None:
     """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Tanh(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
@@ -263,18 +261,14 @@ def match_ort_image_unary_4(m: Matcher, root: Node) -> Match | None:
         return None
     image = n5.inputs[0]
     again = root.outputs[0]
-    if not same_shape(graph, image, again):
-        m.refuse('same_shape(image, again)')
-        return None
-    if not dim_of(graph, image, 0) == 1:
-        m.refuse('dim_of(image, 0) == 1')
+    accepted = accept_ort_image_unary(m, image, again)
+    if accepted is None:
         return None
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
 
 
 def match_ort_image_unary_5(m: Matcher, root: Node) -> Match | None:
     """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Relu(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
@@ -299,18 +293,14 @@ def match_ort_image_unary_5(m: Matcher, root: Node) -> Match | None:
         return None
     image = n4.inputs[0]
     again = root.outputs[0]
-    if not same_shape(graph, image, again):
-        m.refuse('same_shape(image, again)')
-        return None
-    if not dim_of(graph, image, 0) == 1:
-        m.refuse('dim_of(image, 0) == 1')
+    accepted = accept_ort_image_unary(m, image, again)
+    if accepted is None:
         return None
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
 
 
 def match_ort_image_unary_6(m: Matcher, root: Node) -> Match | None:
     """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Gelu(rows, approximate=_); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
@@ -335,18 +325,14 @@ def match_ort_image_unary_6(m: Matcher, root: Node) -> Match | None:
         return None
     image = n4.inputs[0]
     again = root.outputs[0]
-    if not same_shape(graph, image, again):
-        m.refuse('same_shape(image, again)')
-        return None
-    if not dim_of(graph, image, 0) == 1:
-        m.refuse('dim_of(image, 0) == 1')
+    accepted = accept_ort_image_unary(m, image, again)
+    if accepted is None:
         return None
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
 
 
 def match_ort_image_unary_7(m: Matcher, root: Node) -> Match | None:
     """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Sigmoid(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
@@ -371,18 +357,14 @@ def match_ort_image_unary_7(m: Matcher, root: Node) -> Match | None:
         return None
     image = n4.inputs[0]
     again = root.outputs[0]
-    if not same_shape(graph, image, again):
-        m.refuse('same_shape(image, again)')
-        return None
-    if not dim_of(graph, image, 0) == 1:
-        m.refuse('dim_of(image, 0) == 1')
+    accepted = accept_ort_image_unary(m, image, again)
+    if accepted is None:
         return None
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
 
 
 def match_ort_image_unary_8(m: Matcher, root: Node) -> Match | None:
     """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Tanh(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
@@ -407,11 +389,8 @@ def match_ort_image_unary_8(m: Matcher, root: Node) -> Match | None:
         return None
     image = n4.inputs[0]
     again = root.outputs[0]
-    if not same_shape(graph, image, again):
-        m.refuse('same_shape(image, again)')
-        return None
-    if not dim_of(graph, image, 0) == 1:
-        m.refuse('dim_of(image, 0) == 1')
+    accepted = accept_ort_image_unary(m, image, again)
+    if accepted is None:
         return None
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
 
@@ -466,163 +445,3 @@ def match_ort_product_to_conv(m: Matcher, root: Node) -> Match | None:
 def make_ort_product_to_conv(graph: Graph, res: ResultSpec, x: Result, weight: Result) -> Any:
     image = graph.make_node('Conv', [as_image(graph, x), as_filters(graph, weight, False)], kernel_shape=[1, 1])
     return reshape_to(graph, graph.make_node('Transpose', [image], perm=[0, 2, 3, 1]), shape_of(graph, res))
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='ort_gemm_to_conv',
-        file='specs/rewrites/ort_pointwise.yaml',
-        stage='arrange',
-        root='Gemm',
-        child='',
-        size=1,
-        match=match_ort_gemm_to_conv,
-        make=make_ort_gemm_to_conv,
-        target='onnxruntime',
-        off='it pays on processors with AVX-512 only, and not for every model',
-        why="with AVX-512, ONNX Runtime's convolutions of blocked channels are faster than its products",
-    ),
-    Rule(
-        name='ort_image_gate',
-        file='specs/rewrites/ort_pointwise.yaml',
-        stage='arrange',
-        root='Transpose',
-        child='Reshape',
-        size=9,
-        match=match_ort_image_gate,
-        make=make_ort_image_gate,
-        target='onnxruntime',
-        off='ort_gemm_to_conv is',
-        why='a gate between convolutions needs no rows',
-    ),
-    Rule(
-        name='ort_image_unary',
-        file='specs/rewrites/ort_pointwise.yaml',
-        stage='arrange',
-        root='Transpose',
-        child='Reshape',
-        size=6,
-        match=match_ort_image_unary_1,
-        make=make_ort_image_unary,
-        target='onnxruntime',
-        off='ort_gemm_to_conv is',
-        why='an activation between convolutions needs no rows',
-    ),
-    Rule(
-        name='ort_image_unary',
-        file='specs/rewrites/ort_pointwise.yaml',
-        stage='arrange',
-        root='Transpose',
-        child='Reshape',
-        size=6,
-        match=match_ort_image_unary_2,
-        make=make_ort_image_unary,
-        target='onnxruntime',
-        off='ort_gemm_to_conv is',
-        why='an activation between convolutions needs no rows',
-    ),
-    Rule(
-        name='ort_image_unary',
-        file='specs/rewrites/ort_pointwise.yaml',
-        stage='arrange',
-        root='Transpose',
-        child='Reshape',
-        size=6,
-        match=match_ort_image_unary_3,
-        make=make_ort_image_unary,
-        target='onnxruntime',
-        off='ort_gemm_to_conv is',
-        why='an activation between convolutions needs no rows',
-    ),
-    Rule(
-        name='ort_image_unary',
-        file='specs/rewrites/ort_pointwise.yaml',
-        stage='arrange',
-        root='Transpose',
-        child='Reshape',
-        size=6,
-        match=match_ort_image_unary_4,
-        make=make_ort_image_unary,
-        target='onnxruntime',
-        off='ort_gemm_to_conv is',
-        why='an activation between convolutions needs no rows',
-    ),
-    Rule(
-        name='ort_image_unary',
-        file='specs/rewrites/ort_pointwise.yaml',
-        stage='arrange',
-        root='Transpose',
-        child='Reshape',
-        size=5,
-        match=match_ort_image_unary_5,
-        make=make_ort_image_unary,
-        target='onnxruntime',
-        off='ort_gemm_to_conv is',
-        why='an activation between convolutions needs no rows',
-    ),
-    Rule(
-        name='ort_image_unary',
-        file='specs/rewrites/ort_pointwise.yaml',
-        stage='arrange',
-        root='Transpose',
-        child='Reshape',
-        size=5,
-        match=match_ort_image_unary_6,
-        make=make_ort_image_unary,
-        target='onnxruntime',
-        off='ort_gemm_to_conv is',
-        why='an activation between convolutions needs no rows',
-    ),
-    Rule(
-        name='ort_image_unary',
-        file='specs/rewrites/ort_pointwise.yaml',
-        stage='arrange',
-        root='Transpose',
-        child='Reshape',
-        size=5,
-        match=match_ort_image_unary_7,
-        make=make_ort_image_unary,
-        target='onnxruntime',
-        off='ort_gemm_to_conv is',
-        why='an activation between convolutions needs no rows',
-    ),
-    Rule(
-        name='ort_image_unary',
-        file='specs/rewrites/ort_pointwise.yaml',
-        stage='arrange',
-        root='Transpose',
-        child='Reshape',
-        size=5,
-        match=match_ort_image_unary_8,
-        make=make_ort_image_unary,
-        target='onnxruntime',
-        off='ort_gemm_to_conv is',
-        why='an activation between convolutions needs no rows',
-    ),
-    Rule(
-        name='ort_linear_to_conv',
-        file='specs/rewrites/ort_pointwise.yaml',
-        stage='runtime',
-        root='Add',
-        child='MatMul',
-        size=2,
-        match=match_ort_linear_to_conv,
-        make=make_ort_linear_to_conv,
-        target='onnxruntime',
-        off='it pays on processors with AVX-512 only, and not for every model',
-        why="with AVX-512, ONNX Runtime's convolutions of blocked channels are faster than its products",
-    ),
-    Rule(
-        name='ort_product_to_conv',
-        file='specs/rewrites/ort_pointwise.yaml',
-        stage='arrange',
-        root='MatMul',
-        child='',
-        size=1,
-        match=match_ort_product_to_conv,
-        make=make_ort_product_to_conv,
-        target='onnxruntime',
-        off='ort_linear_to_conv is',
-        why="with AVX-512, ONNX Runtime's convolutions of blocked channels are faster than its products",
-    ),
-)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.passes.rewrite.matcher import literal_equals
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.attention import are_grouped_split_rows, attention_scale, heads_before_repeat, last_positions, merged_heads, total_length
 from ortable.passes.rewrite.words.masks import is_causal_mask, zeroes_only_empty_rows
 from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
@@ -25,9 +25,46 @@ _ROTARY_EMBEDDING = {'interleaved': 0, 'rotary_embedding_dim': 0}
 _SOFTMAX = {'axis': -1}
 
 
+def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: Any, stored: Any, cos2: Any, sin2: Any, factor: Any, mask: Any, value: Any, attended: Any, chances: Any, hidden: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    scale = attention_scale(graph, factor, None)
+    if not scale:
+        m.refuse('scale')
+        return None
+    if not same_angles(graph, cos, cos2):
+        m.refuse('same_angles(cos, cos2)')
+        return None
+    if not same_angles(graph, sin, sin2):
+        m.refuse('same_angles(sin, sin2)')
+        return None
+    if not is_shared_cache(graph, cos):
+        m.refuse('is_shared_cache(cos)')
+        return None
+    if not is_shared_cache(graph, sin):
+        m.refuse('is_shared_cache(sin)')
+        return None
+    if not are_grouped_split_rows(graph, asked, stored, value):
+        m.refuse('are_grouped_split_rows(asked, stored, value)')
+        return None
+    if not is_causal_mask(graph, mask, asked, chances):
+        m.refuse('is_causal_mask(mask, asked, chances)')
+        return None
+    if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+        m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
+        return None
+    if not dim_of(graph, asked, 3) % 16 == 0:
+        m.refuse('dim_of(asked, 3) % 16 == 0')
+        return None
+    count = static(dim_of(graph, asked, 1))
+    groups = static(dim_of(graph, stored, 1))
+    return (scale, count, groups)
+
+
 def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
     """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -96,46 +133,16 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
             continue
         stored, cos2, sin2 = n13.inputs
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+        if accepted is None:
             continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not same_angles(graph, cos, cos2):
-            m.refuse('same_angles(cos, cos2)')
-            continue
-        if not same_angles(graph, sin, sin2):
-            m.refuse('same_angles(sin, sin2)')
-            continue
-        if not is_shared_cache(graph, cos):
-            m.refuse('is_shared_cache(cos)')
-            continue
-        if not is_shared_cache(graph, sin):
-            m.refuse('is_shared_cache(sin)')
-            continue
-        if not are_grouped_split_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_split_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
+        scale, count, groups = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
     """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -204,46 +211,16 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
             continue
         stored, cos2, sin2 = n13.inputs
         attended = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+        if accepted is None:
             continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not same_angles(graph, cos, cos2):
-            m.refuse('same_angles(cos, cos2)')
-            continue
-        if not same_angles(graph, sin, sin2):
-            m.refuse('same_angles(sin, sin2)')
-            continue
-        if not is_shared_cache(graph, cos):
-            m.refuse('is_shared_cache(cos)')
-            continue
-        if not is_shared_cache(graph, sin):
-            m.refuse('is_shared_cache(sin)')
-            continue
-        if not are_grouped_split_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_split_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
+        scale, count, groups = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
     """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -307,46 +284,16 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
         stored, cos2, sin2 = n12.inputs
         attended = None
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+        if accepted is None:
             continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not same_angles(graph, cos, cos2):
-            m.refuse('same_angles(cos, cos2)')
-            continue
-        if not same_angles(graph, sin, sin2):
-            m.refuse('same_angles(sin, sin2)')
-            continue
-        if not is_shared_cache(graph, cos):
-            m.refuse('is_shared_cache(cos)')
-            continue
-        if not is_shared_cache(graph, sin):
-            m.refuse('is_shared_cache(sin)')
-            continue
-        if not are_grouped_split_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_split_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
+        scale, count, groups = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
     """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -413,46 +360,16 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
                 continue
             stored, cos2, sin2 = n13.inputs
             hidden = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+            if accepted is None:
                 continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not same_angles(graph, cos, cos2):
-                m.refuse('same_angles(cos, cos2)')
-                continue
-            if not same_angles(graph, sin, sin2):
-                m.refuse('same_angles(sin, sin2)')
-                continue
-            if not is_shared_cache(graph, cos):
-                m.refuse('is_shared_cache(cos)')
-                continue
-            if not is_shared_cache(graph, sin):
-                m.refuse('is_shared_cache(sin)')
-                continue
-            if not are_grouped_split_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_split_rows(asked, stored, value)')
-                continue
-            if not is_causal_mask(graph, mask, asked, chances):
-                m.refuse('is_causal_mask(mask, asked, chances)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            if not dim_of(graph, asked, 3) % 16 == 0:
-                m.refuse('dim_of(asked, 3) % 16 == 0')
-                continue
-            count = static(dim_of(graph, asked, 1))
-            groups = static(dim_of(graph, stored, 1))
+            scale, count, groups = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
     """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -519,46 +436,16 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
                 continue
             stored, cos2, sin2 = n13.inputs
             attended = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+            if accepted is None:
                 continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not same_angles(graph, cos, cos2):
-                m.refuse('same_angles(cos, cos2)')
-                continue
-            if not same_angles(graph, sin, sin2):
-                m.refuse('same_angles(sin, sin2)')
-                continue
-            if not is_shared_cache(graph, cos):
-                m.refuse('is_shared_cache(cos)')
-                continue
-            if not is_shared_cache(graph, sin):
-                m.refuse('is_shared_cache(sin)')
-                continue
-            if not are_grouped_split_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_split_rows(asked, stored, value)')
-                continue
-            if not is_causal_mask(graph, mask, asked, chances):
-                m.refuse('is_causal_mask(mask, asked, chances)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            if not dim_of(graph, asked, 3) % 16 == 0:
-                m.refuse('dim_of(asked, 3) % 16 == 0')
-                continue
-            count = static(dim_of(graph, asked, 1))
-            groups = static(dim_of(graph, stored, 1))
+            scale, count, groups = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
     """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -620,46 +507,16 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
             stored, cos2, sin2 = n12.inputs
             attended = None
             hidden = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+            if accepted is None:
                 continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not same_angles(graph, cos, cos2):
-                m.refuse('same_angles(cos, cos2)')
-                continue
-            if not same_angles(graph, sin, sin2):
-                m.refuse('same_angles(sin, sin2)')
-                continue
-            if not is_shared_cache(graph, cos):
-                m.refuse('is_shared_cache(cos)')
-                continue
-            if not is_shared_cache(graph, sin):
-                m.refuse('is_shared_cache(sin)')
-                continue
-            if not are_grouped_split_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_split_rows(asked, stored, value)')
-                continue
-            if not is_causal_mask(graph, mask, asked, chances):
-                m.refuse('is_causal_mask(mask, asked, chances)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            if not dim_of(graph, asked, 3) % 16 == 0:
-                m.refuse('dim_of(asked, 3) % 16 == 0')
-                continue
-            count = static(dim_of(graph, asked, 1))
-            groups = static(dim_of(graph, stored, 1))
+            scale, count, groups = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
     """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -714,46 +571,16 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
             continue
         stored, cos2, sin2 = n10.inputs
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+        if accepted is None:
             continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not same_angles(graph, cos, cos2):
-            m.refuse('same_angles(cos, cos2)')
-            continue
-        if not same_angles(graph, sin, sin2):
-            m.refuse('same_angles(sin, sin2)')
-            continue
-        if not is_shared_cache(graph, cos):
-            m.refuse('is_shared_cache(cos)')
-            continue
-        if not is_shared_cache(graph, sin):
-            m.refuse('is_shared_cache(sin)')
-            continue
-        if not are_grouped_split_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_split_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
+        scale, count, groups = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
     """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -808,46 +635,16 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
             continue
         stored, cos2, sin2 = n10.inputs
         attended = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+        if accepted is None:
             continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not same_angles(graph, cos, cos2):
-            m.refuse('same_angles(cos, cos2)')
-            continue
-        if not same_angles(graph, sin, sin2):
-            m.refuse('same_angles(sin, sin2)')
-            continue
-        if not is_shared_cache(graph, cos):
-            m.refuse('is_shared_cache(cos)')
-            continue
-        if not is_shared_cache(graph, sin):
-            m.refuse('is_shared_cache(sin)')
-            continue
-        if not are_grouped_split_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_split_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
+        scale, count, groups = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
     """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -897,46 +694,16 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
         stored, cos2, sin2 = n9.inputs
         attended = None
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+        if accepted is None:
             continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not same_angles(graph, cos, cos2):
-            m.refuse('same_angles(cos, cos2)')
-            continue
-        if not same_angles(graph, sin, sin2):
-            m.refuse('same_angles(sin, sin2)')
-            continue
-        if not is_shared_cache(graph, cos):
-            m.refuse('is_shared_cache(cos)')
-            continue
-        if not is_shared_cache(graph, sin):
-            m.refuse('is_shared_cache(sin)')
-            continue
-        if not are_grouped_split_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_split_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
+        scale, count, groups = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None:
     """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -989,46 +756,16 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
                 continue
             stored, cos2, sin2 = n10.inputs
             hidden = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+            if accepted is None:
                 continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not same_angles(graph, cos, cos2):
-                m.refuse('same_angles(cos, cos2)')
-                continue
-            if not same_angles(graph, sin, sin2):
-                m.refuse('same_angles(sin, sin2)')
-                continue
-            if not is_shared_cache(graph, cos):
-                m.refuse('is_shared_cache(cos)')
-                continue
-            if not is_shared_cache(graph, sin):
-                m.refuse('is_shared_cache(sin)')
-                continue
-            if not are_grouped_split_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_split_rows(asked, stored, value)')
-                continue
-            if not is_causal_mask(graph, mask, asked, chances):
-                m.refuse('is_causal_mask(mask, asked, chances)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            if not dim_of(graph, asked, 3) % 16 == 0:
-                m.refuse('dim_of(asked, 3) % 16 == 0')
-                continue
-            count = static(dim_of(graph, asked, 1))
-            groups = static(dim_of(graph, stored, 1))
+            scale, count, groups = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None:
     """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1081,46 +818,16 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
                 continue
             stored, cos2, sin2 = n10.inputs
             attended = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+            if accepted is None:
                 continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not same_angles(graph, cos, cos2):
-                m.refuse('same_angles(cos, cos2)')
-                continue
-            if not same_angles(graph, sin, sin2):
-                m.refuse('same_angles(sin, sin2)')
-                continue
-            if not is_shared_cache(graph, cos):
-                m.refuse('is_shared_cache(cos)')
-                continue
-            if not is_shared_cache(graph, sin):
-                m.refuse('is_shared_cache(sin)')
-                continue
-            if not are_grouped_split_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_split_rows(asked, stored, value)')
-                continue
-            if not is_causal_mask(graph, mask, asked, chances):
-                m.refuse('is_causal_mask(mask, asked, chances)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            if not dim_of(graph, asked, 3) % 16 == 0:
-                m.refuse('dim_of(asked, 3) % 16 == 0')
-                continue
-            count = static(dim_of(graph, asked, 1))
-            groups = static(dim_of(graph, stored, 1))
+            scale, count, groups = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None:
     """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1168,39 +875,10 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
             stored, cos2, sin2 = n9.inputs
             attended = None
             hidden = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+            if accepted is None:
                 continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not same_angles(graph, cos, cos2):
-                m.refuse('same_angles(cos, cos2)')
-                continue
-            if not same_angles(graph, sin, sin2):
-                m.refuse('same_angles(sin, sin2)')
-                continue
-            if not is_shared_cache(graph, cos):
-                m.refuse('is_shared_cache(cos)')
-                continue
-            if not is_shared_cache(graph, sin):
-                m.refuse('is_shared_cache(sin)')
-                continue
-            if not are_grouped_split_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_split_rows(asked, stored, value)')
-                continue
-            if not is_causal_mask(graph, mask, asked, chances):
-                m.refuse('is_causal_mask(mask, asked, chances)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            if not dim_of(graph, asked, 3) % 16 == 0:
-                m.refuse('dim_of(asked, 3) % 16 == 0')
-                continue
-            count = static(dim_of(graph, asked, 1))
-            groups = static(dim_of(graph, stored, 1))
+            scale, count, groups = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
@@ -1211,9 +889,37 @@ def make_ort_attention_causal_rotary(graph: Graph, res: ResultSpec, asked: Resul
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
+def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions: Any, stored: Any, factor: Any, mask: Any, value: Any, attended: Any, chances: Any, hidden: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    scale = attention_scale(graph, factor, None)
+    if not scale:
+        m.refuse('scale')
+        return None
+    if not starts_at_zero(graph, positions):
+        m.refuse('starts_at_zero(positions)')
+        return None
+    if not are_grouped_split_rows(graph, asked, stored, value):
+        m.refuse('are_grouped_split_rows(asked, stored, value)')
+        return None
+    if not is_causal_mask(graph, mask, asked, chances):
+        m.refuse('is_causal_mask(mask, asked, chances)')
+        return None
+    if not zeroes_only_empty_rows(graph, mask, attended, hidden):
+        m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
+        return None
+    if not dim_of(graph, asked, 3) % 16 == 0:
+        m.refuse('dim_of(asked, 3) % 16 == 0')
+        return None
+    count = static(dim_of(graph, asked, 1))
+    groups = static(dim_of(graph, stored, 1))
+    return (scale, count, groups)
+
+
 def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1288,37 +994,16 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
         if r12 != sin:
             continue
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+        if accepted is None:
             continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not starts_at_zero(graph, positions):
-            m.refuse('starts_at_zero(positions)')
-            continue
-        if not are_grouped_split_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_split_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
+        scale, count, groups = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1393,37 +1078,16 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
         if r12 != sin:
             continue
         attended = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+        if accepted is None:
             continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not starts_at_zero(graph, positions):
-            m.refuse('starts_at_zero(positions)')
-            continue
-        if not are_grouped_split_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_split_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
+        scale, count, groups = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1493,37 +1157,16 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
             continue
         attended = None
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+        if accepted is None:
             continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not starts_at_zero(graph, positions):
-            m.refuse('starts_at_zero(positions)')
-            continue
-        if not are_grouped_split_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_split_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
+        scale, count, groups = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1596,37 +1239,16 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
             if r11 != sin:
                 continue
             hidden = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+            if accepted is None:
                 continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not starts_at_zero(graph, positions):
-                m.refuse('starts_at_zero(positions)')
-                continue
-            if not are_grouped_split_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_split_rows(asked, stored, value)')
-                continue
-            if not is_causal_mask(graph, mask, asked, chances):
-                m.refuse('is_causal_mask(mask, asked, chances)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            if not dim_of(graph, asked, 3) % 16 == 0:
-                m.refuse('dim_of(asked, 3) % 16 == 0')
-                continue
-            count = static(dim_of(graph, asked, 1))
-            groups = static(dim_of(graph, stored, 1))
+            scale, count, groups = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1699,37 +1321,16 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
             if r11 != sin:
                 continue
             attended = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+            if accepted is None:
                 continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not starts_at_zero(graph, positions):
-                m.refuse('starts_at_zero(positions)')
-                continue
-            if not are_grouped_split_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_split_rows(asked, stored, value)')
-                continue
-            if not is_causal_mask(graph, mask, asked, chances):
-                m.refuse('is_causal_mask(mask, asked, chances)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            if not dim_of(graph, asked, 3) % 16 == 0:
-                m.refuse('dim_of(asked, 3) % 16 == 0')
-                continue
-            count = static(dim_of(graph, asked, 1))
-            groups = static(dim_of(graph, stored, 1))
+            scale, count, groups = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1797,37 +1398,16 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
                 continue
             attended = None
             hidden = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+            if accepted is None:
                 continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not starts_at_zero(graph, positions):
-                m.refuse('starts_at_zero(positions)')
-                continue
-            if not are_grouped_split_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_split_rows(asked, stored, value)')
-                continue
-            if not is_causal_mask(graph, mask, asked, chances):
-                m.refuse('is_causal_mask(mask, asked, chances)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            if not dim_of(graph, asked, 3) % 16 == 0:
-                m.refuse('dim_of(asked, 3) % 16 == 0')
-                continue
-            count = static(dim_of(graph, asked, 1))
-            groups = static(dim_of(graph, stored, 1))
+            scale, count, groups = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1888,37 +1468,16 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
         if r9 != sin:
             continue
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+        if accepted is None:
             continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not starts_at_zero(graph, positions):
-            m.refuse('starts_at_zero(positions)')
-            continue
-        if not are_grouped_split_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_split_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
+        scale, count, groups = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1979,37 +1538,16 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
         if r9 != sin:
             continue
         attended = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+        if accepted is None:
             continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not starts_at_zero(graph, positions):
-            m.refuse('starts_at_zero(positions)')
-            continue
-        if not are_grouped_split_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_split_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
+        scale, count, groups = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -2065,37 +1603,16 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
             continue
         attended = None
         hidden = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+        if accepted is None:
             continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not starts_at_zero(graph, positions):
-            m.refuse('starts_at_zero(positions)')
-            continue
-        if not are_grouped_split_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_split_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-            m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
+        scale, count, groups = accepted
         return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -2154,37 +1671,16 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
             if r8 != sin:
                 continue
             hidden = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+            if accepted is None:
                 continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not starts_at_zero(graph, positions):
-                m.refuse('starts_at_zero(positions)')
-                continue
-            if not are_grouped_split_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_split_rows(asked, stored, value)')
-                continue
-            if not is_causal_mask(graph, mask, asked, chances):
-                m.refuse('is_causal_mask(mask, asked, chances)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            if not dim_of(graph, asked, 3) % 16 == 0:
-                m.refuse('dim_of(asked, 3) % 16 == 0')
-                continue
-            count = static(dim_of(graph, asked, 1))
-            groups = static(dim_of(graph, stored, 1))
+            scale, count, groups = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -2243,37 +1739,16 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
             if r8 != sin:
                 continue
             attended = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+            if accepted is None:
                 continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not starts_at_zero(graph, positions):
-                m.refuse('starts_at_zero(positions)')
-                continue
-            if not are_grouped_split_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_split_rows(asked, stored, value)')
-                continue
-            if not is_causal_mask(graph, mask, asked, chances):
-                m.refuse('is_causal_mask(mask, asked, chances)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            if not dim_of(graph, asked, 3) % 16 == 0:
-                m.refuse('dim_of(asked, 3) % 16 == 0')
-                continue
-            count = static(dim_of(graph, asked, 1))
-            groups = static(dim_of(graph, stored, 1))
+            scale, count, groups = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -2327,30 +1802,10 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
                 continue
             attended = None
             hidden = None
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+            if accepted is None:
                 continue
-            scale = attention_scale(graph, factor, None)
-            if not scale:
-                m.refuse('scale')
-                continue
-            if not starts_at_zero(graph, positions):
-                m.refuse('starts_at_zero(positions)')
-                continue
-            if not are_grouped_split_rows(graph, asked, stored, value):
-                m.refuse('are_grouped_split_rows(asked, stored, value)')
-                continue
-            if not is_causal_mask(graph, mask, asked, chances):
-                m.refuse('is_causal_mask(mask, asked, chances)')
-                continue
-            if not zeroes_only_empty_rows(graph, mask, attended, hidden):
-                m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
-                continue
-            if not dim_of(graph, asked, 3) % 16 == 0:
-                m.refuse('dim_of(asked, 3) % 16 == 0')
-                continue
-            count = static(dim_of(graph, asked, 1))
-            groups = static(dim_of(graph, stored, 1))
+            scale, count, groups = accepted
             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
@@ -2427,319 +1882,3 @@ def match_ort_rotary_embedding(m: Matcher, root: Node) -> Match | None:
 
 def make_ort_rotary_embedding(graph: Graph, res: ResultSpec, x: Result, cos: Result, sin: Result) -> Any:
     return graph.make_node('RotaryEmbedding', [x, consts(graph, [0], int64), rotary_cache(graph, cos), rotary_cache(graph, sin)], res.outputs, domain='com.microsoft')
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='ort_attention_causal_rotary',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=14,
-        match=match_ort_attention_causal_rotary_1,
-        make=make_ort_attention_causal_rotary,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=14,
-        match=match_ort_attention_causal_rotary_2,
-        make=make_ort_attention_causal_rotary,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=13,
-        match=match_ort_attention_causal_rotary_3,
-        make=make_ort_attention_causal_rotary,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=14,
-        match=match_ort_attention_causal_rotary_4,
-        make=make_ort_attention_causal_rotary,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=14,
-        match=match_ort_attention_causal_rotary_5,
-        make=make_ort_attention_causal_rotary,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=13,
-        match=match_ort_attention_causal_rotary_6,
-        make=make_ort_attention_causal_rotary,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=11,
-        match=match_ort_attention_causal_rotary_7,
-        make=make_ort_attention_causal_rotary,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=11,
-        match=match_ort_attention_causal_rotary_8,
-        make=make_ort_attention_causal_rotary,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=10,
-        match=match_ort_attention_causal_rotary_9,
-        make=make_ort_attention_causal_rotary,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=11,
-        match=match_ort_attention_causal_rotary_10,
-        make=make_ort_attention_causal_rotary,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=11,
-        match=match_ort_attention_causal_rotary_11,
-        make=make_ort_attention_causal_rotary,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=10,
-        match=match_ort_attention_causal_rotary_12,
-        make=make_ort_attention_causal_rotary,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary_places',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=14,
-        match=match_ort_attention_causal_rotary_places_1,
-        make=make_ort_attention_causal_rotary_places,
-        target='onnxruntime',
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary_places',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=14,
-        match=match_ort_attention_causal_rotary_places_2,
-        make=make_ort_attention_causal_rotary_places,
-        target='onnxruntime',
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary_places',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=13,
-        match=match_ort_attention_causal_rotary_places_3,
-        make=make_ort_attention_causal_rotary_places,
-        target='onnxruntime',
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary_places',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=14,
-        match=match_ort_attention_causal_rotary_places_4,
-        make=make_ort_attention_causal_rotary_places,
-        target='onnxruntime',
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary_places',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=14,
-        match=match_ort_attention_causal_rotary_places_5,
-        make=make_ort_attention_causal_rotary_places,
-        target='onnxruntime',
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary_places',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=13,
-        match=match_ort_attention_causal_rotary_places_6,
-        make=make_ort_attention_causal_rotary_places,
-        target='onnxruntime',
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary_places',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=11,
-        match=match_ort_attention_causal_rotary_places_7,
-        make=make_ort_attention_causal_rotary_places,
-        target='onnxruntime',
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary_places',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=11,
-        match=match_ort_attention_causal_rotary_places_8,
-        make=make_ort_attention_causal_rotary_places,
-        target='onnxruntime',
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary_places',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=10,
-        match=match_ort_attention_causal_rotary_places_9,
-        make=make_ort_attention_causal_rotary_places,
-        target='onnxruntime',
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary_places',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=11,
-        match=match_ort_attention_causal_rotary_places_10,
-        make=make_ort_attention_causal_rotary_places,
-        target='onnxruntime',
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary_places',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=11,
-        match=match_ort_attention_causal_rotary_places_11,
-        make=make_ort_attention_causal_rotary_places,
-        target='onnxruntime',
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_attention_causal_rotary_places',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Reshape',
-        child='Transpose',
-        size=10,
-        match=match_ort_attention_causal_rotary_places_12,
-        make=make_ort_attention_causal_rotary_places,
-        target='onnxruntime',
-        why='queries and keys are transposed where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
-    ),
-    Rule(
-        name='ort_rotary_embedding',
-        file='specs/rewrites/ort_rotary.yaml',
-        stage='runtime',
-        root='Add',
-        child='Mul',
-        size=7,
-        match=match_ort_rotary_embedding,
-        make=make_ort_rotary_embedding,
-        target='onnxruntime',
-        why='one pass over the heads instead of seven',
-    ),
-)

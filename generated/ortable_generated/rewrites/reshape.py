@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.shapes import is_known, known_rank, producer_of, same_dim, same_shape, with_inputs
 from ortable.passes.rewrite.words.views import may_copy_dims, view_between, view_to, viewed
 from ortable.prelude.facts import dim_of, is_constant, shape_of
@@ -81,9 +81,16 @@ def make_reshape_gemm_reshape(graph: Graph, res: ResultSpec, x: Result, w: Resul
     return graph.make_node('Add', [graph.make_node('MatMul', [viewed(graph, x, view), w]), bias], res.outputs)
 
 
+def accept_reshape_given_target(m: Matcher, target: Any, zero: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not not may_copy_dims(graph, target, zero):
+        m.refuse('not may_copy_dims(target, zero)')
+        return None
+    return ()
+
+
 def match_reshape_given_target_1(m: Matcher, root: Node) -> Match | None:
     """middle = Reshape(x, _, allowzero=_); return Reshape(middle, target, allowzero=zero)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     zero = root.attrs.get('allowzero', 0)
@@ -92,15 +99,14 @@ def match_reshape_given_target_1(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
         return None
     x, _ = n1.inputs
-    if not not may_copy_dims(graph, target, zero):
-        m.refuse('not may_copy_dims(target, zero)')
+    accepted = accept_reshape_given_target(m, target, zero)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (x, target, zero))
 
 
 def match_reshape_given_target_2(m: Matcher, root: Node) -> Match | None:
     """middle = Unsqueeze(x, _); return Reshape(middle, target, allowzero=zero)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     zero = root.attrs.get('allowzero', 0)
@@ -109,15 +115,14 @@ def match_reshape_given_target_2(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    if not not may_copy_dims(graph, target, zero):
-        m.refuse('not may_copy_dims(target, zero)')
+    accepted = accept_reshape_given_target(m, target, zero)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (x, target, zero))
 
 
 def match_reshape_given_target_3(m: Matcher, root: Node) -> Match | None:
     """middle = Squeeze(x, maybe(_)); return Reshape(middle, target, allowzero=zero)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     zero = root.attrs.get('allowzero', 0)
@@ -126,15 +131,14 @@ def match_reshape_given_target_3(m: Matcher, root: Node) -> Match | None:
     if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
         return None
     x = n1.inputs[0]
-    if not not may_copy_dims(graph, target, zero):
-        m.refuse('not may_copy_dims(target, zero)')
+    accepted = accept_reshape_given_target(m, target, zero)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (x, target, zero))
 
 
 def match_reshape_given_target_4(m: Matcher, root: Node) -> Match | None:
     """middle = Flatten(x, axis=_); return Reshape(middle, target, allowzero=zero)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     zero = root.attrs.get('allowzero', 0)
@@ -143,8 +147,8 @@ def match_reshape_given_target_4(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
         return None
     x = n1.inputs[0]
-    if not not may_copy_dims(graph, target, zero):
-        m.refuse('not may_copy_dims(target, zero)')
+    accepted = accept_reshape_given_target(m, target, zero)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (x, target, zero))
 
@@ -153,9 +157,17 @@ def make_reshape_given_target(graph: Graph, res: ResultSpec, x: Result, target: 
     return graph.make_node('Reshape', [x, target], res.outputs, allowzero=zero)
 
 
+def accept_view_again(m: Matcher, x: Any, out: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
+        return None
+    return (view,)
+
+
 def match_view_again_1(m: Matcher, root: Node) -> Match | None:
     """middle = Reshape(x, _, allowzero=_); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -164,16 +176,15 @@ def match_view_again_1(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_2(m: Matcher, root: Node) -> Match | None:
     """middle = Reshape(x, _, allowzero=_); out = Unsqueeze(middle, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     middle, _ = root.inputs
@@ -182,16 +193,15 @@ def match_view_again_2(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_3(m: Matcher, root: Node) -> Match | None:
     """middle = Reshape(x, _, allowzero=_); out = Squeeze(middle, maybe(_)); return out"""
-    graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
     middle = root.inputs[0]
@@ -200,16 +210,15 @@ def match_view_again_3(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_4(m: Matcher, root: Node) -> Match | None:
     """middle = Reshape(x, _, allowzero=_); out = Flatten(middle, axis=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
         return None
     middle = root.inputs[0]
@@ -218,16 +227,15 @@ def match_view_again_4(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_5(m: Matcher, root: Node) -> Match | None:
     """middle = Unsqueeze(x, _); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -236,16 +244,15 @@ def match_view_again_5(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_6(m: Matcher, root: Node) -> Match | None:
     """middle = Unsqueeze(x, _); out = Unsqueeze(middle, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     middle, _ = root.inputs
@@ -254,16 +261,15 @@ def match_view_again_6(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_7(m: Matcher, root: Node) -> Match | None:
     """middle = Unsqueeze(x, _); out = Squeeze(middle, maybe(_)); return out"""
-    graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
     middle = root.inputs[0]
@@ -272,16 +278,15 @@ def match_view_again_7(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_8(m: Matcher, root: Node) -> Match | None:
     """middle = Unsqueeze(x, _); out = Flatten(middle, axis=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
         return None
     middle = root.inputs[0]
@@ -290,16 +295,15 @@ def match_view_again_8(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_9(m: Matcher, root: Node) -> Match | None:
     """middle = Squeeze(x, maybe(_)); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -308,16 +312,15 @@ def match_view_again_9(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_10(m: Matcher, root: Node) -> Match | None:
     """middle = Squeeze(x, maybe(_)); out = Unsqueeze(middle, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     middle, _ = root.inputs
@@ -326,16 +329,15 @@ def match_view_again_10(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_11(m: Matcher, root: Node) -> Match | None:
     """middle = Squeeze(x, maybe(_)); out = Squeeze(middle, maybe(_)); return out"""
-    graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
     middle = root.inputs[0]
@@ -344,16 +346,15 @@ def match_view_again_11(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_12(m: Matcher, root: Node) -> Match | None:
     """middle = Squeeze(x, maybe(_)); out = Flatten(middle, axis=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
         return None
     middle = root.inputs[0]
@@ -362,16 +363,15 @@ def match_view_again_12(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_13(m: Matcher, root: Node) -> Match | None:
     """middle = Flatten(x, axis=_); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -380,16 +380,15 @@ def match_view_again_13(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_14(m: Matcher, root: Node) -> Match | None:
     """middle = Flatten(x, axis=_); out = Unsqueeze(middle, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     middle, _ = root.inputs
@@ -398,16 +397,15 @@ def match_view_again_14(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_15(m: Matcher, root: Node) -> Match | None:
     """middle = Flatten(x, axis=_); out = Squeeze(middle, maybe(_)); return out"""
-    graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
     middle = root.inputs[0]
@@ -416,16 +414,15 @@ def match_view_again_15(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_view_again_16(m: Matcher, root: Node) -> Match | None:
     """middle = Flatten(x, axis=_); out = Flatten(middle, axis=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
         return None
     middle = root.inputs[0]
@@ -434,10 +431,10 @@ def match_view_again_16(m: Matcher, root: Node) -> Match | None:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_again(m, x, out)
+    if accepted is None:
         return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
@@ -445,54 +442,58 @@ def make_view_again(graph: Graph, res: ResultSpec, x: Result, view: Any) -> Any:
     return viewed(graph, x, view)
 
 
+def accept_view_same(m: Matcher, x: Any, out: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not same_shape(graph, x, out):
+        m.refuse('same_shape(x, out)')
+        return None
+    return ()
+
+
 def match_view_same_1(m: Matcher, root: Node) -> Match | None:
     """out = Reshape(x, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     x, _ = root.inputs
     out = root.outputs[0]
-    if not same_shape(graph, x, out):
-        m.refuse('same_shape(x, out)')
+    accepted = accept_view_same(m, x, out)
+    if accepted is None:
         return None
     return Match((root,), (root.outputs[0],), (x,))
 
 
 def match_view_same_2(m: Matcher, root: Node) -> Match | None:
     """out = Unsqueeze(x, _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     x, _ = root.inputs
     out = root.outputs[0]
-    if not same_shape(graph, x, out):
-        m.refuse('same_shape(x, out)')
+    accepted = accept_view_same(m, x, out)
+    if accepted is None:
         return None
     return Match((root,), (root.outputs[0],), (x,))
 
 
 def match_view_same_3(m: Matcher, root: Node) -> Match | None:
     """out = Squeeze(x, maybe(_)); return out"""
-    graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
     x = root.inputs[0]
     out = root.outputs[0]
-    if not same_shape(graph, x, out):
-        m.refuse('same_shape(x, out)')
+    accepted = accept_view_same(m, x, out)
+    if accepted is None:
         return None
     return Match((root,), (root.outputs[0],), (x,))
 
 
 def match_view_same_4(m: Matcher, root: Node) -> Match | None:
     """out = Flatten(x, axis=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
         return None
     x = root.inputs[0]
     out = root.outputs[0]
-    if not same_shape(graph, x, out):
-        m.refuse('same_shape(x, out)')
+    accepted = accept_view_same(m, x, out)
+    if accepted is None:
         return None
     return Match((root,), (root.outputs[0],), (x,))
 
@@ -501,9 +502,18 @@ def make_view_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
+def accept_view_unary_view(m: Matcher, x: Any, middle: Any, out: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
+        return None
+    node = producer_of(graph, middle)
+    return (view, node)
+
+
 def match_view_unary_view_1(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Relu(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -516,17 +526,15 @@ def match_view_unary_view_1(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_2(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Sigmoid(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -539,17 +547,15 @@ def match_view_unary_view_2(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_3(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Tanh(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -562,17 +568,15 @@ def match_view_unary_view_3(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_4(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Erf(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -585,17 +589,15 @@ def match_view_unary_view_4(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_5(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Neg(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -608,17 +610,15 @@ def match_view_unary_view_5(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_6(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Exp(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -631,17 +631,15 @@ def match_view_unary_view_6(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_7(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Sqrt(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -654,17 +652,15 @@ def match_view_unary_view_7(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_8(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Abs(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -677,17 +673,15 @@ def match_view_unary_view_8(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_9(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Softplus(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -700,17 +694,15 @@ def match_view_unary_view_9(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_10(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Gelu(reshaped, attrs=kept_); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -723,17 +715,15 @@ def match_view_unary_view_10(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_11(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = LeakyRelu(reshaped, attrs=kept_); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -746,17 +736,15 @@ def match_view_unary_view_11(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_12(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Cast(reshaped, attrs=kept_); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -769,17 +757,15 @@ def match_view_unary_view_12(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_13(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = HardSigmoid(reshaped, attrs=kept_); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -792,17 +778,15 @@ def match_view_unary_view_13(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_14(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = HardSwish(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -815,17 +799,15 @@ def match_view_unary_view_14(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_15(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Not(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -838,17 +820,15 @@ def match_view_unary_view_15(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
 def match_view_unary_view_16(m: Matcher, root: Node) -> Match | None:
     """reshaped = Reshape(x, _, allowzero=_); middle = Reciprocal(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     middle, _ = root.inputs
@@ -861,11 +841,10 @@ def match_view_unary_view_16(m: Matcher, root: Node) -> Match | None:
         return None
     x, _ = n2.inputs
     out = root.outputs[0]
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    accepted = accept_view_unary_view(m, x, middle, out)
+    if accepted is None:
         return None
-    node = producer_of(graph, middle)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
 
 
@@ -873,9 +852,24 @@ def make_view_unary_view(graph: Graph, res: ResultSpec, x: Result, view: Any, no
     return viewed(graph, with_inputs(graph, node, [x]), view)
 
 
+def accept_views_side_by_side(m: Matcher, x: Any, y: Any, first: Any, second: Any, out: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not same_shape(graph, x, y):
+        m.refuse('same_shape(x, y)')
+        return None
+    if not same_shape(graph, first, second):
+        m.refuse('same_shape(first, second)')
+        return None
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
+        return None
+    node = producer_of(graph, out)
+    return (view, node)
+
+
 def match_views_side_by_side_1(m: Matcher, root: Node) -> Match | None:
     """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Add(first, second); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for first, second in m.orders(root):
@@ -888,24 +882,16 @@ def match_views_side_by_side_1(m: Matcher, root: Node) -> Match | None:
         x, _ = n1.inputs
         y, _ = n2.inputs
         out = root.outputs[0]
-        if not same_shape(graph, x, y):
-            m.refuse('same_shape(x, y)')
+        accepted = accept_views_side_by_side(m, x, y, first, second, out)
+        if accepted is None:
             continue
-        if not same_shape(graph, first, second):
-            m.refuse('same_shape(first, second)')
-            continue
-        view = view_between(graph, x, out)
-        if not is_known(view):
-            m.refuse('is_known(view)')
-            continue
-        node = producer_of(graph, out)
+        view, node = accepted
         return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
     return None
 
 
 def match_views_side_by_side_2(m: Matcher, root: Node) -> Match | None:
     """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Mul(first, second); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for first, second in m.orders(root):
@@ -918,24 +904,16 @@ def match_views_side_by_side_2(m: Matcher, root: Node) -> Match | None:
         x, _ = n1.inputs
         y, _ = n2.inputs
         out = root.outputs[0]
-        if not same_shape(graph, x, y):
-            m.refuse('same_shape(x, y)')
+        accepted = accept_views_side_by_side(m, x, y, first, second, out)
+        if accepted is None:
             continue
-        if not same_shape(graph, first, second):
-            m.refuse('same_shape(first, second)')
-            continue
-        view = view_between(graph, x, out)
-        if not is_known(view):
-            m.refuse('is_known(view)')
-            continue
-        node = producer_of(graph, out)
+        view, node = accepted
         return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
     return None
 
 
 def match_views_side_by_side_3(m: Matcher, root: Node) -> Match | None:
     """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Sub(first, second); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     first, second = root.inputs
@@ -948,23 +926,15 @@ def match_views_side_by_side_3(m: Matcher, root: Node) -> Match | None:
     x, _ = n1.inputs
     y, _ = n2.inputs
     out = root.outputs[0]
-    if not same_shape(graph, x, y):
-        m.refuse('same_shape(x, y)')
+    accepted = accept_views_side_by_side(m, x, y, first, second, out)
+    if accepted is None:
         return None
-    if not same_shape(graph, first, second):
-        m.refuse('same_shape(first, second)')
-        return None
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
-        return None
-    node = producer_of(graph, out)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
 
 
 def match_views_side_by_side_4(m: Matcher, root: Node) -> Match | None:
     """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Div(first, second); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     first, second = root.inputs
@@ -977,549 +947,12 @@ def match_views_side_by_side_4(m: Matcher, root: Node) -> Match | None:
     x, _ = n1.inputs
     y, _ = n2.inputs
     out = root.outputs[0]
-    if not same_shape(graph, x, y):
-        m.refuse('same_shape(x, y)')
+    accepted = accept_views_side_by_side(m, x, y, first, second, out)
+    if accepted is None:
         return None
-    if not same_shape(graph, first, second):
-        m.refuse('same_shape(first, second)')
-        return None
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
-        return None
-    node = producer_of(graph, out)
+    view, node = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
 
 
 def make_views_side_by_side(graph: Graph, res: ResultSpec, x: Result, y: Result, view: Any, node: Any) -> Any:
     return viewed(graph, with_inputs(graph, node, [x, y]), view)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='reshape_constant_target',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='',
-        size=1,
-        match=match_reshape_constant_target,
-        make=make_reshape_constant_target,
-        why='sizes that ONNX copies or finds by itself need no nodes that compute them',
-    ),
-    Rule(
-        name='reshape_gemm_reshape',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Gemm',
-        size=3,
-        match=match_reshape_gemm_reshape,
-        make=make_reshape_gemm_reshape,
-        why='a MatMul takes the leading dimensions as they are, so that both reshapes are gone',
-    ),
-    Rule(
-        name='reshape_given_target',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Reshape',
-        size=2,
-        match=match_reshape_given_target_1,
-        make=make_reshape_given_target,
-        shared=(1,),
-        why='the view in between says nothing that the second target does not say',
-    ),
-    Rule(
-        name='reshape_given_target',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Unsqueeze',
-        size=2,
-        match=match_reshape_given_target_2,
-        make=make_reshape_given_target,
-        shared=(1,),
-        why='the view in between says nothing that the second target does not say',
-    ),
-    Rule(
-        name='reshape_given_target',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Squeeze',
-        size=2,
-        match=match_reshape_given_target_3,
-        make=make_reshape_given_target,
-        shared=(1,),
-        why='the view in between says nothing that the second target does not say',
-    ),
-    Rule(
-        name='reshape_given_target',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Flatten',
-        size=2,
-        match=match_reshape_given_target_4,
-        make=make_reshape_given_target,
-        shared=(1,),
-        why='the view in between says nothing that the second target does not say',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Reshape',
-        size=2,
-        match=match_view_again_1,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Unsqueeze',
-        child='Reshape',
-        size=2,
-        match=match_view_again_2,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='Reshape',
-        size=2,
-        match=match_view_again_3,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Flatten',
-        child='Reshape',
-        size=2,
-        match=match_view_again_4,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Unsqueeze',
-        size=2,
-        match=match_view_again_5,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Unsqueeze',
-        child='Unsqueeze',
-        size=2,
-        match=match_view_again_6,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='Unsqueeze',
-        size=2,
-        match=match_view_again_7,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Flatten',
-        child='Unsqueeze',
-        size=2,
-        match=match_view_again_8,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Squeeze',
-        size=2,
-        match=match_view_again_9,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Unsqueeze',
-        child='Squeeze',
-        size=2,
-        match=match_view_again_10,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='Squeeze',
-        size=2,
-        match=match_view_again_11,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Flatten',
-        child='Squeeze',
-        size=2,
-        match=match_view_again_12,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Flatten',
-        size=2,
-        match=match_view_again_13,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Unsqueeze',
-        child='Flatten',
-        size=2,
-        match=match_view_again_14,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='Flatten',
-        size=2,
-        match=match_view_again_15,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_again',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Flatten',
-        child='Flatten',
-        size=2,
-        match=match_view_again_16,
-        make=make_view_again,
-        shared=(1,),
-        why='two views in a row are one',
-    ),
-    Rule(
-        name='view_same',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='',
-        size=1,
-        match=match_view_same_1,
-        make=make_view_same,
-        why='a view of the shape that a result has already says nothing',
-    ),
-    Rule(
-        name='view_same',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Unsqueeze',
-        child='',
-        size=1,
-        match=match_view_same_2,
-        make=make_view_same,
-        why='a view of the shape that a result has already says nothing',
-    ),
-    Rule(
-        name='view_same',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='',
-        size=1,
-        match=match_view_same_3,
-        make=make_view_same,
-        why='a view of the shape that a result has already says nothing',
-    ),
-    Rule(
-        name='view_same',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Flatten',
-        child='',
-        size=1,
-        match=match_view_same_4,
-        make=make_view_same,
-        why='a view of the shape that a result has already says nothing',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Relu',
-        size=3,
-        match=match_view_unary_view_1,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Sigmoid',
-        size=3,
-        match=match_view_unary_view_2,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Tanh',
-        size=3,
-        match=match_view_unary_view_3,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Erf',
-        size=3,
-        match=match_view_unary_view_4,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Neg',
-        size=3,
-        match=match_view_unary_view_5,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Exp',
-        size=3,
-        match=match_view_unary_view_6,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Sqrt',
-        size=3,
-        match=match_view_unary_view_7,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Abs',
-        size=3,
-        match=match_view_unary_view_8,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Softplus',
-        size=3,
-        match=match_view_unary_view_9,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Gelu',
-        size=3,
-        match=match_view_unary_view_10,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='LeakyRelu',
-        size=3,
-        match=match_view_unary_view_11,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Cast',
-        size=3,
-        match=match_view_unary_view_12,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='HardSigmoid',
-        size=3,
-        match=match_view_unary_view_13,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='HardSwish',
-        size=3,
-        match=match_view_unary_view_14,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Not',
-        size=3,
-        match=match_view_unary_view_15,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='view_unary_view',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Reciprocal',
-        size=3,
-        match=match_view_unary_view_16,
-        make=make_view_unary_view,
-        why='an elementwise function needs no other shape than what it reads and gives has anyway',
-    ),
-    Rule(
-        name='views_side_by_side',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Add',
-        child='Reshape',
-        size=3,
-        match=match_views_side_by_side_1,
-        make=make_views_side_by_side,
-        why='two tensors of one shape need one view after an elementwise operator, not two before it',
-    ),
-    Rule(
-        name='views_side_by_side',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Mul',
-        child='Reshape',
-        size=3,
-        match=match_views_side_by_side_2,
-        make=make_views_side_by_side,
-        why='two tensors of one shape need one view after an elementwise operator, not two before it',
-    ),
-    Rule(
-        name='views_side_by_side',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Sub',
-        child='Reshape',
-        size=3,
-        match=match_views_side_by_side_3,
-        make=make_views_side_by_side,
-        why='two tensors of one shape need one view after an elementwise operator, not two before it',
-    ),
-    Rule(
-        name='views_side_by_side',
-        file='specs/rewrites/reshape.yaml',
-        stage='simplify',
-        root='Div',
-        child='Reshape',
-        size=3,
-        match=match_views_side_by_side_4,
-        make=make_views_side_by_side,
-        why='two tensors of one shape need one view after an elementwise operator, not two before it',
-    ),
-)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.numbers import is_float32
 from ortable.passes.rewrite.words.rotary import half_table, is_rotary_table
 from ortable.passes.rewrite.words.slices import has_unit_steps, slices_half
@@ -87,19 +87,3 @@ def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
 
 def make_rotary_embedding(graph: Graph, res: ResultSpec, x: Result, cos: Result, sin: Result) -> Any:
     return graph.make_node('RotaryEmbedding', [x, half_table(graph, cos, x), half_table(graph, sin, x)], res.outputs)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='rotary_embedding',
-        file='specs/rewrites/rotary.yaml',
-        stage='fuse',
-        root='Add',
-        child='Mul',
-        size=7,
-        match=match_rotary_embedding,
-        make=make_rotary_embedding,
-        opsets=(23, 1000),
-        why='the turn of positions in one operator',
-    ),
-)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.numbers import intervals_overlap, is_interval, number_of
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.values import const
@@ -95,53 +95,3 @@ def match_where_same(m: Matcher, root: Node) -> Match | None:
 
 def make_where_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='clip_clip',
-        file='specs/rewrites/selection.yaml',
-        stage='simplify',
-        root='Clip',
-        child='Clip',
-        size=2,
-        match=match_clip_clip,
-        make=make_clip_clip,
-        why='two intervals that meet are one',
-    ),
-    Rule(
-        name='not_not',
-        file='specs/rewrites/selection.yaml',
-        stage='simplify',
-        root='Not',
-        child='Not',
-        size=2,
-        match=match_not_not,
-        make=make_not_not,
-        shared=(1,),
-        why='negated twice is not negated',
-    ),
-    Rule(
-        name='where_not',
-        file='specs/rewrites/selection.yaml',
-        stage='simplify',
-        root='Where',
-        child='Not',
-        size=2,
-        match=match_where_not,
-        make=make_where_not,
-        shared=(1,),
-        why='the branches change places instead of the condition being negated',
-    ),
-    Rule(
-        name='where_same',
-        file='specs/rewrites/selection.yaml',
-        stage='simplify',
-        root='Where',
-        child='',
-        size=1,
-        match=match_where_same,
-        make=make_where_same,
-        why='both branches are the same tensor',
-    ),
-)

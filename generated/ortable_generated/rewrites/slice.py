@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.numbers import ints_of
 from ortable.passes.rewrite.words.shapes import is_known, known_rank, same_shape
 from ortable.passes.rewrite.words.slices import composed_slice, has_unit_steps, is_single_index, slice_axis, slice_node, slice_of, slice_of_concat, slice_start, split_sizes
@@ -204,85 +204,3 @@ def match_split_one(m: Matcher, root: Node) -> Match | None:
 
 def make_split_one(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='slice_of_concat',
-        file='specs/rewrites/slice.yaml',
-        stage='simplify',
-        root='Slice',
-        child='Concat',
-        size=2,
-        match=match_slice_of_concat,
-        make=make_slice_of_concat,
-        shared=(1,),
-        why='a piece of what was joined is cut from the part that holds it',
-    ),
-    Rule(
-        name='slice_slice',
-        file='specs/rewrites/slice.yaml',
-        stage='simplify',
-        root='Slice',
-        child='Slice',
-        size=2,
-        match=match_slice_slice,
-        make=make_slice_slice,
-        why='a piece of a piece is cut at once',
-    ),
-    Rule(
-        name='slice_squeeze',
-        file='specs/rewrites/slice.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='Slice',
-        size=2,
-        match=match_slice_squeeze,
-        make=make_slice_squeeze,
-        why='one element along an axis that is dropped then is what Gather takes',
-    ),
-    Rule(
-        name='slice_whole',
-        file='specs/rewrites/slice.yaml',
-        stage='simplify',
-        root='Slice',
-        child='',
-        size=1,
-        match=match_slice_whole,
-        make=make_slice_whole,
-        why='a Slice that takes everything copies it',
-    ),
-    Rule(
-        name='slices_to_split',
-        file='specs/rewrites/slice.yaml',
-        stage='arrange',
-        root='Slice',
-        child='',
-        size=2,
-        match=match_slices_to_split,
-        make=make_slices_to_split,
-        why='two pieces that are all of a tensor come from one node',
-    ),
-    Rule(
-        name='slices_to_split_of_three',
-        file='specs/rewrites/slice.yaml',
-        stage='arrange',
-        root='Slice',
-        child='',
-        size=3,
-        match=match_slices_to_split_of_three,
-        make=make_slices_to_split_of_three,
-        why='three pieces that are all of a tensor come from one node',
-    ),
-    Rule(
-        name='split_one',
-        file='specs/rewrites/slice.yaml',
-        stage='simplify',
-        root='Split',
-        child='',
-        size=1,
-        match=match_split_one,
-        make=make_split_one,
-        why='a Split into one part copies it',
-    ),
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.indices import class_axis, class_count, has_index_per_class
 from ortable.passes.rewrite.words.numbers import is_finite, is_zero_fill, number_of
 from ortable.passes.rewrite.words.shapes import broadcasts_into, constant_is_axis, is_broadcast, is_known, is_one_element, known_rank, same_axes, same_shape, without_keepdims
@@ -182,9 +182,38 @@ def make_expand_of_quotient(graph: Graph, res: ResultSpec, x: Result, sizes: Res
     return graph.make_node('Expand', [graph.make_node('Div', [x, c]), sizes], res.outputs)
 
 
+def accept_factor_of_product(m: Matcher, a: Any, b: Any, y: Any, c: Any, wide: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_wide(graph, a):
+        m.refuse('is_wide(a)')
+        return None
+    if not known_rank(graph, a) == 2:
+        m.refuse('known_rank(a) == 2')
+        return None
+    if not known_rank(graph, b) == 2:
+        m.refuse('known_rank(b) == 2')
+        return None
+    factor = number_of(graph, c)
+    if not is_finite(factor):
+        m.refuse('is_finite(factor)')
+        return None
+    if not 1e-06 <= abs(factor) <= 2:
+        m.refuse('1e-6 <= abs(factor) <= 2')
+        return None
+    if not broadcasts_into(graph, y, wide):
+        m.refuse('broadcasts_into(y, wide)')
+        return None
+    if not is_one_element(graph, c, wide):
+        m.refuse('is_one_element(c, wide)')
+        return None
+    if not fits_attribute(graph, factor, a):
+        m.refuse('fits_attribute(factor, a)')
+        return None
+    return (factor,)
+
+
 def match_factor_of_product_1(m: Matcher, root: Node) -> Match | None:
     """wide = Reshape(MatMul(a, b), sizes, allowzero=zero); return Mul(Mul(wide, y), c)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, c in m.orders(root):
@@ -201,38 +230,16 @@ def match_factor_of_product_1(m: Matcher, root: Node) -> Match | None:
             if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
                 continue
             a, b = n3.inputs
-            if not is_wide(graph, a):
-                m.refuse('is_wide(a)')
+            accepted = accept_factor_of_product(m, a, b, y, c, wide)
+            if accepted is None:
                 continue
-            if not known_rank(graph, a) == 2:
-                m.refuse('known_rank(a) == 2')
-                continue
-            if not known_rank(graph, b) == 2:
-                m.refuse('known_rank(b) == 2')
-                continue
-            factor = number_of(graph, c)
-            if not is_finite(factor):
-                m.refuse('is_finite(factor)')
-                continue
-            if not 1e-06 <= abs(factor) <= 2:
-                m.refuse('1e-6 <= abs(factor) <= 2')
-                continue
-            if not broadcasts_into(graph, y, wide):
-                m.refuse('broadcasts_into(y, wide)')
-                continue
-            if not is_one_element(graph, c, wide):
-                m.refuse('is_one_element(c, wide)')
-                continue
-            if not fits_attribute(graph, factor, a):
-                m.refuse('fits_attribute(factor, a)')
-                continue
+            factor, = accepted
             return Match((root, n1, n2, n3), (root.outputs[0],), (a, b, sizes, y, zero, factor))
     return None
 
 
 def match_factor_of_product_2(m: Matcher, root: Node) -> Match | None:
     """wide = MatMul(a, b); return Mul(Mul(wide, y), c)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, c in m.orders(root):
@@ -246,31 +253,10 @@ def match_factor_of_product_2(m: Matcher, root: Node) -> Match | None:
             a, b = n2.inputs
             sizes = None
             zero = None
-            if not is_wide(graph, a):
-                m.refuse('is_wide(a)')
+            accepted = accept_factor_of_product(m, a, b, y, c, wide)
+            if accepted is None:
                 continue
-            if not known_rank(graph, a) == 2:
-                m.refuse('known_rank(a) == 2')
-                continue
-            if not known_rank(graph, b) == 2:
-                m.refuse('known_rank(b) == 2')
-                continue
-            factor = number_of(graph, c)
-            if not is_finite(factor):
-                m.refuse('is_finite(factor)')
-                continue
-            if not 1e-06 <= abs(factor) <= 2:
-                m.refuse('1e-6 <= abs(factor) <= 2')
-                continue
-            if not broadcasts_into(graph, y, wide):
-                m.refuse('broadcasts_into(y, wide)')
-                continue
-            if not is_one_element(graph, c, wide):
-                m.refuse('is_one_element(c, wide)')
-                continue
-            if not fits_attribute(graph, factor, a):
-                m.refuse('fits_attribute(factor, a)')
-                continue
+            factor, = accepted
             return Match((root, n1, n2), (root.outputs[0],), (a, b, sizes, y, zero, factor))
     return None
 
@@ -321,9 +307,36 @@ def make_factor_of_smaller(graph: Graph, res: ResultSpec, x: Result, c: Result, 
     return graph.make_node('Mul', [graph.make_node('Mul', [small, c]), x], res.outputs)
 
 
+def accept_gelu_tanh_gradient(m: Matcher, x: Any, g: Any, t: Any, c: Any, k: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    slope = number_of(graph, c)
+    if not is_finite(slope):
+        m.refuse('is_finite(slope)')
+        return None
+    cubic = number_of(graph, k)
+    if not is_finite(cubic):
+        m.refuse('is_finite(cubic)')
+        return None
+    if not slope > 0:
+        m.refuse('slope > 0')
+        return None
+    if not cubic > 0:
+        m.refuse('cubic > 0')
+        return None
+    if not same_shape(graph, g, x):
+        m.refuse('same_shape(g, x)')
+        return None
+    if not same_shape(graph, t, x):
+        m.refuse('same_shape(t, x)')
+        return None
+    return (slope, cubic)
+
+
 def match_gelu_tanh_gradient_1(m: Matcher, root: Node) -> Match | None:
     """left = Mul(Mul(g, Mul(x, 0.5)), Sub(1.0, Mul(t, t))); inner = Mul(left, c); cube = Mul(Mul(inner, k), Mul(Mul(x, x), 3.0)); right = Mul(Mul(g, Add(t, 1.0)), 0.5); return Add(Add(inner, cube), right)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, right in m.orders(root):
@@ -405,36 +418,16 @@ def match_gelu_tanh_gradient_1(m: Matcher, root: Node) -> Match | None:
                                                                 continue
                                                             if not m.number(r21, 0.5):
                                                                 continue
-                                                            if not is_wide(graph, x):
-                                                                m.refuse('is_wide(x)')
+                                                            accepted = accept_gelu_tanh_gradient(m, x, g, t, c, k)
+                                                            if accepted is None:
                                                                 continue
-                                                            slope = number_of(graph, c)
-                                                            if not is_finite(slope):
-                                                                m.refuse('is_finite(slope)')
-                                                                continue
-                                                            cubic = number_of(graph, k)
-                                                            if not is_finite(cubic):
-                                                                m.refuse('is_finite(cubic)')
-                                                                continue
-                                                            if not slope > 0:
-                                                                m.refuse('slope > 0')
-                                                                continue
-                                                            if not cubic > 0:
-                                                                m.refuse('cubic > 0')
-                                                                continue
-                                                            if not same_shape(graph, g, x):
-                                                                m.refuse('same_shape(g, x)')
-                                                                continue
-                                                            if not same_shape(graph, t, x):
-                                                                m.refuse('same_shape(t, x)')
-                                                                continue
+                                                            slope, cubic = accepted
                                                             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14), (root.outputs[0],), (x, g, t, slope, cubic))
     return None
 
 
 def match_gelu_tanh_gradient_2(m: Matcher, root: Node) -> Match | None:
     """left = Mul(Mul(g, Mul(x, 0.5)), Sub(1.0, Mul(t, t))); inner = Mul(left, c); cube = Mul(Mul(inner, k), Mul(Mul(x, x), 3.0)); right = Mul(Mul(g, Add(t, 1.0)), 0.5); return Add(Add(inner, right), cube)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, cube in m.orders(root):
@@ -516,29 +509,10 @@ def match_gelu_tanh_gradient_2(m: Matcher, root: Node) -> Match | None:
                                                                 continue
                                                             if not m.number(r21, 0.5):
                                                                 continue
-                                                            if not is_wide(graph, x):
-                                                                m.refuse('is_wide(x)')
+                                                            accepted = accept_gelu_tanh_gradient(m, x, g, t, c, k)
+                                                            if accepted is None:
                                                                 continue
-                                                            slope = number_of(graph, c)
-                                                            if not is_finite(slope):
-                                                                m.refuse('is_finite(slope)')
-                                                                continue
-                                                            cubic = number_of(graph, k)
-                                                            if not is_finite(cubic):
-                                                                m.refuse('is_finite(cubic)')
-                                                                continue
-                                                            if not slope > 0:
-                                                                m.refuse('slope > 0')
-                                                                continue
-                                                            if not cubic > 0:
-                                                                m.refuse('cubic > 0')
-                                                                continue
-                                                            if not same_shape(graph, g, x):
-                                                                m.refuse('same_shape(g, x)')
-                                                                continue
-                                                            if not same_shape(graph, t, x):
-                                                                m.refuse('same_shape(t, x)')
-                                                                continue
+                                                            slope, cubic = accepted
                                                             return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14), (root.outputs[0],), (x, g, t, slope, cubic))
     return None
 
@@ -551,9 +525,16 @@ def make_gelu_tanh_gradient(graph: Graph, res: ResultSpec, x: Result, g: Result,
     return graph.make_node('Add', [graph.make_node('Mul', [g, left]), graph.make_node('Mul', [g, graph.make_node('Add', [graph.make_node('Mul', [t, half]), half])])], res.outputs)
 
 
+def accept_reduce_squeeze(m: Matcher, axes: Any, gone: Any, total: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not same_axes(graph, total, axes, gone):
+        m.refuse('same_axes(total, axes, gone)')
+        return None
+    return ()
+
+
 def match_reduce_squeeze_1(m: Matcher, root: Node) -> Match | None:
     """total = ReduceSum(_, axes, keepdims=1); return Squeeze(total, gone)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     total, gone = root.inputs
@@ -567,15 +548,14 @@ def match_reduce_squeeze_1(m: Matcher, root: Node) -> Match | None:
     _, axes = n1.inputs
     if not axes:
         return None
-    if not same_axes(graph, total, axes, gone):
-        m.refuse('same_axes(total, axes, gone)')
+    accepted = accept_reduce_squeeze(m, axes, gone, total)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (total,))
 
 
 def match_reduce_squeeze_2(m: Matcher, root: Node) -> Match | None:
     """total = ReduceMean(_, axes, keepdims=1); return Squeeze(total, gone)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     total, gone = root.inputs
@@ -589,15 +569,14 @@ def match_reduce_squeeze_2(m: Matcher, root: Node) -> Match | None:
     _, axes = n1.inputs
     if not axes:
         return None
-    if not same_axes(graph, total, axes, gone):
-        m.refuse('same_axes(total, axes, gone)')
+    accepted = accept_reduce_squeeze(m, axes, gone, total)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (total,))
 
 
 def match_reduce_squeeze_3(m: Matcher, root: Node) -> Match | None:
     """total = ReduceMax(_, axes, keepdims=1); return Squeeze(total, gone)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     total, gone = root.inputs
@@ -611,15 +590,14 @@ def match_reduce_squeeze_3(m: Matcher, root: Node) -> Match | None:
     _, axes = n1.inputs
     if not axes:
         return None
-    if not same_axes(graph, total, axes, gone):
-        m.refuse('same_axes(total, axes, gone)')
+    accepted = accept_reduce_squeeze(m, axes, gone, total)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (total,))
 
 
 def match_reduce_squeeze_4(m: Matcher, root: Node) -> Match | None:
     """total = ReduceMin(_, axes, keepdims=1); return Squeeze(total, gone)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     total, gone = root.inputs
@@ -633,8 +611,8 @@ def match_reduce_squeeze_4(m: Matcher, root: Node) -> Match | None:
     _, axes = n1.inputs
     if not axes:
         return None
-    if not same_axes(graph, total, axes, gone):
-        m.refuse('same_axes(total, axes, gone)')
+    accepted = accept_reduce_squeeze(m, axes, gone, total)
+    if accepted is None:
         return None
     return Match((root, n1), (root.outputs[0],), (total,))
 
@@ -719,9 +697,23 @@ def make_sum_of_negated(graph: Graph, res: ResultSpec, x: Result, axes: Result, 
     return graph.make_node('Neg', [graph.make_node('ReduceSum', [x, axes], **kept)], res.outputs)
 
 
+def accept_sum_of_padded(m: Matcher, first: Any, pads: Any, fill: Any, axes: Any, second: Any, more: Any, zero: Any, others: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_zero_fill(graph, fill):
+        m.refuse('is_zero_fill(fill)')
+        return None
+    if not is_zero_fill(graph, zero):
+        m.refuse('is_zero_fill(zero)')
+        return None
+    side = adjacent_pads(graph, first, pads, axes, second, more, others)
+    if not is_known(side):
+        m.refuse('is_known(side)')
+        return None
+    return (side,)
+
+
 def match_sum_of_padded_1(m: Matcher, root: Node) -> Match | None:
     """left = Pad(first, pads, maybe(fill), maybe(axes)); right = Pad(second, more, maybe(zero), maybe(others)); return Add(left, right)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for left, right in m.orders(root):
@@ -738,23 +730,16 @@ def match_sum_of_padded_1(m: Matcher, root: Node) -> Match | None:
         zero = n2.inputs[2] or None if len(n2.inputs) > 2 else None
         others = n2.inputs[3] or None if len(n2.inputs) > 3 else None
         y = None
-        if not is_zero_fill(graph, fill):
-            m.refuse('is_zero_fill(fill)')
+        accepted = accept_sum_of_padded(m, first, pads, fill, axes, second, more, zero, others)
+        if accepted is None:
             continue
-        if not is_zero_fill(graph, zero):
-            m.refuse('is_zero_fill(zero)')
-            continue
-        side = adjacent_pads(graph, first, pads, axes, second, more, others)
-        if not is_known(side):
-            m.refuse('is_known(side)')
-            continue
+        side, = accepted
         return Match((root, n1, n2), (root.outputs[0],), (first, second, y, side))
     return None
 
 
 def match_sum_of_padded_2(m: Matcher, root: Node) -> Match | None:
     """left = Pad(first, pads, maybe(fill), maybe(axes)); right = Pad(second, more, maybe(zero), maybe(others)); return Add(Add(y, left), right)"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     for r1, right in m.orders(root):
@@ -774,16 +759,10 @@ def match_sum_of_padded_2(m: Matcher, root: Node) -> Match | None:
             first, pads = n3.inputs[:2]
             fill = n3.inputs[2] or None if len(n3.inputs) > 2 else None
             axes = n3.inputs[3] or None if len(n3.inputs) > 3 else None
-            if not is_zero_fill(graph, fill):
-                m.refuse('is_zero_fill(fill)')
+            accepted = accept_sum_of_padded(m, first, pads, fill, axes, second, more, zero, others)
+            if accepted is None:
                 continue
-            if not is_zero_fill(graph, zero):
-                m.refuse('is_zero_fill(zero)')
-                continue
-            side = adjacent_pads(graph, first, pads, axes, second, more, others)
-            if not is_known(side):
-                m.refuse('is_known(side)')
-                continue
+            side, = accepted
             return Match((root, n1, n2, n3), (root.outputs[0],), (first, second, y, side))
     return None
 
@@ -791,194 +770,3 @@ def match_sum_of_padded_2(m: Matcher, root: Node) -> Match | None:
 def make_sum_of_padded(graph: Graph, res: ResultSpec, first: Result, second: Result, y: Result | None, side: Any) -> Any:
     both = concat_padded(graph, first, second, side)
     return both if y is None else graph.make_node('Add', [y, both], res.outputs)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='cross_entropy_gradient',
-        file='specs/rewrites/training.yaml',
-        stage='fuse',
-        root='Sub',
-        child='Where',
-        size=6,
-        match=match_cross_entropy_gradient,
-        make=make_cross_entropy_gradient,
-        why='what is added at one class of each row need not be compared with all classes',
-    ),
-    Rule(
-        name='dropout_gradient',
-        file='specs/rewrites/training.yaml',
-        stage='simplify',
-        root='Mul',
-        child='Mul',
-        size=3,
-        match=match_dropout_gradient,
-        make=make_dropout_gradient,
-        why='the scale of what is kept is chosen by the mask, in one pass instead of two',
-    ),
-    Rule(
-        name='expand_of_product',
-        file='specs/rewrites/training.yaml',
-        stage='simplify',
-        root='Mul',
-        child='Expand',
-        size=2,
-        match=match_expand_of_product,
-        make=make_expand_of_product,
-        why='a number multiplies fewer elements before they are repeated',
-    ),
-    Rule(
-        name='expand_of_quotient',
-        file='specs/rewrites/training.yaml',
-        stage='simplify',
-        root='Div',
-        child='Expand',
-        size=2,
-        match=match_expand_of_quotient,
-        make=make_expand_of_quotient,
-        why='a number divides fewer elements before they are repeated',
-    ),
-    Rule(
-        name='factor_of_product',
-        file='specs/rewrites/training.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=4,
-        match=match_factor_of_product_1,
-        make=make_factor_of_product,
-        why='Gemm multiplies by a number by itself',
-    ),
-    Rule(
-        name='factor_of_product',
-        file='specs/rewrites/training.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=3,
-        match=match_factor_of_product_2,
-        make=make_factor_of_product,
-        why='Gemm multiplies by a number by itself',
-    ),
-    Rule(
-        name='factor_of_smaller',
-        file='specs/rewrites/training.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Mul',
-        size=2,
-        match=match_factor_of_smaller,
-        make=make_factor_of_smaller,
-        why='a number multiplies the smaller one of two factors',
-    ),
-    Rule(
-        name='gelu_tanh_gradient',
-        file='specs/rewrites/training.yaml',
-        stage='fuse',
-        root='Add',
-        child='Add',
-        size=15,
-        match=match_gelu_tanh_gradient_1,
-        make=make_gelu_tanh_gradient,
-        why='the gradient of gelu with tanh, written out by autograd, multiplies by constants once',
-    ),
-    Rule(
-        name='gelu_tanh_gradient',
-        file='specs/rewrites/training.yaml',
-        stage='fuse',
-        root='Add',
-        child='Add',
-        size=15,
-        match=match_gelu_tanh_gradient_2,
-        make=make_gelu_tanh_gradient,
-        why='the gradient of gelu with tanh, written out by autograd, multiplies by constants once',
-    ),
-    Rule(
-        name='reduce_squeeze',
-        file='specs/rewrites/training.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='ReduceSum',
-        size=2,
-        match=match_reduce_squeeze_1,
-        make=make_reduce_squeeze,
-        why='a sum drops the axes that it is taken over by itself',
-    ),
-    Rule(
-        name='reduce_squeeze',
-        file='specs/rewrites/training.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='ReduceMean',
-        size=2,
-        match=match_reduce_squeeze_2,
-        make=make_reduce_squeeze,
-        why='a sum drops the axes that it is taken over by itself',
-    ),
-    Rule(
-        name='reduce_squeeze',
-        file='specs/rewrites/training.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='ReduceMax',
-        size=2,
-        match=match_reduce_squeeze_3,
-        make=make_reduce_squeeze,
-        why='a sum drops the axes that it is taken over by itself',
-    ),
-    Rule(
-        name='reduce_squeeze',
-        file='specs/rewrites/training.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='ReduceMin',
-        size=2,
-        match=match_reduce_squeeze_4,
-        make=make_reduce_squeeze,
-        why='a sum drops the axes that it is taken over by itself',
-    ),
-    Rule(
-        name='silu_gradient',
-        file='specs/rewrites/training.yaml',
-        stage='fuse',
-        root='Mul',
-        child='Sigmoid',
-        size=6,
-        match=match_silu_gradient,
-        make=make_silu_gradient,
-        why='silu, which a neighbour of its gradient reads, is a part of it',
-    ),
-    Rule(
-        name='sum_of_negated',
-        file='specs/rewrites/training.yaml',
-        stage='simplify',
-        root='ReduceSum',
-        child='Neg',
-        size=2,
-        match=match_sum_of_negated,
-        make=make_sum_of_negated,
-        why='a sum has fewer signs to turn than what is summed',
-    ),
-    Rule(
-        name='sum_of_padded',
-        file='specs/rewrites/training.yaml',
-        stage='fuse',
-        root='Add',
-        child='Pad',
-        size=3,
-        match=match_sum_of_padded_1,
-        make=make_sum_of_padded,
-        why='two pieces in a room of zeros each, side by side, are joined instead of added',
-    ),
-    Rule(
-        name='sum_of_padded',
-        file='specs/rewrites/training.yaml',
-        stage='fuse',
-        root='Add',
-        child='Pad',
-        size=4,
-        match=match_sum_of_padded_2,
-        make=make_sum_of_padded,
-        why='two pieces in a room of zeros each, side by side, are joined instead of added',
-    ),
-)

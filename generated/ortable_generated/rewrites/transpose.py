@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.shapes import is_known, known_rank, producer_of, with_inputs
 from ortable.passes.rewrite.words.views import composed_perm, is_identity_perm, moves_unit_axes_only, perm_of, view_between, viewed
 
@@ -43,9 +43,20 @@ def make_transpose_back(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
+def accept_transpose_of_ones(m: Matcher, x: Any, out: Any, order: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not moves_unit_axes_only(graph, x, perm_of(graph, x, order)):
+        m.refuse('moves_unit_axes_only(x, perm_of(x, order))')
+        return None
+    view = view_between(graph, x, out)
+    if not is_known(view):
+        m.refuse('is_known(view)')
+        return None
+    return (view,)
+
+
 def match_transpose_of_ones_1(m: Matcher, root: Node) -> Match | None:
     """out = Reshape(Transpose(x, perm=order), _, allowzero=_); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -55,19 +66,15 @@ def match_transpose_of_ones_1(m: Matcher, root: Node) -> Match | None:
     order = n1.attrs.get('perm')
     x = n1.inputs[0]
     out = root.outputs[0]
-    if not moves_unit_axes_only(graph, x, perm_of(graph, x, order)):
-        m.refuse('moves_unit_axes_only(x, perm_of(x, order))')
+    accepted = accept_transpose_of_ones(m, x, out, order)
+    if accepted is None:
         return None
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
-        return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_transpose_of_ones_2(m: Matcher, root: Node) -> Match | None:
     """out = Squeeze(Transpose(x, perm=order), _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     r1, r2 = root.inputs
@@ -79,19 +86,15 @@ def match_transpose_of_ones_2(m: Matcher, root: Node) -> Match | None:
     order = n1.attrs.get('perm')
     x = n1.inputs[0]
     out = root.outputs[0]
-    if not moves_unit_axes_only(graph, x, perm_of(graph, x, order)):
-        m.refuse('moves_unit_axes_only(x, perm_of(x, order))')
+    accepted = accept_transpose_of_ones(m, x, out, order)
+    if accepted is None:
         return None
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
-        return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
 def match_transpose_of_ones_3(m: Matcher, root: Node) -> Match | None:
     """out = Unsqueeze(Transpose(x, perm=order), _); return out"""
-    graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     r1, _ = root.inputs
@@ -101,13 +104,10 @@ def match_transpose_of_ones_3(m: Matcher, root: Node) -> Match | None:
     order = n1.attrs.get('perm')
     x = n1.inputs[0]
     out = root.outputs[0]
-    if not moves_unit_axes_only(graph, x, perm_of(graph, x, order)):
-        m.refuse('moves_unit_axes_only(x, perm_of(x, order))')
+    accepted = accept_transpose_of_ones(m, x, out, order)
+    if accepted is None:
         return None
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
-        return None
+    view, = accepted
     return Match((root, n1), (root.outputs[0],), (x, view))
 
 
@@ -158,9 +158,21 @@ def make_transpose_transpose(graph: Graph, res: ResultSpec, x: Result, both: Any
     return graph.make_node('Transpose', [x], res.outputs, perm=both)
 
 
+def accept_transpose_unary_transpose(m: Matcher, x: Any, middle: Any, first: Any, second: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_identity_perm(both):
+        m.refuse('is_identity_perm(both)')
+        return None
+    node = producer_of(graph, middle)
+    return (node,)
+
+
 def match_transpose_unary_transpose_1(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Relu(transposed); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -174,20 +186,15 @@ def match_transpose_unary_transpose_1(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_2(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Sigmoid(transposed); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -201,20 +208,15 @@ def match_transpose_unary_transpose_2(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_3(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Tanh(transposed); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -228,20 +230,15 @@ def match_transpose_unary_transpose_3(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_4(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Erf(transposed); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -255,20 +252,15 @@ def match_transpose_unary_transpose_4(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_5(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Neg(transposed); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -282,20 +274,15 @@ def match_transpose_unary_transpose_5(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_6(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Exp(transposed); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -309,20 +296,15 @@ def match_transpose_unary_transpose_6(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_7(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Sqrt(transposed); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -336,20 +318,15 @@ def match_transpose_unary_transpose_7(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_8(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Abs(transposed); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -363,20 +340,15 @@ def match_transpose_unary_transpose_8(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_9(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Softplus(transposed); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -390,20 +362,15 @@ def match_transpose_unary_transpose_9(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_10(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Gelu(transposed, attrs=kept_); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -417,20 +384,15 @@ def match_transpose_unary_transpose_10(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_11(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = LeakyRelu(transposed, attrs=kept_); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -444,20 +406,15 @@ def match_transpose_unary_transpose_11(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_12(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Cast(transposed, attrs=kept_); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -471,20 +428,15 @@ def match_transpose_unary_transpose_12(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_13(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = HardSigmoid(transposed, attrs=kept_); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -498,20 +450,15 @@ def match_transpose_unary_transpose_13(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_14(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = HardSwish(transposed); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -525,20 +472,15 @@ def match_transpose_unary_transpose_14(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_15(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Elu(transposed, attrs=kept_); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -552,20 +494,15 @@ def match_transpose_unary_transpose_15(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_16(m: Matcher, root: Node) -> Match | None:
     """transposed = Transpose(x, perm=first); middle = Reciprocal(transposed); return Transpose(middle, perm=second)"""
-    graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     second = root.attrs.get('perm')
@@ -579,263 +516,12 @@ def match_transpose_unary_transpose_16(m: Matcher, root: Node) -> Match | None:
         return None
     first = n2.attrs.get('perm')
     x = n2.inputs[0]
-    if not known_rank(graph, x) >= 0:
-        m.refuse('known_rank(x) >= 0')
+    accepted = accept_transpose_unary_transpose(m, x, middle, first, second)
+    if accepted is None:
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
-        return None
-    node = producer_of(graph, middle)
+    node, = accepted
     return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def make_transpose_unary_transpose(graph: Graph, res: ResultSpec, x: Result, node: Any) -> Any:
     return with_inputs(graph, node, [x])
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name='transpose_back',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Transpose',
-        size=2,
-        match=match_transpose_back,
-        make=make_transpose_back,
-        shared=(1,),
-        why='a second Transpose that undoes the first one gives what was there before',
-    ),
-    Rule(
-        name='transpose_of_ones',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Reshape',
-        child='Transpose',
-        size=2,
-        match=match_transpose_of_ones_1,
-        make=make_transpose_of_ones,
-        why='a Transpose that moves only axes of size 1 next to a view copies a tensor for nothing',
-    ),
-    Rule(
-        name='transpose_of_ones',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Squeeze',
-        child='Transpose',
-        size=2,
-        match=match_transpose_of_ones_2,
-        make=make_transpose_of_ones,
-        why='a Transpose that moves only axes of size 1 next to a view copies a tensor for nothing',
-    ),
-    Rule(
-        name='transpose_of_ones',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Unsqueeze',
-        child='Transpose',
-        size=2,
-        match=match_transpose_of_ones_3,
-        make=make_transpose_of_ones,
-        why='a Transpose that moves only axes of size 1 next to a view copies a tensor for nothing',
-    ),
-    Rule(
-        name='transpose_same',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='',
-        size=1,
-        match=match_transpose_same,
-        make=make_transpose_same,
-        why='a permutation that leaves every axis at its place',
-    ),
-    Rule(
-        name='transpose_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Transpose',
-        size=2,
-        match=match_transpose_transpose,
-        make=make_transpose_transpose,
-        why='two permutations in a row are one',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Relu',
-        size=3,
-        match=match_transpose_unary_transpose_1,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Sigmoid',
-        size=3,
-        match=match_transpose_unary_transpose_2,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Tanh',
-        size=3,
-        match=match_transpose_unary_transpose_3,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Erf',
-        size=3,
-        match=match_transpose_unary_transpose_4,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Neg',
-        size=3,
-        match=match_transpose_unary_transpose_5,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Exp',
-        size=3,
-        match=match_transpose_unary_transpose_6,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Sqrt',
-        size=3,
-        match=match_transpose_unary_transpose_7,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Abs',
-        size=3,
-        match=match_transpose_unary_transpose_8,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Softplus',
-        size=3,
-        match=match_transpose_unary_transpose_9,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Gelu',
-        size=3,
-        match=match_transpose_unary_transpose_10,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='LeakyRelu',
-        size=3,
-        match=match_transpose_unary_transpose_11,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Cast',
-        size=3,
-        match=match_transpose_unary_transpose_12,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='HardSigmoid',
-        size=3,
-        match=match_transpose_unary_transpose_13,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='HardSwish',
-        size=3,
-        match=match_transpose_unary_transpose_14,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Elu',
-        size=3,
-        match=match_transpose_unary_transpose_15,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-    Rule(
-        name='transpose_unary_transpose',
-        file='specs/rewrites/transpose.yaml',
-        stage='simplify',
-        root='Transpose',
-        child='Reciprocal',
-        size=3,
-        match=match_transpose_unary_transpose_16,
-        make=make_transpose_unary_transpose,
-        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
-    ),
-)

@@ -4,7 +4,6 @@ Errors of ours are printed without a traceback and end with status 1."""
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from ortable.interpreter.diagnostics.advice import advise, in_words_of_the_shell
 from .compile import add_compile_commands
 from .export import add_export
 from .rewrites import add_rewrites
+from .specs import add_specs
 
 __all__ = ["main"]
 
@@ -58,34 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     add_compile_commands(commands)
     add_rewrites(commands)
 
-    specs = commands.add_parser("specs", help="work with spec files")
-    actions = specs.add_subparsers(dest="action", required=True, metavar="action")
-    check = actions.add_parser(
-        "check",
-        help="check a spec file as codegen does",
-        description="Check a spec file of yours with the compiler and the checks of codegen; every "
-        "error has its place and a fix. No checkout of ortable is needed.",
-        epilog="ortable.load_specs(FILE) adds its operators in Python; docs/adding-an-operator.md "
-        "and docs/language.md say what such a file holds.",
-    )
-    check.add_argument("file", help="a YAML file of op, alias, number and condition entries")
-    check.add_argument(
-        "--import",
-        dest="imports",
-        metavar="MODULE",
-        action="append",
-        default=[],
-        help="import this first: it registers the operators with torch.library",
-    )
-    check.add_argument(
-        "--lowering",
-        dest="lowerings",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="a function that load_specs will be given, for python:",
-    )
-    check.set_defaults(run=_specs_check)
+    add_specs(commands)
     return parser
 
 
@@ -162,22 +135,6 @@ def _missing(path: str, converters: Any) -> int:
         print(f"{name:50} {number} call{'s' if number > 1 else ''}")
     print(f"{len(missing)} of {len(counts)} operators have no converter")
     return 1 if missing else 0
-
-
-def _specs_check(args: argparse.Namespace) -> int:
-    from ortable.errors import SpecError
-    from ortable.interpreter.user_specs import check_spec_file
-
-    sys.path.insert(0, "")  # modules of the current folder, as for `python -m`
-    for module in args.imports:
-        importlib.import_module(module)
-    try:
-        operators = check_spec_file(args.file, frozenset(args.lowerings))
-    except SpecError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(f"{args.file}: {len(operators)} operators, no error")
-    return 0
 
 
 def _existing(path: str) -> str:

@@ -107,6 +107,16 @@ NAMES: dict[str, Private] = {
     "FakeTensorMode": Private(
         "torch._subclasses.fake_tensor:FakeTensorMode", "class", "make examples without memory"
     ),
+    "DataDependentOutputException": Private(
+        "torch._subclasses.fake_tensor:DataDependentOutputException",
+        "class",
+        "trace a case whose result torch cannot foretell",
+    ),
+    "DynamicOutputShapeException": Private(
+        "torch._subclasses.fake_tensor:DynamicOutputShapeException",
+        "class",
+        "trace a case whose result torch cannot foretell",
+    ),
     "unset_fake_temporarily": Private(
         "torch._subclasses.fake_tensor:unset_fake_temporarily",
         "function",
@@ -153,6 +163,19 @@ NAMES: dict[str, Private] = {
     # symbolic sizes
     "ShapeEnv": Private(
         "torch.fx.experimental.symbolic_shapes:ShapeEnv", "class", "explain a refused export"
+    ),
+    "DimDynamic": Private(
+        "torch.fx.experimental.symbolic_shapes:DimDynamic", "class", "trace a case with free sizes"
+    ),
+    "StatelessSymbolicContext": Private(
+        "torch.fx.experimental.symbolic_shapes:StatelessSymbolicContext",
+        "class",
+        "trace a case with free sizes",
+    ),
+    "GuardOnDataDependentSymNode": Private(
+        "torch.fx.experimental.symbolic_shapes:GuardOnDataDependentSymNode",
+        "class",
+        "trace a case whose result torch cannot foretell",
     ),
     "SYMPY_INTERP": Private(
         "torch.fx.experimental.symbolic_shapes:SYMPY_INTERP", "mapping", "evaluate guards"

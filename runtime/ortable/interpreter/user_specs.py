@@ -143,6 +143,16 @@ def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -
     return tuple(entry.key for entry in specs.operators())
 
 
+def checked_specs(path: str | Path, lowerings: frozenset[str] = frozenset()) -> Any:
+    """The entries of a spec file (`ortablegen.aten.model.Specs`), those for the installed torch.
+
+    Raises:
+        SpecError: everything that is wrong with the file.
+    """
+    specs, _, _ = _checked(path, lowerings)
+    return specs
+
+
 def supported_ops() -> tuple[SupportedOp, ...]:
     """Every operator with a converter, sorted by name; loaded specs included."""
     from ortable_generated.aten import dispatch

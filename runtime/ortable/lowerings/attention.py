@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ortable import dims, dtypes
+from ortable import dtypes
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.error_functions import erf_of
@@ -24,17 +24,19 @@ from ortable.prelude.facts import (
     Result,
     Results,
     SymInt,
-    SymInts,
     dim_of,
     dtype_of,
-    rank_of,
     shape_of,
     static,
 )
-from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath_dtype
+from ortable.prelude.scores import (
+    attention_mask,
+    attention_scaled,
+    grouped_product,
+    heads_as,
+)
 from ortable.prelude.values import (
-    as_vec,
     cast,
     const,
     consts,
@@ -48,16 +50,10 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
 
 __all__ = [
-    "attention_mask",
-    "attention_scaled",
     "gelu_of",
-    "grouped_product",
     "layer_normalized",
-    "log_of_sums",
     "packed_attention",
     "padded_sums",
-    "shared_heads",
-    "zero_where_masked",
 ]
 
 
@@ -233,83 +229,6 @@ def _traced(node: Node, score_mod: Any, mask_mod: Any, scale: float) -> GraphMod
         ) from error
 
 
-def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt) -> Result:
-    """Attention scores times ``scale``; by default over the square root of the width of a head.
-    Heads without width have scores of 0, where ONNX Runtime's product over nothing leaves what
-    was in memory."""
-    if dims.same(width, 0):
-        nothing = const(graph, 0, graph.get_type(x))
-        return graph.make_node("Expand", [nothing, graph.make_node("Shape", [x])])
-    if scale is not None:
-        return scaled(graph, x, scale)
-    if isinstance(width, dims.SymDim):
-        root = graph.make_node("Sqrt", [const(graph, width, graph.get_type(x))])
-        return graph.make_node("Div", [x, root])
-    return scaled(graph, x, float(width) ** -0.5)
-
-
-def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result:
-    """Keys or values [..., G, S, D] of queries [..., H, L, D]; with ``repeat`` [..., H, S, D], each
-    head as often as the queries share it. No node when G is H."""
-    if not repeat:
-        return x
-    heads, own = dim_of(graph, query, -3), dim_of(graph, x, -3)
-    if own is heads or own == heads:
-        return x
-    rank, shape = rank_of(graph, x), list(shape_of(graph, x))
-    times = static(heads) // static(own)
-    wide = unsqueezed(graph, x, [rank - 2])
-    sizes = [*shape[: rank - 2], times, *shape[rank - 2 :]]
-    spread_out = graph.make_node("Expand", [wide, as_vec(graph, sizes)])
-    return reshape_to(graph, spread_out, [*shape[: rank - 3], heads, *shape[rank - 2 :]])
-
-
-def heads_as(graph: Graph, x: Result, heads: SymInt) -> Result:
-    """[..., H, R, D] -> [..., heads, H R / heads, D]: neighbouring heads as rows of one, or such
-    rows as heads again; no node when the numbers are equal."""
-    shape = list(shape_of(graph, x))
-    own, rows = shape[-3:-1]
-    if own is heads or own == heads:
-        return x
-    return reshape_to(graph, x, [*shape[:-3], heads, own * rows // heads, shape[-1]])
-
-
-def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
-    """MatMul of heads [..., H, L, S] and heads [..., G, S, D], each of which H / G neighbours of
-    the first share: these become rows of one head, so that nothing is copied."""
-    rows = heads_as(graph, x, dim_of(graph, y, -3))
-    return heads_as(graph, graph.make_node("MatMul", [rows, y]), dim_of(graph, x, -3))
-
-
-def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
-    """0 in the rows of an attention output that the mask hides from every key, where a softmax
-    alone gives NaN."""
-    if mask is None:
-        return x
-    last = consts(graph, [rank_of(graph, mask) - 1], dtypes.int64)
-    if graph.get_type(mask) == dtypes.boolean:
-        most = graph.make_node("ReduceMax", [cast(graph, mask, dtypes.uint8), last], keepdims=1)
-        seen = cast(graph, most, dtypes.boolean)
-        return graph.make_node("Where", [seen, x, const(graph, 0, graph.get_type(x))])
-    most = graph.make_node("ReduceMax", [mask, last], keepdims=1)
-    hidden = graph.make_node("Equal", [most, const(graph, float("-inf"), graph.get_type(mask))])
-    return graph.make_node("Where", [hidden, const(graph, 0, graph.get_type(x)), x])
-
-
-def log_of_sums(graph: Graph, scores: Result, probs: Result, mask: Result | None) -> Result:
-    """The logarithm of the sum of exponentials over the last axis, where ``probs`` is the softmax
-    of ``scores``: the largest score less the logarithm of its probability, which takes a tenth of
-    ReduceLogSumExp's time. 0 for a row that a mask hides altogether, as torch keeps it."""
-    make, last = graph.make_node, consts(graph, [len(shape_of(graph, scores)) - 1], dtypes.int64)
-    top, most = (make("ReduceMax", [x, last], keepdims=0) for x in (scores, probs))
-    sums = make("Sub", [top, make("Log", [most])])
-    if mask is None:
-        return sums
-    dtype = graph.get_type(sums)
-    hidden = make("Equal", [top, const(graph, float("-inf"), dtype)])
-    return make("Where", [hidden, const(graph, 0, dtype), sums])
-
-
 def padded_sums(graph: Graph, sums: Result | None, count: SymInt, wanted: Bool) -> Result | None:
     """The logarithms of sums [B, H, L] as torch's memory-efficient kernel keeps them: float32,
     infinite behind the ``count`` queries up to a multiple of 32; nothing unless they are wanted."""
@@ -322,22 +241,3 @@ def padded_sums(graph: Graph, sums: Result | None, count: SymInt, wanted: Bool) 
     missing = -count % 32
     infinite = filled(graph, [*sizes[:-1], missing], np.inf, dtypes.float32)
     return graph.make_node("Concat", [sums, infinite], axis=-1)
-
-
-def attention_mask(
-    graph: Graph, scores: Result, mask: Result | None, causal: Bool, sizes: SymInts
-) -> Result:
-    """Attention scores with a bool mask (False is left out), a float mask (added), a causal mask,
-    or none of them."""
-    if causal:
-        kept = graph.make_node("Trilu", [filled(graph, sizes, True, dtypes.boolean)], upper=0)
-        scores = graph.make_node(
-            "Where", [kept, scores, const(graph, -np.inf, graph.get_type(scores))]
-        )
-    if mask is None:
-        return scores
-    if graph.get_type(mask) == dtypes.boolean:
-        return graph.make_node(
-            "Where", [mask, scores, const(graph, -np.inf, graph.get_type(scores))]
-        )
-    return graph.make_node("Add", [scores, cast(graph, mask, graph.get_type(scores))])

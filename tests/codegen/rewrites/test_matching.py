@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ortable.debug.harness.trial import Trial
 from ortable.ir.versions import ORT_MAX_OPSET
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.emit import rewrites_text
@@ -14,7 +15,6 @@ from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.rewrites.names import opset_range
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
-from tests.passes.rewrite.harness import Trial
 
 from . import golden
 

@@ -10,8 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import ortable
-
-from .runs import Runner, same_values
+from ortable.debug.harness.runs import Runner, same_values
 
 
 class Function(torch.nn.Module):

@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from ortable.builder import GraphBuilder
+from ortable.debug.harness.runs import Runner, checked_model
 from ortable.ir.node import Node
 from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import Match, Rule
-
-from .runs import Runner, checked_model
 
 FLOATS = torch.tensor([-2.0, -0.5, 0.0, 3.0])
 
@@ -45,7 +44,8 @@ def rule(
     size: int = 1,
     **more: Any,
 ) -> Rule:
-    return Rule(name, "tests", stage, root, child, size, match, make, **more)
+    functions = {"match": match, "make": make}
+    return Rule(name, "tests", stage, root, child, size, functions, "match", "make", **more)
 
 
 def one(m: Matcher, root: Node) -> Match | None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import pytest
 
-from ortablegen.rewrites.model import Rewrite
-
-from .harness import (
+from ortable.debug.harness.trial import (
     Trial,
-    all_rewrites,
     check_case,
     default_rules,
     every_rule,
     places,
     rules_of,
-    shape_of_graph,
 )
+from ortablegen.rewrites.model import Rewrite
+
+from .harness import all_rewrites, shape_of_graph
 
 REWRITES = {rewrite.name: rewrite for rewrite in all_rewrites()}
 

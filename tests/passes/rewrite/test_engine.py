@@ -11,12 +11,12 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.debug.harness.runs import checked_model, declared, same_declarations, same_values
 from ortable.errors import RewriteError
 from ortable.passes.rewrite.engine import rewrite
 from ortable.passes.rewrite.rule import Match
 
 from .hand_rules import FLOATS, chain, double, one, ops, replaced, rule, run, text
-from .runs import checked_model, declared, same_declarations, same_values
 
 # -- what is replaced ---------------------------------------------------------------------------
 

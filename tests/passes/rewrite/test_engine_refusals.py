@@ -10,12 +10,12 @@ import torch
 
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
+from ortable.debug.harness.runs import checked_model
 from ortable.errors import BuilderError, KernelError, UnsupportedCase
 from ortable.passes.rewrite.engine import rewrite
 from ortable.passes.rewrite.rule import Match, Rule
 
 from .hand_rules import FLOATS, one, pair, replaced, rule, run, text
-from .runs import checked_model
 
 
 def _refused(builder: GraphBuilder, broken: Rule) -> str:

@@ -10,13 +10,13 @@ import pytest
 
 from ortable.cli import rewrites
 from ortable.cli.main import main
+from ortable.debug.harness.trial import Trial, operators
 from ortable.debug.rewrites_text import fired_lines, made_by_rules, refused_lines
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.rule import STAGES
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
-from tests.passes.rewrite.harness import Trial, operators
 
 ROOT = Path(__file__).parents[3]
 BERT_RULES = ROOT / "examples" / "bert_rules.yaml"

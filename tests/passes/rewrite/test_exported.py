@@ -10,8 +10,7 @@ import pytest
 import torch
 
 import ortable
-
-from .runs import Runner, same_values
+from ortable.debug.harness.runs import Runner, same_values
 
 RULES = """
 - rewrite: cosine_of_negative

@@ -11,13 +11,19 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.debug.harness.graphs import CaseProblem, build
+from ortable.debug.harness.values import (
+    attribute,
+    concrete_shape,
+    draw,
+    operand,
+    several_sizes,
+    symbolic_shape,
+)
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.language.samples import SampleProblem
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
-
-from .graphs import CaseProblem, build
-from .values import attribute, concrete_shape, draw, operand, several_sizes, symbolic_shape
 
 
 def built(pattern: str, case: str) -> GraphBuilder:

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import ortable
+from ortable.debug.harness.runs import Runner, same_values
 
 from .eager import check
-from .runs import Runner, same_values
 
 INF = float("inf")
 

@@ -13,12 +13,25 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.debug.harness.runs import (
+    Runner,
+    checked_model,
+    declared,
+    same_declarations,
+    same_values,
+)
+from ortable.debug.harness.values import (
+    concrete_shape,
+    draw,
+    is_free,
+    operand,
+    several_sizes,
+    symbolic_shape,
+)
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite
 
 from .lessons import F16, F32, GRAPHS, ROUNDED, W, X, f
-from .runs import Runner, checked_model, declared, same_declarations, same_values
-from .values import concrete_shape, draw, is_free, operand, several_sizes, symbolic_shape
 
 
 def graph_of(

@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 import ortable
-
-from .runs import Runner, same_values
+from ortable.debug.harness.runs import Runner, same_values
 
 
 class Block(nn.Module):

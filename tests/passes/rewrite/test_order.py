@@ -9,13 +9,13 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.debug.harness.runs import Runner, checked_model, same_values
 from ortable.ir.node import Node
 from ortable.passes.rewrite.engine import rewrite
 from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import Match, Rule
 
 from .hand_rules import ops, rule
-from .runs import Runner, checked_model, same_values
 
 
 def graph() -> GraphBuilder:

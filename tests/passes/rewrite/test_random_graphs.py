@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ortable import dtypes
+from ortable.debug.harness.runs import Runner, checked_model, declared, same_declarations
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite
 from ortable.passes.rewrite.rule import Match, Rule
@@ -22,7 +23,6 @@ from .hand_rules import one, pair, rule
 from .random_chains import CHAINS
 from .random_graphs import ROWS, RandomGraph, Step
 from .random_steps import STEPS
-from .runs import Runner, checked_model, declared, same_declarations
 
 OPERATORS = (*STEPS, *CHAINS)
 OPSETS = (18, 21, 26)

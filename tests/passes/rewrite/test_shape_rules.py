@@ -11,11 +11,10 @@ import torch
 
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
+from ortable.debug.harness.runs import Runner, checked_model, same_values
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite
 from ortable.passes.rewrite.words import shapes, slices, views
-
-from .runs import Runner, checked_model, same_values
 
 N, M = dims.symbol("n"), dims.symbol("m")
 SHAPES = ["none", "reshape", "transpose", "slice", "concat", "gather", "expand", "dims"]

@@ -38,7 +38,9 @@ _SHORT_TYPES = {
     torch.int16: "i16",
     torch.int8: "i8",
     torch.uint8: "u8",
-    torch.bool: "b8",
+    torch.bool: "b",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
 }
 
 
@@ -194,38 +196,48 @@ def skeleton(node: Node) -> list[str]:
 def _operator_skeleton(node: Node, schema: Any) -> list[str]:
     values = _bind(node, schema)
     tensors = [a.name for a in schema.arguments if str(a.type) in ("Tensor", "Optional[Tensor]")]
-    others = [
-        a.name
-        for a in schema.arguments
-        if a.name not in tensors and not str(a.type).startswith("List[Tensor")
-    ]
-    results = node_value(node)
-    if written_overload(node) is not None:
-        new = [node_value(values[name]) for name in written_arguments(written_overload(node))]
-        results = [*results[: len(schema.returns)], *new]
-    outs = [
-        _out_rule(result, tensors, values)
-        for result in (
-            results
-            if isinstance(results, (list, tuple)) and not is_tensor_like(results)
-            else [results]
-        )
-    ]
+    lists = [a.name for a in schema.arguments if str(a.type).startswith("List[Tensor")]
+    first = tensors[0] if tensors else f"{lists[0]}[0]" if lists else ""
+    ignored = [a.name for a in schema.arguments if a.name not in (tensors[:1] or lists[:1])]
+    results = _results(node, schema, values)
+    outs = [_out_rule(result, tensors, values) for result in results]
     lines = [
         f"- op: {schema}",
         f"  out: {outs[0] if len(outs) == 1 else '[' + ', '.join(outs) + ']'}",
     ]
-    if others:
-        lines.append(
-            "  ignore: {"
-            + ", ".join(f'{name}: "why it may be, or read it"' for name in others)
-            + "}"
-        )
-    call = f"{_onnx_operator(schema.name)}({', '.join(tensors[:1])})"
-    lines.append(f"  lower: return {call}  # the ONNX form goes here: a CapWord is one ONNX node")
+    if ignored:
+        reasons = ", ".join(f'{name}: "why it may be, or read it"' for name in ignored)
+        lines.append(f"  ignore: {{{reasons}}}")
+    call = f"{_onnx_operator(schema.name, len(results))}({first})"
+    given = [f"[{call}]"] if _returns_list(schema) else [call] * len(results)
+    about = "  # the ONNX form goes here: a CapWord is one ONNX node"
+    lines.append(f"  lower: return {', '.join(given)}{about}")
+    if any(_is_complex(value) for value in (*values.values(), *results)):
+        lines.append(f"  complex: parts({first})  # or the form of the two parts")
     case = ", ".join(f"{name}: {_case_value(values[name])}" for name in values)
     lines.append("  cases: [{" + case + "}]")
     return lines
+
+
+def _results(node: Node, schema: Any, values: Mapping[str, Any]) -> list[Any]:
+    """The examples of the results that ``out`` describes: a list of tensors is one."""
+    results = node_value(node)
+    if _returns_list(schema):
+        return [results]
+    if written_overload(node) is not None:
+        new = [node_value(values[name]) for name in written_arguments(written_overload(node))]
+        return [*results[: len(schema.returns)], *new]
+    several = isinstance(results, (list, tuple)) and not is_tensor_like(results)
+    return list(results) if several else [results]
+
+
+def _returns_list(schema: Any) -> bool:
+    return len(schema.returns) == 1 and str(schema.returns[0].type).startswith("List[")
+
+
+def _is_complex(value: Any) -> bool:
+    example = node_value(value) if isinstance(value, Node) else value
+    return is_tensor_like(example) and str(example.dtype).startswith("torch.complex")
 
 
 def _bind(node: Node, schema: Any) -> dict[str, Any]:
@@ -239,7 +251,8 @@ def _bind(node: Node, schema: Any) -> dict[str, Any]:
 
 def _out_rule(result: Any, tensors: list[str], values: Mapping[str, Any]) -> str:
     if not is_tensor_like(result):
-        return "{shape: meta, dtype: meta}"
+        same = f"same({tensors[0]})" if tensors else "float32"
+        return f"{{shape: meta, dtype: {same}}}"
     shape, dtype = "meta", None
     for name in tensors:
         value = values.get(name)
@@ -266,15 +279,20 @@ def _case_value(value: Any) -> str:
         return "[" + ", ".join(_case_value(item) for item in value) + "]"
     if isinstance(value, str):
         return f'"{value}"'
-    return str(value)
+    if isinstance(value, torch.device):
+        return f'"{value.type}"'
+    return str(value).removeprefix("torch.")  # a dtype is called by its name
 
 
-def _onnx_operator(name: str) -> str:
+def _onnx_operator(name: str, results: int) -> str:
+    """The operator of ONNX that is called as torch's, if it gives as many results; else one that
+    takes and gives anything."""
     import onnx.defs
 
     wanted = name.partition("::")[2].replace("_", "").lower()
     for schema in onnx.defs.get_all_schemas():
-        if schema.domain == "" and schema.name.lower() == wanted:
+        alike = schema.name.lower() == wanted and schema.max_input >= 1 >= schema.min_input
+        if schema.domain == "" and alike and results == 1:
             return schema.name
     return "Identity"
 

@@ -3,8 +3,10 @@ alone: written by generated modules, read by `choose`, the engine and replacemen
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from ortable.ir.node import Node
@@ -36,8 +38,11 @@ class Rule:
             ``com.microsoft::Gelu``.
         child: an operator that one input of the root must come from; ``""`` for none.
         size: number of nodes of the pattern; larger patterns are tried first.
-        match: returns a Match or None, and tells the Matcher why a node that looked right is not.
-        make: builds the replacement, as a converter does.
+        home: where matcher and maker are: the name of a module, imported when the rule is first
+            tried, or the names of one that a user's file was compiled to.
+        matcher: name of the function that returns a Match or None, and tells the Matcher why a
+            node that looked right is not.
+        maker: name of the function that builds the replacement, as a converter does.
         shared: intermediate results that may have readers outside the pattern, by place in
             ``Match.nodes``.
         target: ``"onnxruntime"`` for a rule that is right in graphs built for ONNX Runtime only.
@@ -52,10 +57,38 @@ class Rule:
     root: str
     child: str
     size: int
-    match: Callable[[Any, Node], Match | None]
-    make: Callable[..., Any]
+    home: str | Mapping[str, Any]
+    matcher: str
+    maker: str
     shared: tuple[int, ...] = ()
     target: str = ""
     opsets: tuple[int, int] = (0, 1000)
     off: str = ""
     why: str = ""
+
+    @cached_property
+    def match(self) -> Callable[[Any, Node], Match | None]:
+        """The function that ``matcher`` names."""
+        found: Callable[[Any, Node], Match | None] = self._function(self.matcher)
+        return found
+
+    @cached_property
+    def make(self) -> Callable[..., Any]:
+        """The function that ``maker`` names."""
+        found: Callable[..., Any] = self._function(self.maker)
+        return found
+
+    def _function(self, name: str) -> Any:
+        home = self.home
+        return getattr(import_module(home), name) if isinstance(home, str) else home[name]
+
+
+def rows_of(
+    *patterns: tuple[str, str, int, str, tuple[int, ...]], **common: Any
+) -> tuple[Rule, ...]:
+    """The rows of one rewrite: ``patterns`` are root, child, size, matcher and shared of each, in
+    order; ``common`` are the other fields."""
+    return tuple(
+        Rule(root=root, child=child, size=size, matcher=matcher, shared=shared, **common)
+        for root, child, size, matcher, shared in patterns
+    )

@@ -16,9 +16,10 @@ import torch
 
 from ortable import dims
 from ortable.builder import GraphBuilder
+from ortable.compat.onnxruntime import bound_session
 from ortable.debug.reference import ExtendedReferenceEvaluator
-from tests.specs.harness import _from_ort, _ort_value
 
+from .entries import session_value, tensor_of_result
 from .values import as_array, as_tensor
 
 # one unit in the last place: what another order of the same operations may cost
@@ -50,10 +51,10 @@ class Runner:
 
     def __call__(self, feeds: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         if self.session is not None:
-            values = {name: _ort_value(tensor) for name, tensor in feeds.items()}
+            values = {name: session_value(tensor) for name, tensor in feeds.items()}
             try:
-                found = self.session._sess.run_with_ort_values(values, self.names, None)
-                return [_from_ort(value) for value in found]
+                found = bound_session(self.session).run_with_ort_values(values, self.names, None)
+                return [tensor_of_result(value) for value in found]
             except Exception as error:
                 if not any(fault in str(error) for fault in FAULTS):
                     raise

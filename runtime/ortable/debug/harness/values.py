@@ -37,8 +37,8 @@ def operand(text: object) -> Operand | None:
     plain = str(text).strip()
     constant = plain.startswith("const ")
     plain = plain.removeprefix("const ").strip()
-    match = samples._TENSOR.match(plain)
-    return None if match is None else Operand(samples._tensor(plain, match), constant)
+    sample = samples.tensor_sample(plain)
+    return None if sample is None else Operand(sample, constant)
 
 
 # -- sizes

@@ -19,36 +19,27 @@ import onnx
 import onnxruntime
 import torch
 from onnx import numpy_helper
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-)
-from torch.fx.experimental.symbolic_shapes import (
-    DimDynamic,
-    GuardOnDataDependentSymNode,
-    ShapeEnv,
-    StatelessSymbolicContext,
-)
 
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
+from ortable.compat import onnxruntime as compat_ort
+from ortable.compat import torch as compat
 from ortable.interpreter import DynamoInterpreter
+from ortable.ir.graph import Graph
 from ortable.prelude.facts import float32_holds
 from ortable_generated.aten.dispatch import RULES
 from ortablegen.aten.model import Sample
 from ortablegen.aten.samples import parse_sample
 from ortablegen.language.samples import Expression, TensorSample, evaluate
 from ortablegen.schemas.torch import OpSchema
-from tests.optimizers.forms import unsafe_nodes
 
-from . import cuda_only  # noqa: F401 (registers kernels)
+from .forms import unsafe_nodes
 
 UNKNOWN = object()
 DATA_DEPENDENT = (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    GuardOnDataDependentSymNode,
+    compat.DataDependentOutputException,
+    compat.DynamicOutputShapeException,
+    compat.GuardOnDataDependentSymNode,
 )
 TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 2e-5, torch.float64: 1e-9}
 
@@ -175,9 +166,11 @@ def call_eager(
     return overload_of(schema)(*args, **kwargs)
 
 
-def _fake(mode: FakeTensorMode, tensor: torch.Tensor, leaf: TensorSample) -> torch.Tensor:
-    sizes = [DimDynamic.DUCK if name else DimDynamic.STATIC for _, name in leaf.dims]
-    return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
+def _fake(mode: compat.FakeTensorMode, tensor: torch.Tensor, leaf: TensorSample) -> torch.Tensor:
+    sizes = [compat.DimDynamic.DUCK if name else compat.DimDynamic.STATIC for _, name in leaf.dims]
+    return mode.from_tensor(
+        tensor, symbolic_context=compat.StatelessSymbolicContext(dynamic_sizes=sizes)
+    )
 
 
 def fx_graph(
@@ -198,7 +191,7 @@ def graph_of_call(
 ) -> tuple[torch.fx.GraphModule, torch.fx.Node]:
     """A graph of the call of a parsed sample, with fake tensors like ``tensors``."""
     leaves = _leaves(list(parsed.values()))
-    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+    mode = compat.FakeTensorMode(shape_env=compat.ShapeEnv(), allow_non_fake_inputs=True)
     graph = torch.fx.Graph()
     nodes: list[torch.fx.Node] = []
     dim_nodes: dict[str, torch.fx.Node] = {}
@@ -223,8 +216,8 @@ def graph_of_call(
         )
         # some results torch cannot foretell; the graph then has no metadata for them
         with contextlib.suppress(*DATA_DEPENDENT):
-            call.meta["val"] = call.target(*fake_args, **fake_kwargs)
-    _output(graph, call, unread)
+            call.meta["val"] = overload_of(schema)(*fake_args, **fake_kwargs)
+    _output(graph, call, len(overload_of(schema)._schema.returns), unread)
     return torch.fx.GraphModule(torch.nn.Module(), graph), call
 
 
@@ -260,13 +253,14 @@ def _expression_node(
         values = [
             each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in operands
         ]
-        node.meta["val"] = node.target(*values)
+        node.meta["val"] = _OPERATORS[type(tree.op)](*values)
         return node
     return ast.literal_eval(tree)
 
 
-def _output(graph: torch.fx.Graph, call: torch.fx.Node, unused: tuple[int, ...]) -> None:
-    count = len(call.target._schema.returns)
+def _output(
+    graph: torch.fx.Graph, call: torch.fx.Node, count: int, unused: tuple[int, ...]
+) -> None:
     value = call.meta.get("val", [UNKNOWN] * count if count > 1 else UNKNOWN)
     if not isinstance(value, list | tuple):
         graph.output((call,) if count else ())
@@ -321,7 +315,7 @@ def _check_axes(model: onnx.ModelProto) -> None:
         if node.op_type.startswith("Reduce") and len(node.input) > 1 and node.input[1] in given:
             axes = given[node.input[1]].tolist()
             assert all(axis >= 0 for axis in axes), f"{node.op_type} over axes {axes}"
-        if node.op_type in ("ArgMax", "ArgMin"):
+        if node.op_type.startswith("Arg"):  # ArgMax and ArgMin
             axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
             assert axis >= 0, f"{node.op_type} over axis {axis}"
 
@@ -353,7 +347,7 @@ def check_rule(schema: OpSchema, sample: Sample) -> None:
             assert tuple(shape) == tuple(result.shape), f"rule of {schema.key} says {shape}"
 
 
-def narrowed_attributes(builder: GraphBuilder) -> list[str]:
+def narrowed_attributes(builder: Graph) -> list[str]:
     """Numbers that nodes over float64 keep in attributes, which are float32, and cannot hold."""
     return [
         f"{node.op_type}.{name} = {value}"
@@ -386,22 +380,20 @@ def run_session(
     session: onnxruntime.InferenceSession, feeds: dict[str, torch.Tensor]
 ) -> list[torch.Tensor]:
     """All outputs of a session, as tensors."""
-    values = {name: _ort_value(tensor) for name, tensor in feeds.items()}
+    values = {name: session_value(tensor) for name, tensor in feeds.items()}
     names = [output.name for output in session.get_outputs()]
-    outputs = session._sess.run_with_ort_values(values, names, None)
-    return [_from_ort(value) for value in outputs]
+    outputs = compat_ort.bound_session(session).run_with_ort_values(values, names, None)
+    return [tensor_of_result(value) for value in outputs]
 
 
-def _ort_value(tensor: torch.Tensor) -> Any:
-    from ortable.compat.onnxruntime import ort_value
-
+def session_value(tensor: torch.Tensor) -> Any:
     contiguous = tensor.detach().contiguous()
     if contiguous.dtype.is_complex:
         contiguous = torch.view_as_real(contiguous.resolve_conj())
-    return ort_value(contiguous)
+    return compat_ort.ort_value(contiguous)
 
 
-def _from_ort(value: Any) -> torch.Tensor:
+def tensor_of_result(value: Any) -> torch.Tensor:
     found = (
         torch.from_dlpack(value.to_dlpack())
         if hasattr(value, "to_dlpack")

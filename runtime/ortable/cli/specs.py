@@ -1,0 +1,152 @@
+"""The shell commands `ortable specs check` and `ortable specs test`: a user's file of entries or of
+rewrites, through the compiler's checks, and its cases through ONNX Runtime."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ortable.errors import OptionError, SpecError
+
+__all__ = ["add_specs"]
+
+
+def add_specs(commands: Any) -> None:
+    """Adds ``specs`` with its actions to the commands of the shell."""
+    specs = commands.add_parser("specs", help="work with spec files")
+    actions = specs.add_subparsers(dest="action", required=True, metavar="action")
+    check = actions.add_parser(
+        "check",
+        help="check a spec file as codegen does",
+        description="Check a spec file of yours with the compiler and the checks of codegen; every "
+        "error has its place and a fix. No checkout of ortable is needed.",
+        epilog="ortable.load_specs(FILE) adds its operators in Python; docs/adding-an-operator.md "
+        "and docs/language.md say what such a file holds.",
+    )
+    check.add_argument("file", help="a YAML file of op, alias, number and condition entries")
+    _add_imports(check)
+    check.add_argument(
+        "--lowering",
+        dest="lowerings",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a function that load_specs will be given, for python:",
+    )
+    check.set_defaults(run=_check)
+    _add_test(actions)
+
+
+def _add_test(actions: Any) -> None:
+    test = actions.add_parser(
+        "test",
+        help="run the cases of a spec file against torch",
+        description="Run every case of a file of entries or rewrites. A call of an operator is\n"
+        "converted and run by ONNX Runtime, and compared with torch in value, dtype and\n"
+        "shape, at its own and at larger sizes of dynamic dimensions; a rewrite must fire\n"
+        "on its graph and compute what the graph did, also for infinities and NaN.",
+        epilog="examples:\n"
+        "  ortable specs test my_ops.yaml --import my_library\n"
+        "  ortable specs test my_ops.yaml --lowering my_norm=my_library.onnx:norm -k double\n"
+        "  ortable specs test squares.yaml        (a file of rewrites)",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    test.add_argument("file", help="a YAML file of entries, or of rewrites")
+    _add_imports(test)
+    test.add_argument(
+        "--lowering",
+        dest="lowerings",
+        metavar="NAME=module:function",
+        action="append",
+        default=[],
+        help="a function for python:, by the name that the file calls it",
+    )
+    test.add_argument(
+        "--opset",
+        dest="opsets",
+        metavar="N",
+        type=int,
+        action="append",
+        help="where entries are tried (default: the lowest and the highest)",
+    )
+    test.add_argument("-k", dest="only", metavar="TEXT", default="", help="entries of such a name")
+    test.set_defaults(run=_test)
+
+
+def _add_imports(command: Any) -> None:
+    command.add_argument(
+        "--import",
+        dest="imports",
+        metavar="MODULE",
+        action="append",
+        default=[],
+        help="import this first: it registers the operators with torch.library",
+    )
+
+
+def _import(modules: list[str]) -> None:
+    sys.path.insert(0, "")  # modules of the current folder, as for `python -m`
+    for module in modules:
+        importlib.import_module(module)
+
+
+def _check(args: argparse.Namespace) -> int:
+    from ortable.interpreter.user_specs import check_spec_file
+
+    _import(args.imports)
+    try:
+        operators = check_spec_file(args.file, frozenset(args.lowerings))
+    except SpecError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{args.file}: {len(operators)} operators, no error")
+    return 0
+
+
+def _test(args: argparse.Namespace) -> int:
+    from ortable.debug.harness.user_file import try_file
+    from ortablegen.schemas.onnx import CEILING, FLOOR
+
+    _import(args.imports)
+    lowerings = dict(_lowering(text) for text in args.lowerings)
+    opsets = args.opsets or [FLOOR, CEILING]
+    for opset in opsets:
+        if not FLOOR <= opset <= CEILING:
+            raise OptionError(f"--opset {opset}: opsets {FLOOR} to {CEILING} are supported")
+    right = wrong = 0
+    try:
+        for result in try_file(args.file, lowerings=lowerings, opsets=opsets, only=args.only):
+            line = f"{result.file}:{result.line}:{result.column}"
+            if result.failure:
+                wrong += 1
+                print(f"{line:24} {result.entry:40} FAILED")
+                print("\n".join(f"    {each}" for each in result.failure.splitlines()))
+            else:
+                right += 1
+                print(f"{line:24} {result.entry:40} ok, {result.runs} conversions")
+    except SpecError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if not right + wrong:
+        print(f"{args.file}: no case" + (f" of an entry with '{args.only}'" if args.only else ""))
+        return 1
+    print(f"{args.file}: {right} cases equal, {wrong} failed")
+    return 1 if wrong else 0
+
+
+def _lowering(text: str) -> tuple[str, Callable[..., Any]]:
+    """``name=module:function`` as the name and the function."""
+    name, _, target = text.partition("=")
+    module, _, function = target.partition(":")
+    if not (name and module and function):
+        raise OptionError(f"--lowering {text}: it is written NAME=module:function")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise OptionError(f"--lowering {text}: {error}") from error
+    if not callable(found):
+        raise OptionError(f"--lowering {text}: {target} is no function")
+    return name, found

@@ -1,0 +1,166 @@
+"""Tries every case of a user's spec file. In comes the path, out comes what became of each case.
+`ortable specs test` calls it, in a process of its own: the entries stay loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ortable.errors import SpecError
+from ortable.interpreter.user_specs import checked_specs, load_specs
+from ortablegen.aten.model import AliasEntry, OpEntry, Sample
+from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.schemas.onnx import CEILING, FLOOR
+
+from .entries import SampleCheck, check_rule
+from .trial import check_case, places
+
+TARGETS = (None, "onnxruntime")
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What became of one case.
+
+    Attributes:
+        entry: the overload or the rule.
+        file: the file's name.
+        line: where the case stands in it, from 1.
+        column: of its first character, from 1.
+        runs: how many conversions were compared: of each opset, with and without ONNX Runtime as
+            the target.
+        failure: what was wrong, and where; empty when nothing was.
+    """
+
+    entry: str
+    file: str
+    line: int
+    column: int
+    runs: int
+    failure: str = ""
+
+
+def try_file(
+    path: str | Path,
+    *,
+    lowerings: Mapping[str, Callable[..., Any]] | None = None,
+    opsets: Sequence[int] = (FLOOR, CEILING),
+    only: str = "",
+) -> Iterator[CaseResult]:
+    """Each case of a file of operators or of rewrites, as it is tried.
+
+    A call of an operator is compared with eager in value, dtype and shape, at its own sizes and at
+    larger ones of its dynamic dimensions, at every opset, with and without
+    ``target="onnxruntime"``; the entry's shape and dtype rule too. A rewrite must fire on its case
+    and compute what the graph did before, also for infinities and NaN; or be refused for the reason
+    that ``unchanged:`` gives.
+
+    Args:
+        path: the YAML file.
+        lowerings: functions by the name that ``python:`` uses.
+        opsets: where entries are tried; rewrites are tried at both ends of what they are for.
+        only: a part of the names of the entries or rules that are tried.
+
+    Raises:
+        SpecError: the file does not pass ``ortable specs check``.
+    """
+    if is_file_of_rewrites(path):
+        yield from _rewrites(Path(path), only)
+        return
+    given = dict(lowerings or {})
+    specs = checked_specs(path, frozenset(given))
+    load_specs(path, lowerings=given, override=True)
+    for entry in (*specs.ops, *specs.aliases):
+        for sample in entry.samples if only in entry.key else ():
+            yield _entry_case(entry, sample, opsets)
+
+
+def is_file_of_rewrites(path: str | Path) -> bool:
+    """Whether the entries of a file begin with ``rewrite:``.
+
+    Raises:
+        SpecError: the file cannot be read.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError(f"cannot read the spec file '{path}': {reason}") from error
+    try:
+        rows = yaml.load(text, Loader=yaml.BaseLoader)
+    except yaml.YAMLError:
+        return False  # the reader of specs says what is wrong
+    return isinstance(rows, list) and any(isinstance(r, dict) and "rewrite" in r for r in rows)
+
+
+def _entry_case(entry: OpEntry | AliasEntry, sample: Sample, opsets: Sequence[int]) -> CaseResult:
+    check = SampleCheck(entry.schema, sample)
+    runs = 0
+    for opset in opsets:
+        for target in TARGETS:
+            if not sample.applies_at(opset, target):
+                continue
+            try:
+                check.run(opset, target)
+                runs += 1
+            except Exception as error:
+                where = f"opset {opset}" + (f", target {target}" if target else "")
+                return _result(entry.key, sample, runs, f"{where}: {_told(error)}")
+    if sample.refused is None:
+        try:
+            check_rule(entry.schema, sample)
+        except Exception as error:
+            return _result(entry.key, sample, runs, f"out: {_told(error)}")
+    if not runs:
+        tried = ", ".join(str(opset) for opset in opsets)
+        return _result(entry.key, sample, 0, f"it is for none of the opsets {tried}")
+    return _result(entry.key, sample, runs)
+
+
+def _rewrites(path: Path, only: str) -> Iterator[CaseResult]:
+    """The cases of a file of rewrites, the rules of that file alone."""
+    from ortable.passes.rewrite import choose
+
+    choose.load(path)  # with every check of the compiler
+    for rewrite in _read_rewrites(path):
+        for case in rewrite.cases if only in rewrite.name else ():
+            yield _rewrite_case(rewrite, case, str(path))
+
+
+def _read_rewrites(path: Path) -> tuple[Rewrite, ...]:
+    from ortable_generated.onnx.traits import BY_TRAIT
+    from ortablegen.rewrites.read import read_rewrites_text
+    from ortablegen.source.diagnostics import Diagnostics
+
+    diagnostics = Diagnostics()
+    found = read_rewrites_text(path.read_text(encoding="utf-8"), path.name, diagnostics, BY_TRAIT)
+    diagnostics.raise_if_any()
+    return found
+
+
+def _rewrite_case(rewrite: Rewrite, case: RewriteCase, path: str) -> CaseResult:
+    runs = 0
+    for opset, target in places(rewrite, case, given=path):
+        try:
+            check_case(rewrite, case, opset, target, given=path)
+            runs += 1
+        except Exception as error:
+            where = f"opset {opset}" + (f", target {target}" if target else "")
+            return _result(rewrite.name, case, runs, f"{where}: {_told(error)}")
+    return _result(rewrite.name, case, runs, "" if runs else "no opset is left that it is for")
+
+
+def _result(entry: str, case: Sample | RewriteCase, runs: int, failure: str = "") -> CaseResult:
+    span = case.span
+    return CaseResult(entry, span.file, span.line, span.column, runs, failure)
+
+
+def _told(error: Exception) -> str:
+    """An error's own text; what is not a comparison has its class before it."""
+    text = str(error).strip() or "it failed without a word"
+    text = text.replace("ACTUAL", "ONNX Runtime").replace("DESIRED", "eager")  # numpy's words
+    return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,121 @@
+"""Words for the scores of attention: scaling and masking them, heads that queries share, what a
+row without a score to keep is worth.
+
+In come queries, keys, values, scores and masks, out go names of results. Called by generated
+converters of attention, those for CUDA among them, and by the lowering of its gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ortable import dims, dtypes
+from ortable.ir import Graph
+
+from .facts import Bool, Float, Result, SymInt, SymInts, dim_of, rank_of, shape_of, static
+from .pointwise import scaled
+from .values import as_vec, cast, const, consts, filled, reshape_to, unsqueezed
+
+__all__ = [
+    "attention_mask",
+    "attention_scaled",
+    "grouped_product",
+    "log_of_sums",
+    "shared_heads",
+    "zero_where_masked",
+]
+
+
+def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt) -> Result:
+    """Attention scores times ``scale``; by default over the square root of the width of a head.
+    Heads without width have scores of 0, where ONNX Runtime's product over nothing leaves what
+    was in memory."""
+    if dims.same(width, 0):
+        nothing = const(graph, 0, graph.get_type(x))
+        return graph.make_node("Expand", [nothing, graph.make_node("Shape", [x])])
+    if scale is not None:
+        return scaled(graph, x, scale)
+    if isinstance(width, dims.SymDim):
+        root = graph.make_node("Sqrt", [const(graph, width, graph.get_type(x))])
+        return graph.make_node("Div", [x, root])
+    return scaled(graph, x, float(width) ** -0.5)
+
+
+def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result:
+    """Keys or values [..., G, S, D] of queries [..., H, L, D]; with ``repeat`` [..., H, S, D], each
+    head as often as the queries share it. No node when G is H."""
+    if not repeat:
+        return x
+    heads, own = dim_of(graph, query, -3), dim_of(graph, x, -3)
+    if own is heads or own == heads:
+        return x
+    rank, shape = rank_of(graph, x), list(shape_of(graph, x))
+    times = static(heads) // static(own)
+    wide = unsqueezed(graph, x, [rank - 2])
+    sizes = [*shape[: rank - 2], times, *shape[rank - 2 :]]
+    spread_out = graph.make_node("Expand", [wide, as_vec(graph, sizes)])
+    return reshape_to(graph, spread_out, [*shape[: rank - 3], heads, *shape[rank - 2 :]])
+
+
+def heads_as(graph: Graph, x: Result, heads: SymInt) -> Result:
+    """[..., H, R, D] -> [..., heads, H R / heads, D]: neighbouring heads as rows of one, or such
+    rows as heads again; no node when the numbers are equal."""
+    shape = list(shape_of(graph, x))
+    own, rows = shape[-3:-1]
+    if own is heads or own == heads:
+        return x
+    return reshape_to(graph, x, [*shape[:-3], heads, own * rows // heads, shape[-1]])
+
+
+def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
+    """MatMul of heads [..., H, L, S] and heads [..., G, S, D], each of which H / G neighbours of
+    the first share: these become rows of one head, so that nothing is copied."""
+    rows = heads_as(graph, x, dim_of(graph, y, -3))
+    return heads_as(graph, graph.make_node("MatMul", [rows, y]), dim_of(graph, x, -3))
+
+
+def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
+    """0 in the rows of an attention output that the mask hides from every key, where a softmax
+    alone gives NaN."""
+    if mask is None:
+        return x
+    last = consts(graph, [rank_of(graph, mask) - 1], dtypes.int64)
+    if graph.get_type(mask) == dtypes.boolean:
+        most = graph.make_node("ReduceMax", [cast(graph, mask, dtypes.uint8), last], keepdims=1)
+        seen = cast(graph, most, dtypes.boolean)
+        return graph.make_node("Where", [seen, x, const(graph, 0, graph.get_type(x))])
+    most = graph.make_node("ReduceMax", [mask, last], keepdims=1)
+    hidden = graph.make_node("Equal", [most, const(graph, float("-inf"), graph.get_type(mask))])
+    return graph.make_node("Where", [hidden, const(graph, 0, graph.get_type(x)), x])
+
+
+def log_of_sums(graph: Graph, scores: Result, probs: Result, mask: Result | None) -> Result:
+    """The logarithm of the sum of exponentials over the last axis, where ``probs`` is the softmax
+    of ``scores``: the largest score less the logarithm of its probability, which takes a tenth of
+    ReduceLogSumExp's time. 0 for a row that a mask hides altogether, as torch keeps it."""
+    make, last = graph.make_node, consts(graph, [len(shape_of(graph, scores)) - 1], dtypes.int64)
+    top, most = (make("ReduceMax", [x, last], keepdims=0) for x in (scores, probs))
+    sums = make("Sub", [top, make("Log", [most])])
+    if mask is None:
+        return sums
+    dtype = graph.get_type(sums)
+    hidden = make("Equal", [top, const(graph, float("-inf"), dtype)])
+    return make("Where", [hidden, const(graph, 0, dtype), sums])
+
+
+def attention_mask(
+    graph: Graph, scores: Result, mask: Result | None, causal: Bool, sizes: SymInts
+) -> Result:
+    """Attention scores with a bool mask (False is left out), a float mask (added), a causal mask,
+    or none of them."""
+    if causal:
+        kept = graph.make_node("Trilu", [filled(graph, sizes, True, dtypes.boolean)], upper=0)
+        scores = graph.make_node(
+            "Where", [kept, scores, const(graph, -np.inf, graph.get_type(scores))]
+        )
+    if mask is None:
+        return scores
+    if graph.get_type(mask) == dtypes.boolean:
+        return graph.make_node(
+            "Where", [mask, scores, const(graph, -np.inf, graph.get_type(scores))]
+        )
+    return graph.make_node("Add", [scores, cast(graph, mask, graph.get_type(scores))])

@@ -1,0 +1,156 @@
+"""`ortable specs test`: the cases of a file of entries or rewrites are run; what is wrong is told
+with its place, and is the exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from ortable.cli.main import main
+from ortable.interpreter.tables import LOADED
+from ortable_generated.aten import dispatch
+from ortablegen.schemas.onnx import CEILING, FLOOR
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = torch.library.Library("ortable_test_cases", "DEF")
+LIBRARY.define("twice(Tensor x) -> Tensor")
+LIBRARY.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+LIBRARY.define("half(Tensor x) -> Tensor")
+LIBRARY.impl("half", lambda x: x / 2, "CompositeExplicitAutograd")
+
+ENTRIES = """
+- op: ortable_test_cases::half(Tensor x) -> Tensor
+  out: {{shape: same(x), dtype: same(x)}}
+  lower: return Mul(x, const(0.5, dtype_of(x)))
+  cases: [{{x: "f32[n=2,3]"}}]
+- op: ortable_test_cases::twice(Tensor x) -> Tensor
+  out: {{shape: {shape}, dtype: same(x)}}
+  lower: return {lower}
+  cases:
+    - {{x: "f32[2,3]"}}
+    - {{x: "i64[n=4]"}}
+"""
+RIGHT = "Mul(x, const(2, dtype_of(x)))"
+
+
+@pytest.fixture(autouse=True)
+def _restore_tables() -> Iterator[None]:
+    tables = (dispatch.CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES)
+    saved, loaded = [dict(table) for table in tables], list(LOADED)
+    yield
+    LOADED[:] = loaded
+    for table, before in zip(tables, saved, strict=True):
+        table.clear()
+        table.update(before)
+
+
+def _file(tmp_path: Path, lower: str = RIGHT, shape: str = "same(x)") -> str:
+    path = tmp_path / "my_ops.yaml"
+    path.write_text(ENTRIES.format(lower=lower, shape=shape))
+    return str(path)
+
+
+def test_cases_that_equal_eager(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["specs", "test", _file(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    # two opsets, with and without a target
+    assert lines[0].split() == ["my_ops.yaml:5:11", "ortable_test_cases::half", *_OK]
+    assert lines[-1].endswith("my_ops.yaml: 3 cases equal, 0 failed")
+
+
+_OK = ["ok,", "4", "conversions"]
+
+
+def test_one_entry_at_one_opset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["specs", "test", _file(tmp_path), "-k", "half", "--opset", "20"]) == 0
+    assert "ok, 2 conversions" in capsys.readouterr().out
+    assert main(["specs", "test", _file(tmp_path), "-k", "third"]) == 1
+    assert "no case of an entry with 'third'" in capsys.readouterr().out
+    assert main(["specs", "test", _file(tmp_path), "--opset", "3"]) == 1
+    assert f"opsets {FLOOR} to {CEILING} are supported" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lower", "shape", "told"),
+    [
+        ("Mul(x, const(3, dtype_of(x)))", "same(x)", "opset 18: Not equal to tolerance"),
+        ("Cast(x, to=float64)", "same(x)", "float64"),
+        ("Unsqueeze(x, consts([0], int64))", "same(x)", "shape"),
+        # a size that was baked in shows at another size
+        (RIGHT, '"given([4])"', "out: rule of ortable_test_cases::twice says"),
+    ],
+)
+def test_a_case_that_differs_is_told_and_is_the_exit_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lower: str, shape: str, told: str
+) -> None:
+    assert main(["specs", "test", _file(tmp_path, lower, shape)]) == 1
+    out = capsys.readouterr().out
+    assert "FAILED" in out
+    assert told in out
+    assert not out.rstrip().endswith(" 0 failed")
+
+
+def test_python_lowerings_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = ENTRIES.format(lower=RIGHT, shape="same(x)").replace(
+        f"lower: return {RIGHT}", "lower: [{python: doubled, why: to show it}]"
+    )
+    path = tmp_path / "my_ops.yaml"
+    path.write_text(text)
+    given = f"doubled={__name__}:doubled"
+    assert main(["specs", "test", str(path), "--lowering", given, "-k", "twice"]) == 0
+    assert main(["specs", "test", str(path), "--lowering", "doubled"]) == 1
+    assert "NAME=module:function" in capsys.readouterr().err
+
+
+def doubled(graph, res, x):
+    """What a user's own function would be."""
+    return graph.op.Add(x, x)
+
+
+def test_a_file_with_errors_is_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["specs", "test", _file(tmp_path, "Mull(x, x)")]) == 1
+    assert "ONNX has no operator 'Mull'" in capsys.readouterr().err
+    assert main(["specs", "test", str(tmp_path / "none.yaml")]) == 1
+    assert "cannot read the spec file" in capsys.readouterr().err
+
+
+RULE = """
+- rewrite: double_as_sum
+  stage: simplify
+  why: an example
+  pattern: return Mul(x, two)
+  when: is_filled(two, 2)
+  replace: return {replace}
+  cases:
+    - {{x: "f32[n=2,3]", two: "const f32[] = [2]", expect: {expect}}}
+    - {{x: "f32[n=2,3]", two: "const f32[] = [3]", unchanged: "is_filled"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("replace", "expect", "told"),
+    [
+        ("Add(x, x)", "Add", None),
+        ("Add(x, two)", "Add", "opset 18"),
+        ("Add(x, x)", "Sub", "operators are Add"),
+    ],
+)
+def test_rewrites(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], replace: str, expect: str, told: str | None
+) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(RULE.format(replace=replace, expect=expect))
+    assert main(["specs", "test", str(path)]) == (0 if told is None else 1)
+    out = capsys.readouterr().out
+    assert out.count(" ok, ") == (2 if told is None else 1)
+    assert told is None or told in out
+
+
+def test_the_rules_of_the_example_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    rules = str(ROOT / "examples" / "bert_rules.yaml")
+    assert main(["specs", "test", rules, "-k", "fold_div"]) == 0
+    assert "0 failed" in capsys.readouterr().out
