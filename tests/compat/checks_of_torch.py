@@ -468,6 +468,13 @@ expect(
 expect("symbol_of", "the symbol of a size", lambda: compat.symbol_of(_symbolic()[1]).is_Symbol)
 
 
+@expects("is_alias_of", "true of a view and what it views, without memory, too")
+def _is_alias_of() -> bool:
+    with compat.FakeTensorMode():
+        x = torch.ones(2)
+        return compat.is_alias_of(x.view(1, 2), x) and not compat.is_alias_of(x + 0, x)
+
+
 @expects("DimDynamic", "DUCK and STATIC, which a context of sizes takes")
 def _dim_dynamic() -> bool:
     return isinstance(_traced(2, 3).shape[1], int)

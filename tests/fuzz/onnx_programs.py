@@ -17,12 +17,14 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.debug.harness import graphs
+from ortable.debug.harness import trial as harness
 from ortable.debug.harness.runs import Runner, checked_model, declared, same_declarations
 from ortable.debug.harness.values import GROWTH, concrete_shape, draw, is_free, symbolic_shape
 from ortable.ir.versions import ORT_MAX_OPSET
 from ortable.passes.rewrite.engine import rewrite
 from ortablegen.rewrites.model import Rewrite, RewriteCase
-from tests.passes.rewrite import graphs, harness
+from tests.passes.rewrite.harness import all_rewrites
 
 from .judge import within
 from .oracle import Outcome
@@ -54,7 +56,7 @@ class GraphProgram:
 @cache
 def cases() -> tuple[CasesOf, ...]:
     """Every case of every rewrite, those that do not fire too."""
-    return tuple(CasesOf(each, case) for each in harness.all_rewrites() for case in each.cases)
+    return tuple(CasesOf(each, case) for each in all_rewrites() for case in each.cases)
 
 
 class _Splicer(graphs._Maker):

@@ -21,7 +21,6 @@ EXCEPTIONS = {
     "Cast Identity": "what a lowering of matmul looks through for a Transpose",
     "Div Mod": "where a case of a rewrite must not draw a 0: ONNX Runtime stops the process",
     "Bernoulli CenterCropPad": "what no spec writes, says the harness of their cases",
-    "Clip DynamicQuantizeLinear": "what the lowerings of quantized operators make codes with",
 }
 
 

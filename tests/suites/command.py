@@ -41,7 +41,11 @@ def arguments(suite: Suite) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("names", nargs="*", help="cases, with wildcards (default: all)")
     add("--part", default="", metavar="I/N", help="the I-th of N parts, from 1 on")
-    add("--bounded", action="store_true", help="the short run of CI: a part that follows from the commit")
+    add(
+        "--bounded",
+        action="store_true",
+        help="the short run of CI: a part that follows from the commit",
+    )
     add("--jobs", type=int, default=os.cpu_count() or 1)
     add("--limit", type=float, default=suite.limit_s, help="seconds a case may take")
     add("--results", type=Path, default=Path(f"build/{suite.name}.jsonl"))

@@ -97,6 +97,9 @@ NAMES: dict[str, Private] = {
     # memory
     "to_dlpack": Private("torch._C:_to_dlpack", "function", "hand tensors to ONNX Runtime"),
     "from_dlpack": Private("torch._C:_from_dlpack", "function", "take results from ONNX Runtime"),
+    "is_alias_of": Private(
+        "torch._C:_is_alias_of", "function", "find operators that return memory of an input"
+    ),
     "reinterpret_tensor": Private(
         "torch._C._dynamo.guards:_reinterpret_tensor", "function", "hand out results as no views"
     ),

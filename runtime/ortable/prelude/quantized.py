@@ -29,13 +29,31 @@ def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
     known = constant_array(graph, zero)
     if known is not None:
         return _within(known, dtype)
-    node = graph.values[before_widening(graph, zero)].producer
-    if node is None or node.op_type not in ("Clip", "DynamicQuantizeLinear"):
+    name = before_widening(graph, zero)
+    node = graph.values[name].producer
+    if node is None:
         return False
     if node.op_type == "DynamicQuantizeLinear":
         return dtype == dtypes.uint8
-    bounds = [constant_array(graph, name) for name in node.inputs[1:3]]
-    return all(bound is not None and _within(bound, dtype) for bound in bounds)
+    names = node.inputs[1:3] if node.op_type == "Clip" else _chosen_bounds(graph, name)
+    bounds = [constant_array(graph, each) for each in names]
+    return len(bounds) == 2 and all(b is not None and _within(b, dtype) for b in bounds)
+
+
+def _chosen_bounds(graph: Graph, name: str) -> list[str]:
+    """The bounds that `larger_of` and then `smaller_of` keep ints of 64 bits within; empty for a
+    result that is no such choice."""
+    bounds: list[str] = []
+    for place in (2, 1):  # Where(Less(x, high), x, high), then Where(Less(x, low), low, x)
+        node = graph.values[name].producer
+        test = graph.values[node.inputs[0]].producer if node and node.op_type == "Where" else None
+        if node is None or test is None or test.op_type != "Less":
+            return []
+        name, bound = node.inputs[3 - place], node.inputs[place]
+        if test.inputs != [name, bound]:
+            return []
+        bounds.append(bound)
+    return bounds
 
 
 def zero_codes(

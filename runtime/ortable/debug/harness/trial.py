@@ -11,7 +11,7 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.ir.versions import ORT_MAX_OPSET
+from ortable.ir.versions import OLDEST_OPSET, ORT_MAX_OPSET, TARGETS
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite as run_engine
 from ortable.passes.rewrite.rule import Rule
@@ -22,10 +22,8 @@ from .graphs import Built, build
 from .runs import Runner, checked_model, declared, same_declarations, same_inference, same_values
 from .values import concrete_shape, draw, is_free, several_sizes
 
-FLOOR = 18
 DRAWS = 2
 SPECIAL_DRAWS = 4  # with infinities, NaN and both zeros
-TARGETS = (None, "onnxruntime")
 
 
 # -- which rules, where
@@ -64,7 +62,7 @@ def places(
             continue
         known = [
             opset
-            for opset in range(FLOOR, ORT_MAX_OPSET + 1)
+            for opset in range(OLDEST_OPSET, ORT_MAX_OPSET + 1)
             if rules_of(rewrite.name, target, opset, given)
         ]
         wanted = known if case.opset is None else [case.opset]

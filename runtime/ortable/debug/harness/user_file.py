@@ -12,14 +12,13 @@ import yaml
 
 from ortable.errors import SpecError
 from ortable.interpreter.user_specs import checked_specs, load_specs
+from ortable.ir.versions import TARGETS
 from ortablegen.aten.model import AliasEntry, OpEntry, Sample
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.schemas.onnx import CEILING, FLOOR
 
 from .entries import SampleCheck, check_rule
 from .trial import check_case, places
-
-TARGETS = (None, "onnxruntime")
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,26 @@ another and what was done. Called by exported.py; custom_operators.py takes its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from ortable.compat.torch import (
+    FakeTensor,
     HigherOrderOperator,
     OperatorBase,
     OpOverload,
     composite_kernel,
     get_decompositions,
+    is_alias_of,
     is_composite,
     overload_name,
+    pytree,
 )
 from ortable.errors import ExportError
 from ortable.exporter.dispatchers.dispatcher import direct_converter, own_converter
@@ -68,7 +73,7 @@ def prepared(
         return program, []
     notes = []
     if reason is not None:
-        _refuse_hidden_alias(program.graph_module)
+        needed = {**needed, **_hidden_views(program.graph_module, dispatcher)}
         notes.append(f"functionalised: {reason}")
     if needed:
         notes.append(f"decomposed: {', '.join(sorted(op.name() for op in needed))}")
@@ -80,28 +85,71 @@ def prepared(
     return rewritten, notes
 
 
-def _refuse_hidden_alias(graph_module: GraphModule) -> None:
-    """torch's functionalisation takes dropout in eval mode for a new tensor, though it returns its
-    input: a write into it would be lost.
+def _hidden_views(
+    graph_module: GraphModule, dispatcher: Any
+) -> dict[OperatorBase, Callable[..., Any]]:
+    """The bodies of composite operators of the graph that return memory of an input, which their
+    schemas do not say: ``meshgrid``, ``broadcast_tensors``, ``dropout`` in eval mode. torch's
+    functionalisation takes their results for new tensors, and writes into either would be lost.
 
-    Raises ExportError for such a write, when somebody else reads the input.
+    Raises ExportError where a converter of the user's own takes such an operator whole.
     """
+    found: dict[OperatorBase, Callable[..., Any]] = {}
     for node in _operators(graph_module):
         target: Any = node.target
-        written = node.args[0] if node.args else None
-        if not target._schema.is_mutable or not isinstance(written, Node):
+        schema = target._schema
+        if target in found or schema.is_mutable or not is_composite(target):
             continue
-        made_by = written.target
-        is_overload = isinstance(made_by, OpOverload)
-        if not is_overload or made_by.name() not in traits.IDENTITY_IN_EVAL:  # type: ignore[union-attr]
+        if target.name() in traits.FRESH or any(r.alias_info is not None for r in schema.returns):
             continue
-        source: Any = written.args[0]
-        if source.op == "placeholder" or len(source.users) > 1:
+        if target.name() in traits.IDENTITY_IN_EVAL or not _returns_an_input(node):
+            continue
+        if own_converter(dispatcher, target.name()) is not None:
             raise ExportError(
-                f"node '{node.name}' ({target.name()}) writes into the result of "
-                f"'{written.name}', which in eval mode is its input '{source.name}' itself; torch "
-                "loses such a write. Remedy: leave out that dropout, or do not write in place."
+                f"node '{node.name}' ({target.name()}) returns memory of its input, and the graph "
+                "writes in place; torch loses such a write where your converter takes the operator "
+                "whole. Remedy: do not write in place, or leave the converter out."
             )
+        found[target] = composite_body(target)
+    return found
+
+
+@contextlib.contextmanager
+def _without_identities(graph_module: GraphModule) -> Iterator[None]:
+    """For as long as the block runs, who reads dropout in eval mode reads its input, which it
+    returns: torch's own body of it copies, and a write into either would be lost."""
+    changed: list[tuple[Node, Any, Any]] = []
+    for node in _operators(graph_module):
+        target: Any = node.target
+        names = [argument.name for argument in target._schema.arguments]
+        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        if target.name() in traits.IDENTITY_IN_EVAL and given.get("train") is False:
+            source: Any = node.args[0]
+            for user in list(node.users):
+                changed.append((user, user.args, user.kwargs))
+                user.replace_input_with(node, source)
+    try:
+        yield
+    finally:
+        for user, args, kwargs in reversed(changed):
+            user.args, user.kwargs = args, kwargs
+
+
+def _returns_an_input(node: Node) -> bool:
+    """Whether a result of a call shares memory with an input, as torch's examples show it; true
+    where they can not be asked."""
+    target: Any = node.target
+    args, kwargs = map_arg((node.args, node.kwargs), lambda each: each.meta.get("val"))
+    inputs = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, FakeTensor)]
+    if not inputs:
+        return False
+    try:
+        with inputs[0].fake_mode, torch.no_grad():
+            results = pytree.tree_leaves(target(*args, **kwargs))
+    except Exception:  # what torch raises for examples says nothing about memory
+        return True
+    tensors = [each for each in results if isinstance(each, torch.Tensor)]
+    return any(is_alias_of(result, each) for result in tensors for each in inputs)
 
 
 def why_rewrite(graph_module: GraphModule, tables: ConverterTables) -> str | None:
@@ -189,7 +237,8 @@ def _graphs(graph_module: GraphModule) -> list[GraphModule]:
 
 def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
     try:
-        with marked_regions(program.graph_module), scalars_as_operators(program.graph_module):
+        graph = program.graph_module
+        with _without_identities(graph), marked_regions(graph), scalars_as_operators(graph):
             return decomposed(program, table)
     except Exception as error:  # torch raises what it likes from inside a decomposition
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
