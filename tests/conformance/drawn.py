@@ -177,6 +177,8 @@ def implausible(
     if not bool(finite.all()):
         return None
     distinct = 1 + (drawn.sort(0).values.diff(dim=0) != 0).sum(0)
+    if int(distinct.max()) == 1:  # the sample seeds the generator itself: nothing to judge by
+        return None
     if int(distinct.max()) <= 2:
         slack = 1e-2 * (1 + drawn.abs().amax(0))
         known = ((drawn - ours).abs() <= slack).any(0) | (ours == 0)

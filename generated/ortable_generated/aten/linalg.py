@@ -7,7 +7,7 @@ from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import keep_leading, unify
 from ortable.lowerings.complex.arithmetic import c_einsum, c_matmul, c_reshaped, c_sum, c_unsqueezed, promote_complex
-from ortable.lowerings.products import einsum_equation, einsum_product, in_group, without_product
+from ortable.lowerings.products import einsum_dtype, einsum_equation, einsum_product, in_group, without_product
 from ortable.lowerings.quantize import is_dequantized, rows_of
 from ortable.prelude.complex_arithmetic import c_add, c_conj, c_mul, c_permuted, c_scaled
 from ortable.prelude.facts import differs, dim_of, dtype_of, fits_attribute, is_float, is_wide, product, rank_of, shape_of, transpose_perm
@@ -180,7 +180,7 @@ def aten_einsum(graph: Graph, res: ResultSpec, equation: Str, tensors: Results, 
     """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
     graph.case = 1
     text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
-    own = dtype_of(graph, tensors[0])
+    own = einsum_dtype(graph, equation, tensors)
     return cast(graph, einsum_product(graph, cast_all(graph, tensors, float32 if own == bfloat16 else own), text), own)
 
 
@@ -436,7 +436,7 @@ def rule_aten_dot(graph: Graph, self: Result, tensor: Result) -> Rules:
 
 
 def rule_aten_einsum(graph: Graph, equation: Str, tensors: Results, *, path: Ints | None = None) -> Rules:
-    return ((dtype_or_none(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors) if einsum_dtype(graph, equation, tensors) is None else einsum_dtype(graph, equation, tensors), None),)
 
 
 def rule_aten_ger(graph: Graph, self: Result, vec2: Result) -> Rules:

@@ -9,6 +9,7 @@ from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 from ortable.prelude.facts import (
+    Dtype,
     Ints,
     Result,
     Results,
@@ -25,6 +26,7 @@ from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, cast, const, consts, filled, unsqueezed
 
 __all__ = [
+    "einsum_dtype",
     "einsum_equation",
     "einsum_product",
     "in_group",
@@ -72,6 +74,20 @@ def einsum_equation(graph: Graph, equation: Str, ranks: Ints) -> Str:
     if len(hidden) <= 1:
         return ",".join(terms) + "->" + right
     return _without_ellipsis(terms, ranks, right)
+
+
+def einsum_dtype(graph: Graph, equation: Str, tensors: Results) -> Dtype:
+    """The dtype of an einsum: int64 for ints when torch adds up letters of one operand alone, as
+    its ``sum`` does; that of the operands otherwise."""
+    own = graph.get_type(tensors[0])
+    text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
+    left, _, right = text.partition("->")
+    alone = [x for x in set(left) - {".", ","} if x not in right and _terms_with(left, x) == 1]
+    return own if dtypes.is_float_type(own) or not alone else dtypes.int64
+
+
+def _terms_with(left: str, letter: str) -> int:
+    return sum(letter in term for term in left.split(","))
 
 
 def einsum_product(graph: Graph, tensors: Results, equation: Str) -> Result:

@@ -15,7 +15,6 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from ortable.compat.torch import (
-    FakeTensor,
     HigherOrderOperator,
     OperatorBase,
     OpOverload,
@@ -136,20 +135,36 @@ def _without_identities(graph_module: GraphModule) -> Iterator[None]:
 
 
 def _returns_an_input(node: Node) -> bool:
-    """Whether a result of a call shares memory with an input, as torch's examples show it; true
-    where they can not be asked."""
+    """Whether a result of a call shares memory with an input, tried on tensors without memory of
+    the sizes that were traced (torch's own examples would note what the call asks of sizes); true
+    where that fails."""
     target: Any = node.target
-    args, kwargs = map_arg((node.args, node.kwargs), lambda each: each.meta.get("val"))
-    inputs = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, FakeTensor)]
+    given = map_arg((node.args, node.kwargs), lambda each: each.meta.get("val"))
+    args, kwargs = pytree.tree_map(_without_memory, given)
+    inputs = [each for each in pytree.tree_leaves((args, kwargs)) if torch.is_tensor(each)]
     if not inputs:
         return False
     try:
-        with inputs[0].fake_mode, torch.no_grad():
+        with torch.no_grad():
             results = pytree.tree_leaves(target(*args, **kwargs))
-    except Exception:  # what torch raises for examples says nothing about memory
+    except Exception:  # what torch raises for such tensors says nothing about memory
         return True
-    tensors = [each for each in results if isinstance(each, torch.Tensor)]
+    tensors = [each for each in results if torch.is_tensor(each)]
     return any(is_alias_of(result, each) for result in tensors for each in inputs)
+
+
+def _without_memory(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        sizes, strides = ([_traced_size(n) for n in each] for each in (value.shape, value.stride()))
+        return torch.empty_strided(sizes, strides, dtype=value.dtype, device="meta")
+    return _traced_size(value)
+
+
+def _traced_size(value: Any) -> Any:
+    """The number that a symbolic one was traced with; 2 for one that depends on data."""
+    if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return value
+    return value.node.hint if value.node.has_hint() else 2
 
 
 def why_rewrite(graph_module: GraphModule, tables: ConverterTables) -> str | None:
