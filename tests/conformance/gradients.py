@@ -117,6 +117,7 @@ def check_gradients(
         return GradientOutcome("uncaptured", "eager: no tensor comes out")
     chosen = backend if backend is not None else _ortable_backend(options)
     compiled = _compiled(call.function, chosen, dynamic)
+    call.dynamic = dynamic
     outcome = _outcome(call, call.tensors, compiled, expected, dtype)
     longer = _longer(call.tensors) if dynamic and outcome.stage == "exact" else None
     if longer is None:
@@ -176,6 +177,7 @@ class _Call:
         after = sample.output_process_fn_grad if variant == "function" else _as_it_is
         self.tensors = [leaves[place] for place in slots]
         self.out = _out_of(op_info, sample) if variant == "out" else []
+        self.dynamic: bool | None = None  # as torch.compile takes it
         several = len(self.out) > 1
 
         def function(*tensors: torch.Tensor) -> Any:
@@ -342,7 +344,7 @@ def _causes(error: BaseException | None) -> Any:
 def _runs_plainly(call: _Call) -> bool:
     try:
         torch._dynamo.reset()
-        call.run(_compiled(call.function, _plain_backend), call.tensors)
+        call.run(_compiled(call.function, _plain_backend, call.dynamic), call.tensors)
     except Exception:
         return False
     return True

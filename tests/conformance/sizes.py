@@ -25,6 +25,8 @@ INVARIANTS = {
     "_segment_reduce.lengths": "lengths add up to the size; torch's kernel does not look",
     "_segment_reduce.offsets": "offsets end at the size; torch's kernel does not look",
     "bucketize": "boundaries are sorted",
+    "nn.functional.pad.reflect": "where a side is cropped and the other padded, ONNX Runtime pads "
+    "what is left, and refuses it when that is too short; torch pads the whole",
     "searchsorted": "the sequence is sorted",
 }
 # A dimension of one tensor: the number of a symbol, or a function of the symbols.
