@@ -1187,7 +1187,6 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('prims::shift_left', 'specs/aten/prims_pointwise.yaml', 'aten::bitwise_left_shift.Tensor', '18', 'i64', False, 1, 0, 1, '', '', ''),
     ('prims::shift_right_arithmetic', 'specs/aten/prims_pointwise.yaml', 'aten::bitwise_right_shift.Tensor', '18', 'i64', False, 1, 0, 1, '', '', ''),
     ('prims::sign', 'specs/aten/prims_pointwise.yaml', 'aten::sign', '18', 'f32 i64', False, 4, 0, 2, '', '', ''),
-    ('prims::signbit', 'specs/aten/prims_pointwise.yaml', 'aten::signbit', '18', 'f32 i64', False, 2, 0, 2, '', '', ''),
     ('prims::sin', 'specs/aten/prims_pointwise.yaml', 'aten::sin', '18', 'f32', False, 2, 0, 1, '', '', ''),
     ('prims::sinh', 'specs/aten/prims_pointwise.yaml', 'aten::sinh', '18', 'f32', False, 3, 0, 1, '', '', ''),
     ('prims::spherical_bessel_j0', 'specs/aten/prims_pointwise.yaml', 'aten::special_spherical_bessel_j0', '18', 'f32', False, 1, 0, 1, '', '', ''),

@@ -17,7 +17,7 @@ from ortable_generated.aten.complex import aten_conj, complex_aten_conj, rule_at
 from ortable_generated.aten.divide import aten_fmod_Tensor, aten_remainder_Tensor, rule_aten_fmod_Tensor, rule_aten_remainder_Tensor
 from ortable_generated.aten.logical import aten_bitwise_and_Tensor, aten_bitwise_left_shift_Tensor, aten_bitwise_not, aten_bitwise_or_Tensor, aten_bitwise_right_shift_Tensor, aten_bitwise_xor_Tensor, rule_aten_bitwise_and_Tensor, rule_aten_bitwise_left_shift_Tensor, rule_aten_bitwise_not, rule_aten_bitwise_or_Tensor, rule_aten_bitwise_right_shift_Tensor, rule_aten_bitwise_xor_Tensor
 from ortable_generated.aten.number import aten_frexp_Tensor, aten_gcd, aten_nextafter, rule_aten_frexp_Tensor, rule_aten_gcd, rule_aten_nextafter
-from ortable_generated.aten.predicates import aten_isfinite, aten_sign, aten_signbit, complex_aten_isfinite, complex_aten_sign, rule_aten_isfinite, rule_aten_sign, rule_aten_signbit
+from ortable_generated.aten.predicates import aten_isfinite, aten_sign, complex_aten_isfinite, complex_aten_sign, rule_aten_isfinite, rule_aten_sign
 from ortable_generated.aten.special_bessel import aten_i0, aten_special_bessel_j0, aten_special_bessel_j1, aten_special_i0e, aten_special_i1, aten_special_i1e, aten_special_spherical_bessel_j0, rule_aten_i0, rule_aten_special_bessel_j0, rule_aten_special_bessel_j1, rule_aten_special_i0e, rule_aten_special_i1, rule_aten_special_i1e, rule_aten_special_spherical_bessel_j0
 from ortable_generated.aten.special_erf import aten_erfinv, aten_special_erfcx, aten_special_ndtri, rule_aten_erfinv, rule_aten_special_erfcx, rule_aten_special_ndtri
 from ortable_generated.aten.special_gamma import aten_digamma, aten_igamma, aten_igammac, aten_lgamma, aten_special_zeta, rule_aten_digamma, rule_aten_igamma, rule_aten_igammac, rule_aten_lgamma, rule_aten_special_zeta
@@ -545,11 +545,6 @@ def prims_sign(graph: Graph, res: ResultSpec, self: Result) -> Result:
     return aten_sign(graph, res, self=self)
 
 
-def prims_signbit(graph: Graph, res: ResultSpec, self: Result) -> Result:
-    """prims::signbit(Tensor self) -> Tensor"""
-    return aten_signbit(graph, res, self=self)
-
-
 def prims_sin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """prims::sin(Tensor self) -> Tensor"""
     return aten_sin(graph, res, self=self)
@@ -865,10 +860,6 @@ def rule_prims_shift_right_arithmetic(graph: Graph, self: Result, other: Result)
 
 def rule_prims_sign(graph: Graph, self: Result) -> Rules:
     return rule_aten_sign(graph, self=self)
-
-
-def rule_prims_signbit(graph: Graph, self: Result) -> Rules:
-    return rule_aten_signbit(graph, self=self)
 
 
 def rule_prims_sin(graph: Graph, self: Result) -> Rules:

@@ -118,6 +118,11 @@ IDENTITY_IN_EVAL: set[str] = {
     "aten::feature_dropout",
 }
 
+# torch's decomposition of it is wrong: no table of its own takes it
+KEPT_WHOLE: set[str] = {
+    "aten::signbit",
+}
+
 # the dtype of the argument at this position says nothing about the result's
 MASK: dict[str, int] = {
     "aten::masked_fill_.Scalar": 1,
