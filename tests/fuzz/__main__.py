@@ -39,6 +39,15 @@ def main(arguments: list[str]) -> int:
     for number in seeds:
         tally.add(_run(options, number, options.count // len(seeds)))
     print(runner.report(tally, time.time() - begin))
+    if options.total is not None:
+        all_of_them = runner.Tally()
+        if options.total.exists():
+            all_of_them = pickle.loads(options.total.read_bytes())
+        all_of_them.add(tally)
+        options.total.write_bytes(pickle.dumps(all_of_them))
+        tally = all_of_them
+        print("all runs of this total:")
+        print(runner.report(tally, 0))
     (BUILD / "unreached.json").write_text(runner.unreached(tally))
     print(f"not reached, and why: {BUILD / 'unreached.json'}")
     return 1 if tally.finds else 0
@@ -53,6 +62,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--part", default="1/1", help="2/5: the second fifth of the programs")
+    parser.add_argument(
+        "--total", type=Path, metavar="FILE", help="adds the run to those of FILE, and reports all"
+    )
     parser.add_argument("--minutes", type=float, help="stop after so long")
     parser.add_argument(
         "--keep", type=Path, metavar="SCRIPT", help="make a regression test of the script of a find"

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,35 @@ def test_a_script_runs_by_itself(tmp_path: Path) -> None:
 def _environment() -> dict[str, str]:
     folders = [str(ROOT), *(str(ROOT / each) for each in ("runtime", "generated", "codegen"))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+
+
+def test_calls_as_nodes_are_not_replaced() -> None:
+    """torch.export makes ``mT`` of it."""
+    step = Step("torch.ops.aten.mT.a({0})", (0,), (-1,), "aten::mT.a")
+    program = Program((X,), (step,), (1,))
+    outcome = oracle.check(program, "nodes")
+    assert outcome.kind == "exact" and outcome.targets == {"aten::mT.a"}
+    assert "aten::mT.a" not in oracle.check(program, "export").targets
+
+
+def test_a_program_that_does_more_than_call_operators_is_no_graph_of_nodes() -> None:
+    for step in (TWICE, Step("torch.ops.aten.relu_.default({0})", (0,), (-1,), "aten::relu")):
+        program = Program((X,), (replace(step, operands=(0,)),), (1,))
+        assert oracle.check(program, "nodes").kind == "discarded"
+
+
+def test_a_refusal_at_one_place_hides_nothing_at_another(
+    wrong_relu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert = oracle.ortable.to_onnx
+
+    def some(graph, target_opset, **options):
+        if target_opset == oracle.FLOOR:
+            raise oracle.UnsupportedCase("not at the floor")
+        return convert(graph, target_opset=target_opset, **options)
+
+    monkeypatch.setattr(oracle.ortable, "to_onnx", some)
+    assert oracle.check(Program((X,), (RELU,), (1,)), "export").kind == "mismatch"
 
 
 def test_steps_that_nothing_needs_go() -> None:
