@@ -45,6 +45,8 @@ UNCHECKED = (
     "aten::_reshape_alias", "aten::_reshape_alias_copy", "aten::_weight_norm_interface",
     "aten::_weight_norm_interface_backward", "aten::as_strided", "aten::as_strided_copy",
     "aten::as_strided_scatter",
+    *(f"aten::reflection_pad{axes}d_backward" for axes in (1, 2, 3)),
+    *(f"aten::replication_pad{axes}d_backward" for axes in (1, 2, 3)),
 )  # fmt: skip
 # what run_decompositions says of prims whose results are views
 NO_GRADIENT = "eager: there is nothing to differentiate"

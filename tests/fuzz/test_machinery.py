@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from ortable_generated.aten import dispatch
+from tests.fuzz import __main__ as fuzz
 from tests.fuzz import judge, onnx_programs, oracle, runner
 from tests.fuzz.catalog import ROOT, catalog
 from tests.fuzz.program import Input, Program, Step, run_steps
@@ -23,6 +25,7 @@ from tests.fuzz.strategies import grow
 RELU = Step("torch.ops.aten.relu.default({0})", (0,), (-1,), "aten::relu")
 TWICE = Step("{0} * 2", (1,), (-1,), "context: x * 2")
 TWICE_OF_2 = Step("{0} * 2", (2,), (-1,), "context: x * 2")
+_DIES = "__import__('os').abort() or {0}"
 X = Input("float32", (3, 4), 1, layout="transposed")
 Y = Input("float32", (2,), 2)
 
@@ -124,6 +127,14 @@ def test_a_refusal_at_one_place_hides_nothing_at_another(
 
     monkeypatch.setattr(oracle.ortable, "to_onnx", some)
     assert oracle.check(Program((X,), (RELU,), (1,)), "export").kind == "mismatch"
+
+
+def test_a_crash_of_eager_is_torchs_own(tmp_path: Path) -> None:
+    path = tmp_path / "program.pickle"
+    for text, died in (("{0} * 2", False), (_DIES, True)):
+        step = Step(text, (0,), (-1,), "context: dies")
+        path.write_bytes(pickle.dumps((Program((X,), (step,), (1,)), "export")))
+        assert fuzz._dies_in_eager(path) == died
 
 
 def test_steps_that_nothing_needs_go() -> None:
