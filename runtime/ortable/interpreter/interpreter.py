@@ -435,6 +435,9 @@ class DynamoInterpreter:
                 )
             else:
                 res = results.record_of(self.graph, node, value, self.rename)
+                if results.are_empty(res):
+                    self.has_complex |= not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
+                    return results.empty(self.graph, res, value.__class__ in (list, tuple))
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
                 key = of or calls.operator_key(node)
                 converter = self.complex_converter(key, converter, res, args, kwargs)
