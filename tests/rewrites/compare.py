@@ -209,5 +209,5 @@ def _close(x: Array, y: Array, undefined: Array) -> bool:
         return bool(((x == y) | undefined).all())
     with np.errstate(all="ignore"):
         bound = CLOSE * np.maximum(1.0, np.abs(x))
-        near = (np.abs(x - y) <= bound) | (x == y) | (np.isnan(x) & np.isnan(y)) | undefined
-    return bool(near.all())
+        near = np.isfinite(x) & np.isfinite(y) & (np.abs(x - y) <= bound)
+    return bool((near | (x == y) | (np.isnan(x) & np.isnan(y)) | undefined).all())

@@ -49,7 +49,7 @@ def test_toy_float_is_ieee() -> None:
 @pytest.mark.parametrize(
     ("op", "number", "level"),
     [("Add", 0.0, Level.ZERO), ("Sub", 0.0, Level.VALUES), ("Mul", 1.0, Level.VALUES),
-     ("Mul", 1.125, Level.WRONG), ("Div", 1.0, Level.VALUES), ("Max", -240.0, Level.WRONG)],
+     ("Mul", 1.125, Level.WRONG), ("Div", 1.0, Level.VALUES), ("Max", -240.0, Level.SPECIAL)],
 )  # fmt: skip
 def test_what_is_not_the_same_is_found(op: str, number: float, level: Level) -> None:
     """x and an operation on it that changes no number, or one that few would draw."""
@@ -98,7 +98,7 @@ def test_definitions_are_what_is_computed(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", CHOSEN[:8])
+@pytest.mark.parametrize("name", CHOSEN[:5])
 def test_rules_are_as_good_as_recorded(name: str) -> None:
     """Other graphs of the same rules: none is worse than what the record says."""
     proof = prove(RULES[name], seed=turn(), most=30)
