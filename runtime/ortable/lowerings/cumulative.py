@@ -86,11 +86,19 @@ def c_logcumsumexp(graph: Graph, x: Complex, axis: Int) -> Complex:
     for name in (*sums, *(body.make_node("Identity", [each]) for each in sums)):
         body.make_tensor_output(name)
     parts = [cast(graph, part, wide) for part in (x.real, x.imag)]
-    axes = {"scan_input_axes": [axis, axis], "scan_output_axes": [axis, axis]}
-    made = graph.make_node("Scan", [*starts, *parts], 4, body=body, num_scan_inputs=2, **axes)
+    made = graph.make_node(
+        "Scan",
+        [*starts, *parts],
+        4,
+        body=body,
+        num_scan_inputs=2,
+        scan_input_axes=[axis, axis],
+        scan_output_axes=[axis, axis],
+    )
     for name in made[2:]:
         graph.set_shape(name, tuple(shape))
-    return ComplexValue(*(cast(graph, part, kind) for part in made[2:]), x.dtype)
+    real, imag = (cast(graph, part, kind) for part in made[2:])
+    return ComplexValue(real, imag, x.dtype)
 
 
 def differences(
@@ -170,8 +178,10 @@ def _complex_log_sum(graph: Graph, before: list[str], after: list[str]) -> list[
     make, wide = graph.make_node, dtypes.complex128
     first = make("GreaterOrEqual", [after[0], before[0]])
     pairs = list(zip(before, after, strict=True))
-    high = ComplexValue(*(make("Where", [first, b, a]) for a, b in pairs), wide)
-    low = ComplexValue(*(make("Where", [first, a, b]) for a, b in pairs), wide)
+    larger = [make("Where", [first, new, old]) for old, new in pairs]
+    smaller = [make("Where", [first, old, new]) for old, new in pairs]
+    high = ComplexValue(larger[0], larger[1], wide)
+    low = ComplexValue(smaller[0], smaller[1], wide)
     part = c_log1p(graph, c_exp(graph, c_add(graph, low, high, -1)))
     total = c_add(graph, high, part, 1)
     endless = make("And", [make("Equal", [before[0], after[0]]), make("IsInf", [after[0]])])

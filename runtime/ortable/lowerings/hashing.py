@@ -10,7 +10,7 @@ import sys
 
 from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
-from ortable.prelude.facts import axes_of, dim_of, rank_of, shape_of
+from ortable.prelude.facts import axes_of, product, rank_of, shape_of
 from ortable.prelude.pointwise import const_like, is_sign_set
 from ortable.prelude.shapes import other_axes, sliced
 from ortable.prelude.values import cast, const, permuted, reshape_to
@@ -27,9 +27,7 @@ def hash_tensor(graph: Graph, res: ResultSpec, self: str, dim: list[int], keepdi
     axes, shape = axes_of(graph, self, dim), list(shape_of(graph, self))
     kept = other_axes(rank_of(graph, self), axes)
     rows = permuted(graph, _bits(graph, self), [*kept, *axes])
-    size = 1
-    for axis in axes:
-        size = size * dim_of(graph, self, axis)
+    size = product([shape[axis] for axis in axes])
     rows = reshape_to(graph, rows, [*(shape[axis] for axis in kept), size])
     folded = accumulated(graph, len(kept), [rows], [0], _exclusive_or)[0]
     last = sliced(graph, folded, len(kept), -1, sys.maxsize)
