@@ -48,7 +48,7 @@ def other_sizes(
 
     ``same(call, eager's, the program's)`` says whether torch's own program is right there.
     """
-    if call.op in INVARIANTS or _crops_and_reflects(call):
+    if call.op in INVARIANTS:
         return []
     free = free_dimensions(program, call.tensors())
     if not free.traced:
@@ -65,14 +65,6 @@ def other_sizes(
                 found.append(resized)
                 break
     return found
-
-
-def _crops_and_reflects(call: Call) -> bool:
-    """Whether reflect padding crops one side and pads another. ONNX Runtime pads what is left of an
-    axis, and refuses (with an error, never a wrong number) what is too short for that, where torch
-    pads the whole axis: a size that eager takes may be an error there."""
-    pads = call.args[1] if call.op == "nn.functional.pad.reflect" and len(call.args) > 1 else ()
-    return min(pads, default=0) < 0 < max(pads, default=0)
 
 
 def free_dimensions(program: Any, tensors: Sequence[torch.Tensor]) -> Free:
