@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,11 +79,20 @@ def _is_of_the_sweeps(item: pytest.Item, sweeps: bool) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Modules, specs and test items stay until the end: the collector, and tests that call it, need
+    # not walk over them again and again (`pytest_collection_finish`).
+    gc.disable()
     # One thread in torch, and so in the sessions of the backend: the tests are many small graphs
     # in parallel processes, and sums come out in the same order on every machine.
     torch.set_num_threads(1)
     settings.register_profile("ortable", deadline=None, derandomize=True, print_blob=True)
     settings.load_profile("ortable")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
