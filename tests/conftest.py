@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--opsets",
         choices=("few", "all"),
         default="few",
-        help="opsets that the cases of the specs run at: the floor and the newest, or all between",
+        help="what the samples of the specs run at: the ends (an opset for each target), or all",
     )
 
     parser.addoption(
@@ -60,12 +60,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests marked as slow run with the sweeps, and with all opsets; the sweeps leave out what
+    """Tests marked as slow run with the sweeps, and with all opsets; both leave out what
     `make test` runs in the same way."""
     sweeps = config.getoption("--sweeps")
     if config.getoption("--opsets") == "all" and not sweeps:
-        return
-    left_out = [item for item in items if _is_of_the_sweeps(item, sweeps) != sweeps]
+        left_out = [item for item in items if not _does_more_at_all_opsets(item)]
+    else:
+        left_out = [item for item in items if _is_of_the_sweeps(item, sweeps) != sweeps]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
@@ -76,6 +77,10 @@ def _is_of_the_sweeps(item: pytest.Item, sweeps: bool) -> bool:
     if item.get_closest_marker("slow") is not None or "sweeps" in item.path.parts:
         return True
     return sweeps and item.get_closest_marker("sweep") is not None
+
+
+def _does_more_at_all_opsets(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) is not None for name in ("opsets", "slow"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,12 +117,6 @@ def fresh_dynamo() -> Iterator[None]:
     forget()
     yield
     torch._dynamo.reset()
-
-
-@pytest.fixture
-def all_opsets(request: pytest.FixtureRequest) -> bool:
-    """True when ``--opsets all`` was given."""
-    return request.config.getoption("--opsets") == "all"
 
 
 def run_ort(
