@@ -2,15 +2,17 @@
 find.
 
 `check` runs eager, then torch.export, to_onnx and ONNX Runtime at the lowest and the newest opset
-with rewrites on and off (``export``), the converters on a traced graph as it is (``fx``), or
-torch.compile with the backend (``compile``, ``gradient``). Called by `runner` and `shrink`."""
+with rewrites on and off (``export``), the converters on a traced graph as it is (``fx``) or on the
+calls themselves as nodes (``nodes``), or torch.compile with the backend (``compile``,
+``gradient``). Called by `runner` and `shrink`."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,12 +22,15 @@ import torch
 import ortable
 from ortable.debug.harness.entries import run_onnx
 from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
+from ortable.exporter.capture import exported as capture
+from ortable.exporter.capture import functionalize
 from ortable.ir.versions import ORT_MAX_OPSET
 
 from .judge import Judge, close
+from .nodes import NotNodes, graph_of
 from .program import TRACED, Program, leaves, run_steps
 
-MODES = ("export", "fx", "compile", "gradient")
+MODES = ("export", "fx", "nodes", "compile", "gradient")
 FLOOR = 18
 # (opset, target, rewrites)
 PLACES = (
@@ -40,8 +45,11 @@ UNCHECKED = (
     "aten::_reshape_alias", "aten::_reshape_alias_copy", "aten::_weight_norm_interface",
     "aten::_weight_norm_interface_backward", "aten::as_strided", "aten::as_strided_copy",
     "aten::as_strided_scatter",
+    *(f"aten::reflection_pad{axes}d_backward" for axes in (1, 2, 3)),
+    *(f"aten::replication_pad{axes}d_backward" for axes in (1, 2, 3)),
 )  # fmt: skip
 # what run_decompositions says of prims whose results are views
+NO_GRADIENT = "eager: there is nothing to differentiate"
 TORCHS_OWN = "We only support functionalizing operators whose outputs do not have alias annotations"
 FINDS = ("mismatch", "error", "invalid", "crash", "timeout")
 Words = Any
@@ -191,11 +199,15 @@ def check(program: Program, mode: str) -> Outcome:
         warnings.simplefilter("ignore")
         try:
             wanted = reference(program, None, mode == "gradient")
+        except _NoGradient:
+            return Outcome("discarded", NO_GRADIENT)
         except Exception as error:
             return Outcome("discarded", f"eager: {_line(error)}")
         try:
             if mode == "export":
                 return _exported(program, wanted)
+            if mode == "nodes":
+                return _as_nodes(program, wanted)
             if mode == "fx":
                 return _interpreted(program, wanted)
             return _compiled(program, wanted, mode == "gradient")
@@ -242,6 +254,18 @@ def _interpreted(program: Program, wanted: list[Any]) -> Outcome:
     return _at_places(program, graph, names, [(None, wanted, Judge(program, None, False))])
 
 
+def _as_nodes(program: Program, wanted: list[Any]) -> Outcome:
+    """The converters on the calls of the program: torch decomposes and replaces none."""
+    try:
+        graph = graph_of(program.function(), program.tensors())
+    except NotNodes as error:
+        return Outcome("discarded", f"nodes: {error}")
+    except Exception as error:
+        return Outcome("discarded", f"nodes: torch: {_line(error)}")
+    names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+    return _at_places(program, graph, names, [(None, wanted, Judge(program, None, False))])
+
+
 Expected = tuple[Sequence[tuple[int, ...]] | None, list[Any], Judge]
 
 
@@ -252,6 +276,20 @@ def _at_places(
     if not _foretold(graph, expected[0][1][: len(program.outputs)]):
         return Outcome("discarded", "torch foretells other dtypes or shapes than eager has")
     reached = Outcome("exact", targets=_targets(graph))
+    with _prepared_once():
+        found = _each_place(program, graph, names, expected, reached)
+    return reached if found is None else found
+
+
+def _each_place(
+    program: Program,
+    graph: Any,
+    names: Sequence[str],
+    expected: Sequence[Expected],
+    reached: Outcome,
+) -> Outcome | None:
+    """The first find, or a refusal where every place refuses; None where a place is exact."""
+    refused = []
     for opset, target, rewrites in PLACES:
         where = f"opset {opset}, target {target}, rewrites {rewrites}"
         try:
@@ -259,7 +297,8 @@ def _at_places(
                 graph, target_opset=opset, target=target, rewrites=rewrites, return_builder=True
             )
         except REFUSALS as error:
-            return Outcome("refused", _line(error), where)
+            refused.append(Outcome("refused", _line(error), where))
+            continue
         except Exception as error:
             if TORCHS_OWN in str(error):
                 return Outcome("discarded", f"torch: {_line(error)}")
@@ -270,7 +309,33 @@ def _at_places(
             if outcome is not None:
                 outcome.where = where + (f", sizes {shapes}" if shapes else "")
                 return outcome
-    return reached
+    return refused[0] if len(refused) == len(PLACES) else None
+
+
+@contextmanager
+def _prepared_once() -> Iterator[None]:
+    """In the block torch rewrites a program once for each table of decompositions, and its guards
+    are read once: most of a conversion's time, and the same for every opset and target."""
+    rewrite, guards = functionalize.decomposed, capture.find_guards
+    known: dict[Any, Any] = {}
+
+    def rewritten(program: Any, table: Any) -> Any:
+        key = id(program), tuple(sorted(str(each) for each in table))
+        if key not in known:
+            known[key] = program, rewrite(program, table)  # the program too: its id stays its own
+        return known[key][1]
+
+    def found(program: Any, asked: Any) -> Any:
+        key = id(program), str(asked)
+        if key not in known:
+            known[key] = program, guards(program, asked)
+        return list(known[key][1])
+
+    functionalize.decomposed, capture.find_guards = rewritten, found
+    try:
+        yield
+    finally:
+        functionalize.decomposed, capture.find_guards = rewrite, guards
 
 
 def _in_onnx_runtime(
@@ -347,7 +412,7 @@ def _foretold(graph: Any, wanted: Sequence[torch.Tensor]) -> bool:
 
 def _targets(graph: Any) -> set[str]:
     """The operators of a graph and of the graphs inside it."""
-    module = graph.graph_module if hasattr(graph, "graph_module") else graph
+    module = getattr(graph, "graph_module", graph)
     found = set()
     for inner in module.modules():
         for node in getattr(getattr(inner, "graph", None), "nodes", ()):
@@ -377,10 +442,12 @@ def _compiled(program: Program, wanted: list[Any], gradient: bool) -> Outcome:
         ours = next((each for each in causes if isinstance(each, OrtableError)), None)
         detail = _reason(ours) if ours is not None else detail
     if kind == "exact":
-        counts: Counter[str] = Counter()
+        reached = Outcome("exact")
         for record in storage.get("instance", ()):
-            counts.update(getattr(record, "rewrites", None) or {})
-        return Outcome("exact", rewrites=counts)
+            reached.rewrites.update(getattr(record, "rewrites", None) or {})
+            if getattr(record, "graph_module", None) is not None:
+                reached.targets |= _targets(record.graph_module)
+        return reached
     try:
         found = _run_compiled(program, gradient, "aot_eager", {})
         _compare(wanted, found, judge, program.random)

@@ -123,7 +123,7 @@ def aten_convolution(graph: Graph, res: ResultSpec, input: Result, weight: Resul
 
 def aten_convolution_backward(graph: Graph, res: ResultSpec, grad_output: Result, input: Result, weight: Result, bias_sizes: SymInts | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, output_mask: Bools) -> Any:
     """aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
-    if dtype_of(graph, input) == float64:
+    if dtype_of(graph, input) == float64 or not is_float(graph, input):
         graph.case = 1
         return direct_convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)
     graph.case = 2
