@@ -32,7 +32,6 @@ UNTAKEN = frozenset(
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward/1",
         "aten::adaptive_max_pool1d/1",
         "aten::adaptive_max_pool3d/1",
-        "aten::alpha_dropout/4",
         "aten::batch_norm/4",
         "aten::div.Scalar_mode/5",
         "aten::div.Tensor_mode/5",
