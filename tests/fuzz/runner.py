@@ -158,6 +158,7 @@ class Worker:
         tried = self.attempts[keys[0]]
         plain = keys[0] not in self.tally.reached and tried > 2 and tried % 4 != 0
         mode = TURNS[tried % len(TURNS)] if plain else _mode(numbers.randrange(100))
+        self.log.write_bytes(pickle.dumps((None, "growing")))
         program = grow(numbers.randrange, catalog().keys, keys, mode == "nodes", plain)
         if program is not None:
             self.one(program, mode)

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float64
 from ortable.inference import broadcast
+from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.loss import cross_entropy, nll_loss, nll_loss_backward, nll_loss_single
+from ortable.prelude.complex_arithmetic import c_abs, c_add
 from ortable.prelude.facts import count_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import larger_of, log1p_of
@@ -90,6 +92,7 @@ def aten_kl_div(graph: Graph, res: ResultSpec, self: Result, target: Result, red
 def aten_l1_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
     """aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
     self, target = promote_values(graph, 'complex_to_float', [self, target])
+    graph.case = 1
     return loss_reduced(graph, graph.make_node('Abs', [graph.make_node('Sub', [self, target])]), reduction)
 
 
@@ -160,6 +163,13 @@ def aten_smooth_l1_loss(graph: Graph, res: ResultSpec, self: Result, target: Res
 def aten_soft_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
     """aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
     return loss_reduced(graph, log1p_of(graph, graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Mul', [self, target])])])), reduction)
+
+
+def complex_aten_l1_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
+    """aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
+    self, target = promote_complex(graph, 'complex_to_float', [self, target])
+    graph.case = 2
+    return loss_reduced(graph, c_abs(graph, c_add(graph, self, target, -1)), reduction)
 
 
 def rule_aten_binary_cross_entropy(graph: Graph, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> Rules:
