@@ -129,6 +129,27 @@ def test_a_refusal_at_one_place_hides_nothing_at_another(
     assert oracle.check(Program((X,), (RELU,), (1,)), "export").kind == "mismatch"
 
 
+def test_sizes_that_torch_does_not_let_in_are_not_tried() -> None:
+    """Three chunks of 6 are part of the graph: of 8 there are four."""
+    step = Step("torch.ops.aten.chunk.default({0}, 4, -1)", (0,), (0, 1, 2), "aten::chunk")
+    program = Program((Input("float32", (4, 6), 1),), (step,), (3,), dynamic=True)
+    assert oracle.check(program, "export").kind == "exact"
+
+
+def test_a_wrong_decomposition_is_torchs_own() -> None:
+    """A row whose first target is -1 has none, but torch's decomposition, which it traces a graph
+    that writes with, adds up all of them."""
+    loss = "torch.ops.aten.multilabel_margin_loss_forward.default({0}, {1}, 0)"
+    key = "aten::multilabel_margin_loss_forward"
+    write = Step("{0}.add_(1)", (0,), (-1,), "context: x.add_(1)")
+    rows = Input("int64", (2, 3), 0, values=[[-1, 0, -1], [0, 0, 1]])
+    inputs = (Input("float32", (2, 3), 1), rows)
+    alone = Program(inputs, (Step(loss, (0, 1), (0,), key),), (2,))
+    assert oracle.check(alone, "export").kind == "exact"
+    writing = Program(inputs, (write, Step(loss, (0, 1), (0,), key)), (3,))
+    assert oracle.check(writing, "export").kind == "discarded"
+
+
 def test_a_crash_of_eager_is_torchs_own(tmp_path: Path) -> None:
     path = tmp_path / "program.pickle"
     for text, died in (("{0} * 2", False), (_DIES, True)):
