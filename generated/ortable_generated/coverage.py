@@ -1233,6 +1233,8 @@ COVERAGE: tuple[
     ('run_and_save_rng_state', 'specs/aten/control.yaml', '', '', '', False, 0, 0, 0, '', '', '', ''),
     ('run_with_rng_state', 'specs/aten/control.yaml', '', '', '', False, 0, 0, 0, '', '', '', ''),
     ('scan', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, '', 'loops.scan', '4/4', ''),
+    ('torch_nn::_linear_cross_entropy_batch_chunked', 'specs/aten/linear_loss.yaml', '', '18', 'f32 f64 i64', False, 1, 0, 3, '', 'linear_loss.chunked', '0/8', '0/1'),
+    ('torch_nn::_linear_cross_entropy_batch_chunked_no_reduction', 'specs/aten/linear_loss.yaml', '', '18', 'f32 f16 i64', False, 1, 0, 2, '', 'linear_loss.chunked_rows', '0/7', '0/1'),
     ('torchao::choose_qparams_affine', 'specs/aten/quantized_torchao.yaml', '', '18', 'f32', True, 3, 1, 6, '2 3 1', '', '', ''),
     ('torchao::dequantize_affine', 'specs/aten/quantized_torchao.yaml', '', '18 21', 'f32 i32 i8 u8', True, 3, 0, 5, '1 2 3', '', '', ''),
     ('torchao::quantize_affine', 'specs/aten/quantized_torchao.yaml', '', '18', 'f32 i32 i8', True, 1, 0, 3, '', '', '', ''),
