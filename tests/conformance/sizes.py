@@ -25,6 +25,10 @@ INVARIANTS = {
     "_segment_reduce.lengths": "lengths add up to the size; torch's kernel does not look",
     "_segment_reduce.offsets": "offsets end at the size; torch's kernel does not look",
     "bucketize": "boundaries are sorted",
+    "linalg.cholesky_ex": "matrices are positive definite; of others LAPACK leaves no factor",
+    "linalg.pinv.singular": "factors have full rank; a singular value at the bound is kept or not",
+    "lu_unpack": "pivots are rows of the matrix; neither torch nor ONNX Runtime looks",
+    "nn.functional.embedding_bag": "offsets ascend and end at the size",
     "searchsorted": "the sequence is sorted",
 }
 # A dimension of one tensor: the number of a symbol, or a function of the symbols.

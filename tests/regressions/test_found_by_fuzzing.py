@@ -35,6 +35,11 @@ def test_a_zero_that_rounding_leaves_keeps_its_sign(dtype: torch.dtype) -> None:
     check(lambda x: (1 / x.trunc(), 1 / torch.div(x, 3, rounding_mode="trunc")), given)
 
 
+def test_the_ends_of_a_blackman_window_are_zero() -> None:
+    window = torch.blackman_window
+    check(lambda x: x + window(5, dtype=torch.float64).bool(), torch.zeros(5))
+
+
 class _Jagged(torch.nn.Module):
     def forward(self, dense: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         return torch.ops.aten._padded_dense_to_jagged_forward(dense, [offsets], 5)

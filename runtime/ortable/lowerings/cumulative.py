@@ -117,7 +117,10 @@ def differences(
     parts = cat_list(graph, [x for x in (prepend, self, append) if x is not None])
     result = parts[0] if len(parts) == 1 else make("Concat", parts, axis=axis)
     how = "Xor" if graph.get_type(result) == dtypes.boolean else "Sub"
-    for _ in range(n):
+    whole = dim_of(graph, result, axis)
+    # of a dynamic size that is below n where torch traced the graph, torch says how much is left
+    less = whole - res.shapes[0][axis] if res.shapes[0] is not None else n
+    for number in range(n):
         size = dim_of(graph, result, axis)
         if isinstance(size, int) and size == 0:
             break
@@ -125,8 +128,7 @@ def differences(
         later = sliced(graph, result, axis, 1, sys.maxsize)
         result = make(how, [later, sliced(graph, result, axis, 0, -1)])
         if not graph.has_shape(result):
-            # a dynamic size is over 1 where torch traced the graph: a neighbour less each round
-            shape[axis] = size - 1
+            shape[axis] = whole - min(number + 1, less if isinstance(less, int) else n)
             graph.set_shape(result, tuple(shape))
     return result
 
