@@ -3,8 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.dtypes import float64
+from ortable.errors import UnsupportedCase
 from ortable.lowerings.complex.parts import each_part
-from ortable.prelude.facts import shape_of, static, transpose_perm
+from ortable.prelude.facts import dim_of, dtype_of, is_float, shape_of, static, transpose_perm
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import permuted, reshape_to
 
@@ -25,6 +27,13 @@ def aten_channel_shuffle(graph: Graph, res: ResultSpec, self: Result, groups: Sy
 
 def aten_conv_tbc(graph: Graph, res: ResultSpec, self: Result, weight: Result, bias: Result, pad: Int = 0) -> Result:
     """aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor"""
+    if dtype_of(graph, self) == float64 or not is_float(graph, self):
+        graph.case = 1
+        raise UnsupportedCase('aten::conv_tbc: a convolution over time first in float64 or ints, for which onnxruntime has no kernel')
+    if dim_of(graph, self, 2) == 0:
+        graph.case = 2
+        raise UnsupportedCase('aten::conv_tbc: a convolution over time first without channels, at which onnxruntime does not come back')
+    graph.case = 3
     x = permuted(graph, self, [1, 2, 0])
     kernel = permuted(graph, weight, [2, 1, 0])
     return permuted(graph, graph.make_node('Conv', [x, kernel, bias], pads=[pad, pad]), [2, 0, 1])
