@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--opsets",
         choices=("few", "all"),
         default="few",
-        help="opsets that the cases of the specs run at: the floor and the newest, or all between",
+        help="what the samples of the specs run at: the ends (an opset for each target), or all",
     )
 
     parser.addoption(
@@ -59,12 +60,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests marked as slow run with the sweeps, and with all opsets; the sweeps leave out what
+    """Tests marked as slow run with the sweeps, and with all opsets; both leave out what
     `make test` runs in the same way."""
     sweeps = config.getoption("--sweeps")
     if config.getoption("--opsets") == "all" and not sweeps:
-        return
-    left_out = [item for item in items if _is_of_the_sweeps(item, sweeps) != sweeps]
+        left_out = [item for item in items if not _does_more_at_all_opsets(item)]
+    else:
+        left_out = [item for item in items if _is_of_the_sweeps(item, sweeps) != sweeps]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
@@ -77,12 +79,25 @@ def _is_of_the_sweeps(item: pytest.Item, sweeps: bool) -> bool:
     return sweeps and item.get_closest_marker("sweep") is not None
 
 
+def _does_more_at_all_opsets(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) is not None for name in ("opsets", "slow"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    # Modules, specs and test items stay until the end: the collector, and tests that call it, need
+    # not walk over them again and again (`pytest_collection_finish`).
+    gc.disable()
     # One thread in torch, and so in the sessions of the backend: the tests are many small graphs
     # in parallel processes, and sums come out in the same order on every machine.
     torch.set_num_threads(1)
     settings.register_profile("ortable", deadline=None, derandomize=True, print_blob=True)
     settings.load_profile("ortable")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -102,12 +117,6 @@ def fresh_dynamo() -> Iterator[None]:
     forget()
     yield
     torch._dynamo.reset()
-
-
-@pytest.fixture
-def all_opsets(request: pytest.FixtureRequest) -> bool:
-    """True when ``--opsets all`` was given."""
-    return request.config.getoption("--opsets") == "all"
 
 
 def run_ort(

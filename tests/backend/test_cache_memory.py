@@ -127,6 +127,7 @@ def test_names_of_nodes_in_a_record_are_those_of_its_own_graph():
     for graph, made in zip(graphs, backend.made, strict=True):
         names = {node.name for node in graph.nodes}
         assert made.compiled.fx_names and set(made.compiled.fx_names.values()) <= names
+        assert made.compiled.cases and set(made.compiled.cases) <= names
 
 
 def test_symbols_of_other_names_are_the_same_graph():

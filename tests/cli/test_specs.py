@@ -62,6 +62,38 @@ def test_cases_that_equal_eager(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert lines[-1].endswith("my_ops.yaml: 3 cases equal, 0 failed")
 
 
+ROWS = """
+- for:
+    - {{op: half, factor: 0.5}}
+    - {{op: twice, factor: {factor}}}
+  op: ortable_test_cases::$op(Tensor x) -> Tensor
+  out: {{shape: same(x), dtype: same(x)}}
+  lower: return Mul(x, const($factor, dtype_of(x)))
+  cases: [{{x: "f32[n=2,3]"}}]
+"""
+
+
+def test_entries_of_several_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "my_ops.yaml"
+    path.write_text(ROWS.format(factor=2))
+    assert main(["specs", "check", str(path)]) == 0
+    assert "2 operators, no error" in capsys.readouterr().out
+    assert main(["specs", "test", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[:2]] == [
+        "ortable_test_cases::half", "ortable_test_cases::twice",
+    ]  # fmt: skip
+    path.write_text(ROWS.format(factor=3))
+    assert main(["specs", "test", str(path)]) == 1
+    failed = capsys.readouterr().out
+    assert "ortable_test_cases::half" in failed and failed.rstrip().endswith("1 failed")
+    path.write_text(ROWS.format(factor="tow"))
+    assert main(["specs", "check", str(path)]) == 1
+    told = capsys.readouterr().err
+    assert "my_ops.yaml:7:30: error: unknown name 'tow'" in told
+    assert "my_ops.yaml:4:7: note: with the values of this row" in told
+
+
 _OK = ["ok,", "4", "conversions"]
 
 

@@ -28,7 +28,8 @@ def _entries(page: str, kind: str = "op") -> list[str]:
     text = (ROOT / page).read_text()
     blocks = re.findall(r"^ *```yaml\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
     blocks = [textwrap.dedent(block) for block in blocks]
-    return [block for block in blocks if block.startswith(f"- {kind}:")]
+    starts = (f"- {kind}:", "- for:") if kind == "op" else f"- {kind}:"
+    return [block for block in blocks if block.startswith(starts)]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from ortablegen.aten.rows import written_out
 from ortablegen.language.vocabulary import RUNTIME
+from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.yaml_source import YMap, YNode, YSeq, load
 
 ROOT = Path(__file__).parents[2]
 # Keys of an entry that hold prose, samples or names, no code
@@ -31,11 +32,23 @@ def uses(*folders: str) -> Uses:
     found: Uses = defaultdict(set)
     for folder in folders:
         for path in sorted((ROOT / "specs" / folder).glob("*.yaml")):
-            for number, entry in enumerate(yaml.load(path.read_text(), yaml.CBaseLoader) or []):
+            for number, entry in enumerate(_entries(path)):
                 for text in _code(entry):
                     for word in _CALL.findall(text):
                         found[word].add((f"{folder}/{path.name}", number))
     return found
+
+
+def _entries(path: Path) -> list[Any]:
+    """The entries of a file as plain values, those with ``for:`` once for each row."""
+    diagnostics = Diagnostics()
+    return [_plain(node) for node in written_out(load(path, path.name, diagnostics), diagnostics)]
+
+
+def _plain(node: YNode) -> Any:
+    if isinstance(node, YMap):
+        return {key.text: _plain(value) for key, value in node.items()}
+    return [_plain(each) for each in node] if isinstance(node, YSeq) else node.text
 
 
 def is_shared(entries: set[tuple[str, int]]) -> bool:

@@ -25,6 +25,10 @@ INVARIANTS = {
     "_segment_reduce.lengths": "lengths add up to the size; torch's kernel does not look",
     "_segment_reduce.offsets": "offsets end at the size; torch's kernel does not look",
     "bucketize": "boundaries are sorted",
+    "linalg.cholesky_ex": "matrices are positive definite; of others LAPACK leaves no factor",
+    "linalg.pinv.singular": "factors have full rank; a singular value at the bound is kept or not",
+    "lu_unpack": "pivots are rows of the matrix; neither torch nor ONNX Runtime looks",
+    "nn.functional.embedding_bag": "offsets ascend and end at the size",
     "searchsorted": "the sequence is sorted",
 }
 # A dimension of one tensor: the number of a symbol, or a function of the symbols.
@@ -48,7 +52,7 @@ def other_sizes(
 
     ``same(call, eager's, the program's)`` says whether torch's own program is right there.
     """
-    if call.op in INVARIANTS or _crops_and_reflects(call):
+    if call.op in INVARIANTS:
         return []
     free = free_dimensions(program, call.tensors())
     if not free.traced:
@@ -65,14 +69,6 @@ def other_sizes(
                 found.append(resized)
                 break
     return found
-
-
-def _crops_and_reflects(call: Call) -> bool:
-    """Whether reflect padding crops one side and pads another. ONNX Runtime pads what is left of an
-    axis, and refuses (with an error, never a wrong number) what is too short for that, where torch
-    pads the whole axis: a size that eager takes may be an error there."""
-    pads = call.args[1] if call.op == "nn.functional.pad.reflect" and len(call.args) > 1 else ()
-    return min(pads, default=0) < 0 < max(pads, default=0)
 
 
 def free_dimensions(program: Any, tensors: Sequence[torch.Tensor]) -> Free:

@@ -55,6 +55,8 @@ def test_graphs_breaks_operators_nodes_weights_and_seconds(net):
     first, second = found.graphs
     assert first.kind == "inference" and first.function == "Net.forward"
     assert first.operators["aten::addmm"] == 1 and first.nodes["Gemm"] == 1
+    assert first.cases["addmm"] == "aten::addmm/3" and "t" not in first.cases
+    assert all(case.rpartition("/")[0] in first.operators for case in first.cases.values())
     assert first.frozen == 2 and first.frozen_bytes == 4 * (8 * 8 + 8)
     assert first.cache == ("miss",) and first.providers == ("CPUExecutionProvider",)
     assert {"convert", "optimize", "session"} <= first.seconds.keys()
@@ -81,12 +83,14 @@ def test_the_three_forms_say_the_same(net):
     assert text.startswith("2 graphs, 1 graph break\n  break 1 at test_explain.py:")
     assert re.search(r"^graph 1 \(inference\) of Net\.forward \(test_explain\.py:\d+\)", text, re.M)
     assert "Gemm + Relu became FusedGemm" in text and "2 weights frozen" in text
+    assert re.search(r"^  cases of entries: .*aten::addmm/3 1", text, re.M)
     page = found.to_markdown()
     assert page.startswith("# 2 graphs, 1 graph break\n") and "\n## graph 1 (inference)" in page
     assert "Gemm + Relu became FusedGemm" in page
     values = json.loads(found.to_json())
     assert values == found.as_dict()
     assert values["graph_count"] == 2 and values["graphs"][0]["nodes"]["Gemm"] == 1
+    assert values["graphs"][0]["cases"]["addmm"] == "aten::addmm/3"
     assert values["graphs"][0]["fusions"][0]["before"] and "onnx" not in values["graphs"][0]
 
 

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 import torch
 
-from ortable import to_onnx
+from ortable import Dispatcher, ExportError, ExportOptions, to_onnx
 from ortable.interpreter import generated_tables
 from ortable.interpreter.mutation.elidable import elidable_mutations
 
@@ -156,20 +156,45 @@ def sequence_of_what_is_written(m: Model, x: torch.Tensor) -> Any:
     return first * 1
 
 
+def dropout_of_nothing(m: Model, x: torch.Tensor) -> Any:
+    y = torch.nn.functional.dropout(x, p=0.0, training=True)
+    y.add_(1)
+    return x * 2
+
+
+def part_of_an_unsafe_split(m: Model, x: torch.Tensor) -> Any:
+    torch.unsafe_split(x, 2)[0].add_(1)
+    return x * 2
+
+
+def written_after_an_unsafe_split(m: Model, x: torch.Tensor) -> Any:
+    parts = torch.unsafe_split_with_sizes(x, [1, 3])
+    x.add_(1)
+    return parts[1] * 2
+
+
+def part_of_an_unsafe_chunk(m: Model, x: torch.Tensor) -> Any:
+    y = x + 1
+    torch.unsafe_chunk(y, 2)[1].mul_(3)
+    return y
+
+
 HIDDEN = [alias_of_the_input, dropout_of_what_is_written, meshgrid_of_what_is_written]
-HIDDEN += [broadcast_before_a_write, sequence_of_what_is_written]
+HIDDEN += [broadcast_before_a_write, sequence_of_what_is_written, dropout_of_nothing]
+HIDDEN += [part_of_an_unsafe_split, written_after_an_unsafe_split, part_of_an_unsafe_chunk]
 
 
+@pytest.mark.parametrize("table", [None, "default", "all"])
 @pytest.mark.parametrize("function", HIDDEN)
 def test_a_write_into_what_an_operator_returns_unsaid_is_seen(
-    function: Callable[..., Any],
+    function: Callable[..., Any], table: str | None
 ) -> None:
     """Their schemas name no alias, and torch's functionalisation would lose the write."""
     program, x = _export(function)
     assert _count(program) == (1, 0)
-    before = [(node.args, node.kwargs) for node in program.graph.nodes]
-    proto = to_onnx(program)
-    assert [(node.args, node.kwargs) for node in program.graph.nodes] == before
+    before = [(node.target, node.args, node.kwargs) for node in program.graph.nodes]
+    proto = to_onnx(program, export_options=ExportOptions(decomposition_table=table))
+    assert [(node.target, node.args, node.kwargs) for node in program.graph.nodes] == before
     expected = Model(function).eval()(x.clone())
     got = onnxruntime.InferenceSession(
         proto.SerializeToString(), providers=["CPUExecutionProvider"]
@@ -178,3 +203,14 @@ def test_a_write_into_what_an_operator_returns_unsaid_is_seen(
         got, [expected] if torch.is_tensor(expected) else expected, strict=False
     ):
         torch.testing.assert_close(torch.from_numpy(value), wanted)
+
+
+@pytest.mark.parametrize("function", [dropout_of_nothing, part_of_an_unsafe_split])
+def test_a_converter_of_the_users_own_refuses_what_torch_would_lose(
+    function: Callable[..., Any],
+) -> None:
+    program, _ = _export(function)
+    name = "aten::dropout" if function is dropout_of_nothing else "aten::unsafe_split.Tensor"
+    own = Dispatcher({name: lambda graph, res, x, *args: graph.make_node("Identity", [x])})
+    with pytest.raises(ExportError, match=f"{name}.* returns memory of its input"):
+        to_onnx(program, dispatcher=own)

@@ -4,6 +4,7 @@ reached; the exit status is 1 where there is a find. A find is a script in build
 from __future__ import annotations
 
 import argparse
+import contextlib
 import pickle
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from tests.rotation import turn
 
 from . import runner
 from .catalog import BUILD, ROOT, catalog
-from .oracle import Outcome
+from .oracle import Outcome, reference
 from .script import kept, script
 
 
@@ -29,6 +30,9 @@ def main(arguments: list[str]) -> int:
             options.worker, options.of, options.seed, options.first, options.count, options.until
         )
         return 0
+    if options.eager is not None:
+        _in_eager(options.eager)
+        return 0
     seeds = [options.seed]
     if options.rotating:
         seeds = [options.seed, turn()]
@@ -39,6 +43,15 @@ def main(arguments: list[str]) -> int:
     for number in seeds:
         tally.add(_run(options, number, options.count // len(seeds)))
     print(runner.report(tally, time.time() - begin))
+    if options.total is not None:
+        all_of_them = runner.Tally()
+        if options.total.exists():
+            all_of_them = pickle.loads(options.total.read_bytes())
+        all_of_them.add(tally)
+        options.total.write_bytes(pickle.dumps(all_of_them))
+        tally = all_of_them
+        print("all runs of this total:")
+        print(runner.report(tally, 0))
     (BUILD / "unreached.json").write_text(runner.unreached(tally))
     print(f"not reached, and why: {BUILD / 'unreached.json'}")
     return 1 if tally.finds else 0
@@ -53,11 +66,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--part", default="1/1", help="2/5: the second fifth of the programs")
+    parser.add_argument(
+        "--total", type=Path, metavar="FILE", help="adds the run to those of FILE, and reports all"
+    )
     parser.add_argument("--minutes", type=float, help="stop after so long")
     parser.add_argument(
         "--keep", type=Path, metavar="SCRIPT", help="make a regression test of the script of a find"
     )
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--eager", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--of", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--until", type=float, help=argparse.SUPPRESS)
@@ -122,11 +139,16 @@ def _hangs(seed: int, number: int) -> bool:
 
 
 def _crashed(seed: int, number: int, status: int) -> list[dict[str, object]]:
-    """The find of a process that died: the program that it had begun."""
+    """The find of a process that died: the program that it had begun. A program that was still
+    growing, or that dies in eager alone, is torch's own crash: such kernels read what a NaN or a
+    size that they do not check points to."""
     path = _log(seed, number)
     if not path.exists():
         raise SystemExit(f"a process ended with {status}: {BUILD / f'log-{seed}-{number}.txt'}")
     program, mode = pickle.loads(path.read_bytes())
+    if program is None or (mode != "onnx" and _dies_in_eager(path)):
+        path.unlink()
+        return []
     path.unlink()
     outcome = Outcome("crash", f"the process ended with {status}", "")
     name = BUILD / f"crash_{seed}_{number}_{int(time.time())}.py"
@@ -142,6 +164,19 @@ def _crashed(seed: int, number: int, status: int) -> list[dict[str, object]]:
             "detail": outcome.detail, "where": "", "script": str(name), "times": 1,
         }
     ]  # fmt: skip
+
+
+def _dies_in_eager(path: Path) -> bool:
+    """Whether the program of the file ends a process of its own that only runs it in eager."""
+    command = [sys.executable, "-m", "tests.fuzz", "--eager", str(path)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode < 0
+
+
+def _in_eager(path: Path) -> None:
+    catalog()
+    program, mode = pickle.loads(path.read_bytes())
+    with contextlib.suppress(Exception):
+        reference(program, None, mode == "gradient")
 
 
 def _skipped(seed: int, number: int, first: int, count: int) -> bool:

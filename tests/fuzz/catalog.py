@@ -6,14 +6,16 @@ build/fuzz."""
 from __future__ import annotations
 
 import hashlib
+import importlib
 import math
 import pickle
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 
 from ortablegen.aten.model import AliasEntry, OpEntry, Sample
 from ortablegen.aten.read import read_folder
@@ -25,6 +27,8 @@ from ortablegen.source.diagnostics import Diagnostics
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "fuzz"
+# what a call may return that is no tensor, and is read through one
+NUMBERS = (["bool"], ["int"], ["float"], ["SymInt"], ["SymBool"], ["Scalar"], ["number"])
 TORCH_OBJECTS = ("ScalarType", "MemoryFormat", "Layout")
 
 
@@ -44,16 +48,24 @@ class CallSite:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Sites by the key of their entry; ``refused`` and ``absent`` are keys that no program can
-    call here, and why."""
+    """Sites by the key of their entry; ``absent`` are keys that no program can call here, and why.
+    ``modules`` are imported for the operators that they register."""
 
     sites: dict[str, tuple[CallSite, ...]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
+    modules: set[str] = field(default_factory=set)
 
-    @property
+    @cached_property
     def keys(self) -> tuple[str, ...]:
-        """Keys of the entries that can be called, sorted."""
-        return tuple(sorted(self.sites))
+        """Keys of the entries that a program can reach, sorted."""
+        return tuple(sorted(set(self.sites) - set(unreachable())))
+
+
+@cache
+def unreachable() -> dict[str, str]:
+    """The reason by key, of entries that no program reaches."""
+    found = yaml.safe_load((Path(__file__).parent / "unreachable.yaml").read_text())
+    return {key: reason for reason, keys in found.items() for key in keys}
 
 
 @cache
@@ -67,6 +79,8 @@ def catalog() -> Catalog:
     if kept.exists():
         found = pickle.loads(kept.read_bytes())
         assert isinstance(found, Catalog)
+        for module in found.modules:
+            importlib.import_module(module)
         return found
     made = _read(folder)
     BUILD.mkdir(parents=True, exist_ok=True)
@@ -85,6 +99,8 @@ def _read(folder: Path) -> Catalog:
         if not entry.versions.has(installed_torch()):
             continue
         problem = import_problem(entry.requires) if entry.requires is not None else None
+        if entry.requires is not None and not problem:
+            made.modules.add(entry.requires)
         sites = () if problem else tuple(_sites(entry))
         if sites:
             made.sites[entry.key] = (*made.sites.get(entry.key, ()), *sites)
@@ -124,9 +140,12 @@ def _site(schema: OpSchema, sample: Sample) -> CallSite:
             positional.append(text)
     name, _, overload = schema.key.partition(".")
     call = f"torch.ops.{name.replace('::', '.')}.{overload or 'default'}"
+    text = f"{call}({', '.join((*positional, *named))})"
+    if list(schema.returns) in NUMBERS:
+        text = f"torch.ops.aten.full.default([1], {text})"
     return CallSite(
         schema.key,
-        f"{call}({', '.join((*positional, *named))})",
+        text,
         tuple(leaves),
         sample.tolerance or 0.0,
         sample.random,

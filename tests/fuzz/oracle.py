@@ -2,15 +2,17 @@
 find.
 
 `check` runs eager, then torch.export, to_onnx and ONNX Runtime at the lowest and the newest opset
-with rewrites on and off (``export``), the converters on a traced graph as it is (``fx``), or
-torch.compile with the backend (``compile``, ``gradient``). Called by `runner` and `shrink`."""
+with rewrites on and off (``export``), the converters on a traced graph as it is (``fx``) or on the
+calls themselves as nodes (``nodes``), or torch.compile with the backend (``compile``,
+``gradient``). Called by `runner` and `shrink`."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,12 +22,15 @@ import torch
 import ortable
 from ortable.debug.harness.entries import run_onnx
 from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
+from ortable.exporter.capture import exported as capture
+from ortable.exporter.capture import functionalize
 from ortable.ir.versions import ORT_MAX_OPSET
 
 from .judge import Judge, close
+from .nodes import NotNodes, graph_of
 from .program import TRACED, Program, leaves, run_steps
 
-MODES = ("export", "fx", "compile", "gradient")
+MODES = ("export", "fx", "nodes", "compile", "gradient")
 FLOOR = 18
 # (opset, target, rewrites)
 PLACES = (
@@ -40,8 +45,11 @@ UNCHECKED = (
     "aten::_reshape_alias", "aten::_reshape_alias_copy", "aten::_weight_norm_interface",
     "aten::_weight_norm_interface_backward", "aten::as_strided", "aten::as_strided_copy",
     "aten::as_strided_scatter",
+    *(f"aten::reflection_pad{axes}d_backward" for axes in (1, 2, 3)),
+    *(f"aten::replication_pad{axes}d_backward" for axes in (1, 2, 3)),
 )  # fmt: skip
 # what run_decompositions says of prims whose results are views
+NO_GRADIENT = "eager: there is nothing to differentiate"
 TORCHS_OWN = "We only support functionalizing operators whose outputs do not have alias annotations"
 FINDS = ("mismatch", "error", "invalid", "crash", "timeout")
 Words = Any
@@ -191,11 +199,15 @@ def check(program: Program, mode: str) -> Outcome:
         warnings.simplefilter("ignore")
         try:
             wanted = reference(program, None, mode == "gradient")
+        except _NoGradient:
+            return Outcome("discarded", NO_GRADIENT)
         except Exception as error:
             return Outcome("discarded", f"eager: {_line(error)}")
         try:
             if mode == "export":
                 return _exported(program, wanted)
+            if mode == "nodes":
+                return _as_nodes(program, wanted)
             if mode == "fx":
                 return _interpreted(program, wanted)
             return _compiled(program, wanted, mode == "gradient")
@@ -242,6 +254,18 @@ def _interpreted(program: Program, wanted: list[Any]) -> Outcome:
     return _at_places(program, graph, names, [(None, wanted, Judge(program, None, False))])
 
 
+def _as_nodes(program: Program, wanted: list[Any]) -> Outcome:
+    """The converters on the calls of the program: torch decomposes and replaces none."""
+    try:
+        graph = graph_of(program.function(), program.tensors())
+    except NotNodes as error:
+        return Outcome("discarded", f"nodes: {error}")
+    except Exception as error:
+        return Outcome("discarded", f"nodes: torch: {_line(error)}")
+    names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+    return _at_places(program, graph, names, [(None, wanted, Judge(program, None, False))])
+
+
 Expected = tuple[Sequence[tuple[int, ...]] | None, list[Any], Judge]
 
 
@@ -252,6 +276,39 @@ def _at_places(
     if not _foretold(graph, expected[0][1][: len(program.outputs)]):
         return Outcome("discarded", "torch foretells other dtypes or shapes than eager has")
     reached = Outcome("exact", targets=_targets(graph))
+    with _prepared_once() as rewritten:
+        found = _each_place(program, graph, names, expected, reached)
+    wrong = found is not None and found.kind == "mismatch"
+    if wrong and any(_differs_in_torch(program, each, expected) for each in rewritten):
+        return Outcome("discarded", "torch: its functional form of the program differs")
+    return reached if found is None else found
+
+
+def _differs_in_torch(program: Program, rewritten: Any, expected: Sequence[Expected]) -> bool:
+    """Whether the program that torch has rewritten, with its own decompositions, is not eager's
+    when torch runs it: some are wrong, and every backend gets them."""
+    count = len(program.outputs)
+    for shapes, wanted, judge in expected:
+        try:
+            with torch.no_grad():
+                found = leaves(rewritten.module()(*program.tensors(shapes)))
+            _compare(wanted[:count], found[:count], judge, program.random)
+        except Difference:
+            return True
+        except Exception:
+            continue
+    return False
+
+
+def _each_place(
+    program: Program,
+    graph: Any,
+    names: Sequence[str],
+    expected: Sequence[Expected],
+    reached: Outcome,
+) -> Outcome | None:
+    """The first find, or a refusal where every place refuses; None where a place is exact."""
+    refused = []
     for opset, target, rewrites in PLACES:
         where = f"opset {opset}, target {target}, rewrites {rewrites}"
         try:
@@ -259,7 +316,8 @@ def _at_places(
                 graph, target_opset=opset, target=target, rewrites=rewrites, return_builder=True
             )
         except REFUSALS as error:
-            return Outcome("refused", _line(error), where)
+            refused.append(Outcome("refused", _line(error), where))
+            continue
         except Exception as error:
             if TORCHS_OWN in str(error):
                 return Outcome("discarded", f"torch: {_line(error)}")
@@ -270,7 +328,36 @@ def _at_places(
             if outcome is not None:
                 outcome.where = where + (f", sizes {shapes}" if shapes else "")
                 return outcome
-    return reached
+    return refused[0] if len(refused) == len(PLACES) else None
+
+
+@contextmanager
+def _prepared_once() -> Iterator[list[Any]]:
+    """In the block torch rewrites a program once for each table of decompositions, and its guards
+    are read once: most of a conversion's time, and the same for every opset and target. The list
+    has what torch made."""
+    rewrite, guards = functionalize.decomposed, capture.find_guards
+    known: dict[Any, Any] = {}
+    made: list[Any] = []
+
+    def rewritten(program: Any, table: Any) -> Any:
+        key = id(program), tuple(sorted(str(each) for each in table))
+        if key not in known:
+            made.append(rewrite(program, table))
+            known[key] = program, made[-1]  # the program too: its id stays its own
+        return known[key][1]
+
+    def found(program: Any, asked: Any) -> Any:
+        key = id(program), str(asked)
+        if key not in known:
+            known[key] = program, guards(program, asked)
+        return list(known[key][1])
+
+    functionalize.decomposed, capture.find_guards = rewritten, found
+    try:
+        yield made
+    finally:
+        functionalize.decomposed, capture.find_guards = rewrite, guards
 
 
 def _in_onnx_runtime(
@@ -305,7 +392,7 @@ def _in_onnx_runtime(
 
 
 def _other_sizes(program: Program, exported: Any) -> list[list[tuple[int, ...]]]:
-    """Shapes of the inputs with every symbol larger by 2."""
+    """Shapes of the inputs with every symbol larger, in a way that the program is for."""
     if any(step.key in UNCHECKED for step in program.steps):
         return []
     by_name = {
@@ -317,11 +404,26 @@ def _other_sizes(program: Program, exported: Any) -> list[list[tuple[int, ...]]]
         sizes += [(_expression(size), own) for size, own in zip(shape, given.shape, strict=True)]
         if given.values is not None and any(_expression(size) is not None for size in shape):
             return []  # numbers that were chosen, sorted ones or indices, are for one size
-    larger = {each: own + 2 for each, own in sizes if getattr(each, "is_Symbol", False)}
-    if not larger:
+    symbols = {each: own for each, own in sizes if getattr(each, "is_Symbol", False)}
+    if not symbols:
         return []
-    flat = iter(own if each is None else int(each.subs(larger)) for each, own in sizes)
-    return [[tuple(next(flat) for _ in given.shape) for given in program.inputs]]
+    for grown in (lambda size: size + 2, lambda size: size * 2, lambda size: size + 1):
+        larger = {each: grown(own) for each, own in symbols.items()}
+        flat = iter(own if each is None else int(each.subs(larger)) for each, own in sizes)
+        found = [tuple(next(flat) for _ in given.shape) for given in program.inputs]
+        if _guarded(program, exported, found):
+            return [found]
+    return []
+
+
+def _guarded(program: Program, exported: Any, shapes: list[tuple[int, ...]]) -> bool:
+    """Whether torch's guards let these sizes in: a number of chunks, say, is part of a graph."""
+    try:
+        with torch.no_grad():
+            exported.module()(*program.tensors(shapes))
+    except Exception:
+        return False
+    return True
 
 
 def _expression(size: Any) -> Any:
@@ -347,7 +449,7 @@ def _foretold(graph: Any, wanted: Sequence[torch.Tensor]) -> bool:
 
 def _targets(graph: Any) -> set[str]:
     """The operators of a graph and of the graphs inside it."""
-    module = graph.graph_module if hasattr(graph, "graph_module") else graph
+    module = getattr(graph, "graph_module", graph)
     found = set()
     for inner in module.modules():
         for node in getattr(getattr(inner, "graph", None), "nodes", ()):
@@ -377,10 +479,12 @@ def _compiled(program: Program, wanted: list[Any], gradient: bool) -> Outcome:
         ours = next((each for each in causes if isinstance(each, OrtableError)), None)
         detail = _reason(ours) if ours is not None else detail
     if kind == "exact":
-        counts: Counter[str] = Counter()
+        reached = Outcome("exact")
         for record in storage.get("instance", ()):
-            counts.update(getattr(record, "rewrites", None) or {})
-        return Outcome("exact", rewrites=counts)
+            reached.rewrites.update(getattr(record, "rewrites", None) or {})
+            if getattr(record, "graph_module", None) is not None:
+                reached.targets |= _targets(record.graph_module)
+        return reached
     try:
         found = _run_compiled(program, gradient, "aot_eager", {})
         _compare(wanted, found, judge, program.random)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import json
 import logging
 import os
@@ -25,17 +26,19 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from . import onnx_programs, oracle
-from .catalog import BUILD, catalog
+from .catalog import BUILD, catalog, unreachable
 from .oracle import Outcome
 from .program import Program
 from .script import script
 from .shrink import shrunk
-from .strategies import programs
+from .strategies import grow
 
 BATCH = 25
 SLOWEST = 120  # seconds of one program
 # of a hundred programs; the rest goes through torch.export
-SHARES = {"gradient": 6, "compile": 8, "fx": 12}
+SHARES = {"gradient": 6, "compile": 8, "fx": 16, "nodes": 24}
+# modes in turn for an entry that programs around it did not reach
+TURNS = ("nodes", "export", "fx", "compile")
 GRAPHS = 4  # every so many batches is one of ONNX graphs
 DEFAULT_CHECK = oracle.check
 
@@ -50,6 +53,7 @@ class Tally:
     reached: set[str] = field(default_factory=set)
     rewrites: Counter[str] = field(default_factory=Counter)
     finds: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0  # of CPU
 
     def add(self, other: Tally) -> None:
         """Takes in what another process did."""
@@ -59,6 +63,7 @@ class Tally:
         self.reached |= other.reached
         self.rewrites.update(other.rewrites)
         self.finds += other.finds
+        self.seconds += other.seconds
 
     @property
     def programs(self) -> int:
@@ -113,14 +118,12 @@ class Worker:
         return self.until is not None and time.time() > self.until
 
     def batch(self, number: int, size: int) -> None:
-        """Some programs, drawn by hypothesis from one seed."""
+        """Some programs, each grown from a number that hypothesis draws."""
         drawn = random.Random(f"{self.start}/{self.number}/{number}").getrandbits(60)
         if number % GRAPHS == GRAPHS - 1:
-            strategy: Any = st.builds(self._graph, *[st.integers(0, 2**30)] * 2)
-            each: Callable[[Any, str], None] = self.one_graph
+            each: Callable[[random.Random], None] = self.random_graph
         else:
-            strategy, each = programs(self.wanted()), self.one
-        modes = random.Random(drawn)
+            each = functools.partial(self.random_program, iter(self.wanted(size)))
 
         @seed(drawn)
         @settings(
@@ -131,22 +134,34 @@ class Worker:
             suppress_health_check=list(HealthCheck),
             derandomize=False,
         )
-        @given(strategy)
-        def explore(program: Any) -> None:
-            if program is not None and not self._late():
-                each(program, _mode(modes.randrange(100)))
+        @given(st.integers(0, 2**62))
+        def explore(chosen: int) -> None:
+            if not self._late():
+                each(random.Random(f"{drawn}/{chosen}"))
 
         explore()
 
-    def wanted(self) -> tuple[str, ...]:
-        """The entries that the next programs are around: those that this process has seen least, of
-        its share."""
+    def wanted(self, size: int) -> list[tuple[str, ...]]:
+        """The entries that the next programs are around, two for each: those that this process has
+        seen least, of its share."""
         own = catalog().keys[self.number :: self.of]
         open_ends = [key for key in own if key not in self.tally.reached]
         pool = sorted(open_ends or own, key=lambda key: self.attempts[key])
-        chosen = pool[: 2 * BATCH]
+        chosen = [pool[place % len(pool)] for place in range(2 * size)]
         self.attempts.update(chosen)
-        return tuple(chosen)
+        return list(zip(chosen[::2], chosen[1::2], strict=True))
+
+    def random_program(self, wanted: Iterator[tuple[str, ...]], numbers: random.Random) -> None:
+        """Grows and checks a program. Entries that stay unreached come as their samples are
+        written, through one front door after the other."""
+        keys = next(wanted, None) or (numbers.choice(catalog().keys),)
+        tried = self.attempts[keys[0]]
+        plain = keys[0] not in self.tally.reached and tried > 2 and tried % 4 != 0
+        mode = TURNS[tried % len(TURNS)] if plain else _mode(numbers.randrange(100))
+        self.log.write_bytes(pickle.dumps((None, "growing")))
+        program = grow(numbers.randrange, catalog().keys, keys, mode == "nodes", plain)
+        if program is not None:
+            self.one(program, mode)
 
     # -- torch programs
 
@@ -154,6 +169,9 @@ class Worker:
         """Checks a program and notes what came of it."""
         self.log.write_bytes(pickle.dumps((program, mode)))
         outcome = self.outcome(program, mode)
+        if outcome.detail == oracle.NO_GRADIENT:
+            mode = "compile"
+            outcome = self.outcome(program, mode)
         keys = {step.key for step in program.steps if not step.key.startswith("context")}
         self.tally.called |= keys
         self.tally.outcomes[f"{mode} {outcome.kind}"] += 1
@@ -162,8 +180,6 @@ class Worker:
         self.tally.rewrites.update(outcome.rewrites)
         if outcome.kind == "exact":
             self.tally.reached |= {_key(each) for each in outcome.targets}
-            if mode in ("compile", "gradient"):
-                self.tally.reached |= keys
         if outcome.is_find:
             self.find(program, mode, outcome)
 
@@ -210,9 +226,12 @@ class Worker:
 
     # -- graphs of rewrites
 
-    def _graph(self, a: int, b: int) -> onnx_programs.GraphProgram:
+    def random_graph(self, numbers: random.Random) -> None:
+        """Draws and checks a graph."""
+        self.one_graph(self._graph(numbers))
+
+    def _graph(self, numbers: random.Random) -> onnx_programs.GraphProgram:
         """A program of cases; those of rules that have not fired come first."""
-        numbers = random.Random(f"{a}/{b}")
         every = onnx_programs.cases()
         rare = [
             place for place, each in enumerate(every)
@@ -227,7 +246,7 @@ class Worker:
         target = numbers.choice((None, "onnxruntime"))
         return onnx_programs.GraphProgram(tuple(pieces), opset, target, numbers.random() < 0.5)
 
-    def one_graph(self, program: onnx_programs.GraphProgram, mode: str) -> None:
+    def one_graph(self, program: onnx_programs.GraphProgram) -> None:
         """Checks a graph, for the target and opset that its first case is for."""
         self.log.write_bytes(pickle.dumps((program, "onnx")))
         try:
@@ -290,7 +309,9 @@ def work(number: int, of: int, start: int, first: int, count: int, until: float 
     at = first
     while at < first + count and not worker._late():
         size = min(BATCH, first + count - at)
+        begin = time.process_time()
         worker.batch(at // BATCH, size)
+        worker.tally.seconds += time.process_time() - begin
         at += size
         own = target.with_suffix(".new")
         own.write_bytes(pickle.dumps((worker.tally, at)))
@@ -303,7 +324,7 @@ def report(tally: Tally, seconds: float) -> str:
     keys = set(catalog().keys)
     rules = {each.rewrite.name for each in onnx_programs.cases()}
     reached, fired = tally.reached & keys, {name for name in tally.rewrites if name in rules}
-    lines = [f"{tally.programs} programs in {seconds:.0f} s"]
+    lines = [f"{tally.programs} programs in {seconds:.0f} s, {tally.seconds:.0f} s of CPU"]
     lines += [f"  {kind}: {count}" for kind, count in sorted(tally.outcomes.items())]
     lines.append(
         f"operators reached: {len(reached)} of {len(keys)} ({len(reached) / len(keys):.1%})"
@@ -325,6 +346,7 @@ def unreached(tally: Tally) -> str:
             "operators": sorted(set(catalog().keys) - tally.reached),
             "rewrites": sorted(rules - set(tally.rewrites)),
             "absent": catalog().absent,
+            "unreachable": unreachable(),
             "reasons": tally.reasons.most_common(200),
         },
         indent=1,

@@ -13,6 +13,7 @@ import torch
 from .oracle import PLACES, Outcome
 from .program import Program
 
+_HARNESS = "from ortable.debug.harness.entries import run_onnx"
 _HEAD = '''"""{title}
 
 {detail}
@@ -105,11 +106,13 @@ def script(program: Program, mode: str, outcome: Outcome) -> str:
     rtol, atol = (max(program.tolerance, each) for each in (1e-3, 1e-4))
     title = f"Found by make fuzz: {outcome.kind} ({mode}; {outcome.where})"
     parts = [_HEAD.format(title=title, detail=outcome.detail[:600])]
+    if mode == "nodes":
+        parts[0] = parts[0].replace(_HARNESS, f"{_HARNESS}\nfrom tests.fuzz.nodes import graph_of")
     if any(word in program.source() for word in ("cond(", "while_loop(", "scan(")):
         parts.append(_FLOW)
     parts.append("\n\n" + program.source() + "\n")
     parts.append(_inputs(program))
-    if mode in ("export", "fx"):
+    if mode in ("export", "fx", "nodes"):
         opset, target, rewrites = _place(outcome)
         parts.append(
             _EXPORT.format(
@@ -150,6 +153,8 @@ def _sizes(outcome: Outcome) -> str:
 
 
 def _exporting(program: Program, mode: str) -> str:
+    if mode == "nodes":
+        return "graph_of(forward, inputs())"
     if mode == "fx":
         kind = "symbolic" if program.dynamic else "fake"
         return (

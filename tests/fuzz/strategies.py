@@ -1,5 +1,5 @@
-"""Programs, drawn by hypothesis. A program is run in eager while it grows, so each step knows the
-dtypes, shapes and numbers that it may read: samples are spliced onto results there are, through
+"""Programs, grown from random numbers. A program is run in eager while it grows, so each step knows
+the dtypes, shapes and numbers that it may read: samples are spliced onto results there are, through
 casts, reshapes and clamps where they do not fit, and steps that eager refuses are left out."""
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any
 
 import torch
-from hypothesis import strategies as st
 
 from ortablegen.language.samples import TensorSample
 
@@ -52,11 +51,6 @@ WHOLE = ("int64", "int32", "int16", "int8", "uint8")
 Choose = Callable[[int], int]
 
 
-@cache
-def _below(count: int) -> st.SearchStrategy[int]:
-    return st.integers(0, count - 1)
-
-
 @dataclass
 class Growing:
     """A program on its way. Values have numbers of their own: an input may join late."""
@@ -67,6 +61,7 @@ class Growing:
     steps: list[tuple[Step, list[int]]] = field(default_factory=list)
     read: set[int] = field(default_factory=set)
     hidden: set[int] = field(default_factory=set)  # results that nothing may read
+    pure: bool = False  # calls of operators alone, none that writes
 
     def some(self, chances: int, of: int = 100) -> bool:
         """True in so many cases of a hundred."""
@@ -150,7 +145,7 @@ class Growing:
         """A call of one of the samples of an entry, spliced onto the values."""
         site = self.one(catalog().sites[key])
         text = site.text
-        if self.some(8):
+        if self.some(8) and not self.pure:
             text = _in_place(text) or text
         step = Step(text, (), (), key, site.tolerance, site.random)
         for _ in range(3):
@@ -159,10 +154,19 @@ class Growing:
             if found is not None:
                 break
         else:
-            operands = [
-                self.add_input(_as_written(leaf, place)) for place, leaf in enumerate(site.leaves)
-            ]
-            found = self.attempt(replace(step, text=site.text), operands)
+            return self.as_written(site)
+        return self.read_as(site, found)
+
+    def as_written(self, site: CallSite) -> list[int] | None:
+        """The call of a sample on inputs of its own."""
+        step = Step(site.text, (), (), site.key, site.tolerance, site.random)
+        operands = [
+            self.add_input(_as_written(leaf, place)) for place, leaf in enumerate(site.leaves)
+        ]
+        return self.read_as(site, self.attempt(step, operands))
+
+    def read_as(self, site: CallSite, found: list[int] | None) -> list[int] | None:
+        """Hides the results that the sample says nothing may read."""
         if found is not None:
             places = self.steps[-1][0].results
             self.hidden.update(
@@ -182,6 +186,8 @@ class Growing:
 
     def adapt(self, leaf: TensorSample) -> int | None:
         """A value made to fit a sample: cast, brought into its range and its shape."""
+        if self.pure:
+            return None
         source = self.recent()
         value = self.values[source]
         text = "{0}"
@@ -338,15 +344,22 @@ def _unary() -> tuple[CallSite, ...]:
     )  # fmt: skip
 
 
-def grow(choose: Choose, keys: Sequence[str], wanted: Sequence[str]) -> Program | None:
-    """A program of 2 to 8 steps around one of the ``wanted`` entries; None where nothing came."""
-    growing = Growing(choose)
-    count = 2 + choose(7)
-    anchors = {choose(count), choose(count)}
-    dynamic = growing.some(30)
+def grow(
+    choose: Choose, keys: Sequence[str], wanted: Sequence[str], pure: bool = False,
+    plain: bool = False,
+) -> Program | None:  # fmt: skip
+    """A program of 2 to 8 steps around one or two of the ``wanted`` entries; None where nothing
+    came. ``pure``: of calls of operators alone; ``plain``: the first step is a sample as it is
+    written, and few follow."""
+    growing = Growing(choose, pure=pure)
+    count = 1 + choose(3) if plain else 2 + choose(7)
+    anchors = set() if plain else {choose(count), choose(count)}
+    dynamic = not pure and growing.some(15 if plain else 30)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
+            if plain:
+                growing.as_written(growing.one(catalog().sites[growing.one(wanted)]))
             for number in range(count):
                 _grow_one(growing, keys, wanted, number in anchors)
         except _Spoilt:
@@ -358,7 +371,7 @@ def _grow_one(growing: Growing, keys: Sequence[str], wanted: Sequence[str], anch
     if anchor or not growing.values:
         growing.sample(growing.one(wanted))
         return
-    kind = growing.choose(100)
+    kind = growing.choose(45 if growing.pure else 100)
     if kind < 45:
         growing.sample(growing.one(keys))
     elif kind < 60:
@@ -377,13 +390,3 @@ def _grow_one(growing: Growing, keys: Sequence[str], wanted: Sequence[str], anch
         growing.control(_unary())
     else:
         growing.plain()
-
-
-@st.composite
-def programs(draw: st.DrawFn, wanted: tuple[str, ...]) -> Program | None:
-    """Programs around the ``wanted`` entries."""
-
-    def choose(count: int) -> int:
-        return draw(_below(count)) if count > 1 else 0
-
-    return grow(choose, catalog().keys, wanted)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from ortable_generated.aten import dispatch
+from tests.fuzz import __main__ as fuzz
 from tests.fuzz import judge, onnx_programs, oracle, runner
 from tests.fuzz.catalog import ROOT, catalog
 from tests.fuzz.program import Input, Program, Step, run_steps
@@ -22,6 +25,7 @@ from tests.fuzz.strategies import grow
 RELU = Step("torch.ops.aten.relu.default({0})", (0,), (-1,), "aten::relu")
 TWICE = Step("{0} * 2", (1,), (-1,), "context: x * 2")
 TWICE_OF_2 = Step("{0} * 2", (2,), (-1,), "context: x * 2")
+_DIES = "__import__('os').abort() or {0}"
 X = Input("float32", (3, 4), 1, layout="transposed")
 Y = Input("float32", (2,), 2)
 
@@ -94,6 +98,64 @@ def test_a_script_runs_by_itself(tmp_path: Path) -> None:
 def _environment() -> dict[str, str]:
     folders = [str(ROOT), *(str(ROOT / each) for each in ("runtime", "generated", "codegen"))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+
+
+def test_calls_as_nodes_are_not_replaced() -> None:
+    """torch.export makes ``mT`` of it."""
+    step = Step("torch.ops.aten.mT.a({0})", (0,), (-1,), "aten::mT.a")
+    program = Program((X,), (step,), (1,))
+    outcome = oracle.check(program, "nodes")
+    assert outcome.kind == "exact" and outcome.targets == {"aten::mT.a"}
+    assert "aten::mT.a" not in oracle.check(program, "export").targets
+
+
+def test_a_program_that_does_more_than_call_operators_is_no_graph_of_nodes() -> None:
+    for step in (TWICE, Step("torch.ops.aten.relu_.default({0})", (0,), (-1,), "aten::relu")):
+        program = Program((X,), (replace(step, operands=(0,)),), (1,))
+        assert oracle.check(program, "nodes").kind == "discarded"
+
+
+def test_a_refusal_at_one_place_hides_nothing_at_another(
+    wrong_relu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert = oracle.ortable.to_onnx
+
+    def some(graph, target_opset, **options):
+        if target_opset == oracle.FLOOR:
+            raise oracle.UnsupportedCase("not at the floor")
+        return convert(graph, target_opset=target_opset, **options)
+
+    monkeypatch.setattr(oracle.ortable, "to_onnx", some)
+    assert oracle.check(Program((X,), (RELU,), (1,)), "export").kind == "mismatch"
+
+
+def test_sizes_that_torch_does_not_let_in_are_not_tried() -> None:
+    """Three chunks of 6 are part of the graph: of 8 there are four."""
+    step = Step("torch.ops.aten.chunk.default({0}, 4, -1)", (0,), (0, 1, 2), "aten::chunk")
+    program = Program((Input("float32", (4, 6), 1),), (step,), (3,), dynamic=True)
+    assert oracle.check(program, "export").kind == "exact"
+
+
+def test_a_wrong_decomposition_is_torchs_own() -> None:
+    """A row whose first target is -1 has none, but torch's decomposition, which it traces a graph
+    that writes with, adds up all of them."""
+    loss = "torch.ops.aten.multilabel_margin_loss_forward.default({0}, {1}, 0)"
+    key = "aten::multilabel_margin_loss_forward"
+    write = Step("{0}.add_(1)", (0,), (-1,), "context: x.add_(1)")
+    rows = Input("int64", (2, 3), 0, values=[[-1, 0, -1], [0, 0, 1]])
+    inputs = (Input("float32", (2, 3), 1), rows)
+    alone = Program(inputs, (Step(loss, (0, 1), (0,), key),), (2,))
+    assert oracle.check(alone, "export").kind == "exact"
+    writing = Program(inputs, (write, Step(loss, (0, 1), (0,), key)), (3,))
+    assert oracle.check(writing, "export").kind == "discarded"
+
+
+def test_a_crash_of_eager_is_torchs_own(tmp_path: Path) -> None:
+    path = tmp_path / "program.pickle"
+    for text, died in (("{0} * 2", False), (_DIES, True)):
+        step = Step(text, (0,), (-1,), "context: dies")
+        path.write_bytes(pickle.dumps((Program((X,), (step,), (1,)), "export")))
+        assert fuzz._dies_in_eager(path) == died
 
 
 def test_steps_that_nothing_needs_go() -> None:

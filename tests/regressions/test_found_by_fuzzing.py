@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import ortable
+from ortable.debug.harness.entries import run_onnx
 from ortable.errors import UnsupportedCase
 from tests.regressions.test_silently_wrong import check
 
@@ -25,3 +26,32 @@ def test_several_dtypes_that_a_converter_does_not_take_are_refused() -> None:
     args = (torch.randn(4).half(), torch.randn(4))
     with pytest.raises(UnsupportedCase, match="several dtypes, float16 and float32; cast them"):
         ortable.to_onnx(_MixedGradient(), args)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_a_zero_that_rounding_leaves_keeps_its_sign(dtype: torch.dtype) -> None:
+    """ONNX Runtime's Where gives 0.0 for a -0.0 of its first choice."""
+    given = torch.tensor([-0.25, 0.25, -0.0, 0.0, -2.5, float("nan")], dtype=dtype)
+    check(lambda x: (1 / x.trunc(), 1 / torch.div(x, 3, rounding_mode="trunc")), given)
+
+
+def test_the_ends_of_a_blackman_window_are_zero() -> None:
+    window = torch.blackman_window
+    check(lambda x: x + window(5, dtype=torch.float64).bool(), torch.zeros(5))
+
+
+class _Jagged(torch.nn.Module):
+    def forward(self, dense: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten._padded_dense_to_jagged_forward(dense, [offsets], 5)
+
+
+def test_sizes_of_two_names_that_torch_takes_for_one() -> None:
+    """torch does not relate the number of rows to that of the offsets."""
+    args = (torch.arange(24.0).reshape(2, 4, 3), torch.tensor([0, 2, 5]))
+    auto = tuple(tuple(torch.export.Dim.AUTO for _ in each.shape) for each in args)
+    exported = torch.export.export(_Jagged(), args, dynamic_shapes=auto)
+    wanted = _Jagged()(*args)
+    model = ortable.to_onnx(exported)
+    names = [value.name for value in model.graph.input]
+    (found,) = run_onnx(model, dict(zip(names, args, strict=True)))
+    assert torch.equal(found, wanted)

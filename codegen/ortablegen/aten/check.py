@@ -120,7 +120,7 @@ def _check_duplicates(specs: Specs, diagnostics: Diagnostics) -> None:
             both = meet([present, other])
             if both is None:
                 continue
-            notes = [f"first given at {first}"]
+            notes = [f"first given at {first.given}"]
             if present == other:
                 message = f"duplicate entry for '{key}'"
             else:
@@ -176,7 +176,9 @@ def _check_sorted(specs: Specs, diagnostics: Diagnostics) -> None:
         groups.setdefault((each.file, group), []).append((each.name, each.span))
     for call in specs.calls:
         groups.setdefault((call.file, call.kind), []).append((call.name, call.span))
-    for pairs in groups.values():
+    for found in groups.values():
+        # the rows of one entry have an order of their own; it stands where the first of them would
+        pairs = [each for each in found if each[1].row is None or not each[1].row.number]
         pairs.sort(key=lambda pair: pair[1])
         for (before, _), (after, span) in itertools.pairwise(pairs):
             if after < before:
@@ -281,7 +283,7 @@ class _OpChecker:
 
     def check(self) -> None:
         entry = self.entry
-        before = len(self.diagnostics.errors)
+        before = self.diagnostics.reports
         if entry.schema.is_mutable and not entry.schema.written:
             self.error(
                 entry.span,
@@ -306,16 +308,16 @@ class _OpChecker:
         self.check_ignore(env)
         if entry.lower:
             self.check_cases(entry.lower, env, linked)
-        if len(self.diagnostics.errors) == before:
+        if self.diagnostics.reports == before:
             # an entry with another error was not read to its end
             self.check_read()
         if entry.complex is not None:
             self.check_complex(entry.complex)
-        if len(self.diagnostics.errors) == before and self.limits is not None:
+        if self.diagnostics.reports == before and self.limits is not None:
             for name, declared in self.limits.unused():
                 self.error(declared.span, f"precision: nothing here needs '{name}'", fix="drop it")
         check_rules(entry, self.diagnostics)
-        if len(self.diagnostics.errors) == before:
+        if self.diagnostics.reports == before:
             check_types(entry, self.kernels, self.diagnostics)
         for sample in entry.samples:
             _check_sample(sample, entry.schema, self.diagnostics)
@@ -395,14 +397,14 @@ class _OpChecker:
             if name in env:
                 env[name] = Value(Kind(kinds.COMPLEX, env[name].kind.optional))
                 self.read.add(name)
-        before = len(self.diagnostics.errors)
+        before = self.diagnostics.reports
         if form.as_lower and not self.entry.lower:
             self.error(form.span, "complex: lower, and this entry lacks 'lower'")
         cases = complex_cases(self.entry)
         for name, code in complex_lets(self.entry):
             env[name] = self.run(code, env, condition=True)
         self.check_cases(cases, env, ())
-        if len(self.diagnostics.errors) == before and any(c.refuse is None for c in cases):
+        if self.diagnostics.reports == before and any(c.refuse is None for c in cases):
             ignored = {name for name, _, _ in self.entry.ignore}
             for argument in arguments:
                 if argument.name not in self.read | ignored:

@@ -61,9 +61,12 @@ def check_numbers(entries: Iterable[NumberEntry], diagnostics: Diagnostics) -> N
     before: dict[str, NumberEntry] = {}
     for entry in entries:
         if entry.key in seen:
-            notes = [f"first given at {seen[entry.key]}", f"both are known as '{entry.word}'"]
+            notes = [f"first given at {seen[entry.key].given}", f"both are known as '{entry.word}'"]
             diagnostics.error(entry.span, f"duplicate entry for '{entry.name}'", notes)
         seen.setdefault(entry.key, entry.span)
+        _check(entry, diagnostics)
+        if entry.span.row is not None and entry.span.row.number:
+            continue  # the rows of one entry have an order of their own
         last = before.get(entry.file)
         if last is not None and (last.kind, last.name) > (entry.kind, entry.name):
             diagnostics.error(
@@ -72,7 +75,6 @@ def check_numbers(entries: Iterable[NumberEntry], diagnostics: Diagnostics) -> N
                 fix="keep the entries of a file sorted",
             )
         before[entry.file] = entry
-        _check(entry, diagnostics)
 
 
 def _check(entry: NumberEntry, diagnostics: Diagnostics) -> None:

@@ -56,6 +56,7 @@ from .model import (
     Traits,
 )
 from .numbers import read_number
+from .rows import written_out
 from .traits import read_traits
 from .type_variables import read_types, with_variables
 
@@ -437,7 +438,7 @@ def _read_all(
     placed: list[Placed] = []
     traits: list[Traits] = []
     for display, entries in sources:
-        for node in entries:
+        for node in written_out(entries, diagnostics):
             reader = _Reader(display, diagnostics)
             reader.imports = imports
             reader.registry = registry

@@ -69,7 +69,14 @@ TRAITS = {
         "stands for a call of its first argument, an overload that writes", (HOP,)
     ),
     "heavy": Trait("ONNX Runtime saves more by computing it than entering a session costs"),
-    "identity_in_eval": Trait("returns its input itself unless it trains"),
+    "hidden_view": Trait(
+        "returns views of its input as that operator does, which its schema does not say",
+        parameters={"like": Parameter(str)},
+    ),
+    "identity_in_eval": Trait(
+        "returns its input itself unless it trains with p > 0, which its schema does not say"
+    ),
+    "kept_whole": Trait("torch's decomposition of it is wrong: no table of its own takes it"),
     "mask": Trait(
         "the dtype of the argument at this position says nothing about the result's",
         parameters={"at": Parameter(int)},

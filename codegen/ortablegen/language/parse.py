@@ -4,10 +4,10 @@ never run here."""
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ortablegen.source.diagnostics import Diagnostics, Span
-from ortablegen.source.yaml_source import YScalar
+from ortablegen.source.yaml_source import Piece, YScalar, written_column
 
 MAX_STATEMENTS = 12
 MAX_COLUMNS = 100
@@ -53,6 +53,7 @@ class Code:
     span: Span
     body: tuple[ast.stmt, ...]
     indent: int = 0
+    pieces: tuple[Piece, ...] = ()
 
     @property
     def expression(self) -> ast.expr:
@@ -63,10 +64,13 @@ class Code:
 
     def at(self, node: ast.AST) -> Span:
         """The position of an ``ast`` node in the spec file."""
-        line = getattr(node, "lineno", 1)
-        column = getattr(node, "col_offset", 0)
+        return self.place(getattr(node, "lineno", 1), getattr(node, "col_offset", 0))
+
+    def place(self, line: int, column: int) -> Span:
+        """The position in the spec file of a line (from 1) and column (from 0) of the text."""
         first = self.span.column if line == 1 and not self.indent else 1 + self.indent
-        return Span(self.span.file, self.span.line + line - 1, first + column)
+        column = first + written_column(self.pieces, line, column)
+        return replace(self.span, line=self.span.line + line - 1, column=column)
 
 
 def parse_expression(
@@ -114,17 +118,15 @@ def parse_block(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
 def _parse(
     scalar: YScalar, diagnostics: Diagnostics, way_out: tuple[str, str] = WAY_OUT
 ) -> Code | None:
-    indent = _indent_of(scalar, diagnostics)
+    code = Code(
+        scalar.text.rstrip(), scalar.span, (), _indent_of(scalar, diagnostics), scalar.pieces
+    )
     try:
-        tree = ast.parse(scalar.text.rstrip())
+        code = replace(code, body=tuple(ast.parse(code.text).body))
     except SyntaxError as error:
-        column = (error.offset or 1) - 1
-        line = error.lineno or 1
-        first = scalar.span.column if line == 1 and not indent else 1 + indent
-        where = Span(scalar.span.file, scalar.span.line + line - 1, first + column)
+        where = code.place(error.lineno or 1, (error.offset or 1) - 1)
         diagnostics.error(where, f"not an expression of the language: {error.msg}")
         return None
-    code = Code(scalar.text.rstrip(), scalar.span, tuple(tree.body), indent)
     if not code.body:
         diagnostics.error(scalar.span, "nothing is written here")
         return None
@@ -145,9 +147,9 @@ def _indent_of(scalar: YScalar, diagnostics: Diagnostics) -> int:
 def _check_columns(code: Code, diagnostics: Diagnostics) -> bool:
     good = True
     for number, line in enumerate(code.text.split("\n")):
-        width = len(line) + (code.indent or code.span.column - 1 if number == 0 else code.indent)
+        width = code.place(number + 1, len(line)).column - 1
         if width > MAX_COLUMNS:
-            where = Span(code.span.file, code.span.line + number, MAX_COLUMNS + 1)
+            where = replace(code.span, line=code.span.line + number, column=MAX_COLUMNS + 1)
             diagnostics.error(
                 where, f"the line has {width} columns, at most {MAX_COLUMNS} are allowed"
             )

@@ -4,21 +4,38 @@ the fix."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ortable.errors import SpecError
+
+SHOWN_ROWS = 2  # of an error that stands in what several rows share
 
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """A position in a spec file; line and column count from 1."""
+    """A position in a spec file; line and column count from 1. ``row`` is the row of ``for:`` for
+    which the entry around it is written out."""
 
     file: str
     line: int
     column: int
+    row: Row | None = field(default=None, compare=False)
+
+    @property
+    def given(self) -> Span:
+        """Where the entry of this position is given: its row, or where it stands."""
+        return self.row.span if self.row is not None else self
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of ``for:``: where it begins, and how many are above it."""
+
+    span: Span
+    number: int
 
 
 @dataclass(frozen=True)
@@ -44,6 +61,8 @@ class Diagnostics:
 
     def __init__(self) -> None:
         self.errors: list[Diagnostic] = []
+        self.reports = 0  # those of an error that was recorded before are counted, too
+        self._rows: dict[Diagnostic, list[Span]] = {}
         self._sources: dict[str, list[str]] = {}
 
     def add_source(self, file: str, text: str) -> None:
@@ -60,10 +79,15 @@ class Diagnostics:
     def error(
         self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
     ) -> None:
-        """Record an error; codegen goes on, so that one run shows all of them."""
+        """Record an error; codegen goes on, so that one run shows all of them. What several rows of
+        ``for:`` have in common is one error."""
+        self.reports += 1
         found = Diagnostic(span, message, tuple(notes), fix)
         if found not in self.errors:
             self.errors.append(found)
+        rows = self._rows.setdefault(found, [])
+        if span.row is not None and span.row.span not in rows:
+            rows.append(span.row.span)
 
     def raise_if_any(self) -> None:
         """Raise :class:`SpecErrors` when at least one error was recorded."""
@@ -84,6 +108,10 @@ class Diagnostics:
             lines.append(source)
             lines.append(" " * (found.span.column - 1) + "^")
         lines.extend(f"{found.span}: note: {note}" for note in found.notes)
+        rows = [row for row in self._rows.get(found, ()) if row.line != found.span.line]
+        lines.extend(f"{row}: note: with the values of this row" for row in rows[:SHOWN_ROWS])
+        if len(rows) > SHOWN_ROWS:
+            lines.append(f"{found.span}: note: and of {len(rows) - SHOWN_ROWS} rows more")
         if found.fix:
             lines.append(f"{found.span}: fix: {found.fix}")
         return "\n".join(lines)

@@ -19,13 +19,27 @@ from .diagnostics import Diagnostics, Span
 
 
 @dataclass(frozen=True)
+class Piece:
+    """A value that was put in the place of a parameter of ``for:``, on one line of a scalar: its
+    columns in the text, and those of the parameter as it is written. Lines count from 1, columns
+    from 0."""
+
+    line: int
+    start: int
+    end: int
+    written_start: int
+    written_end: int
+
+
+@dataclass(frozen=True)
 class YScalar:
-    """A YAML scalar: its text as written (quotes resolved), where it starts, and how it was
-    written."""
+    """A YAML scalar: its text as written (quotes resolved), where it starts, how it was written,
+    and what of it is not written there but came from a row of ``for:``."""
 
     text: str
     span: Span
     style: str = ""
+    pieces: tuple[Piece, ...] = ()
 
     def is_null(self) -> bool:
         """True for an empty plain scalar, ``null`` or ``~``."""
@@ -73,6 +87,17 @@ class YMap:
 
 
 YNode = YScalar | YSeq | YMap
+
+
+def written_column(pieces: tuple[Piece, ...], line: int, column: int) -> int:
+    """The column in the file, from the start of the scalar, of a column of its text."""
+    shift = 0
+    for piece in pieces:
+        if piece.line == line and column >= piece.end:
+            shift = piece.written_end - piece.end
+        elif piece.line == line and column >= piece.start:
+            return piece.written_start
+    return column + shift
 
 
 def load(path: Path, display: str, diagnostics: Diagnostics) -> YSeq:

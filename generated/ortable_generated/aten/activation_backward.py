@@ -77,9 +77,10 @@ def aten_hardshrink_backward(graph: Graph, res: ResultSpec, grad_out: Result, se
 
 def aten_hardsigmoid_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result) -> Result:
     """aten::hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    sixth = 0.1666666716337204
     grad = opmath(graph, grad_output)
     inside = graph.make_node('And', [graph.make_node('Greater', [self, const_like(graph, -3, self)]), graph.make_node('Less', [self, const_like(graph, 3, self)])])
-    result = graph.make_node('Where', [inside, graph.make_node('Mul', [grad, const_like(graph, 1 / 6, grad)]), const_like(graph, 0, grad)])
+    result = graph.make_node('Where', [inside, graph.make_node('Mul', [grad, const_like(graph, sixth, grad)]), const_like(graph, 0, grad)])
     return cast(graph, result, dtype_of(graph, self))
 
 

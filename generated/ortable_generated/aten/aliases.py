@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable_generated.aten.binary import aten_atan2, aten_mul_Tensor, aten_sub_Tensor, complex_aten_mul_Tensor, complex_aten_sub_Tensor, rule_aten_atan2, rule_aten_mul_Tensor, rule_aten_sub_Tensor
 from ortable_generated.aten.compare import aten_ge_Scalar, aten_ge_Tensor, aten_gt_Scalar, aten_gt_Tensor, aten_le_Scalar, aten_le_Tensor, aten_lt_Scalar, aten_lt_Tensor, aten_ne_Scalar, aten_ne_Tensor, complex_aten_ne_Scalar, complex_aten_ne_Tensor, rule_aten_ge_Scalar, rule_aten_ge_Tensor, rule_aten_gt_Scalar, rule_aten_gt_Tensor, rule_aten_le_Scalar, rule_aten_le_Tensor, rule_aten_lt_Scalar, rule_aten_lt_Tensor, rule_aten_ne_Scalar, rule_aten_ne_Tensor
-from ortable_generated.aten.cumulative import aten_logcumsumexp, rule_aten_logcumsumexp
+from ortable_generated.aten.cumulative import aten_logcumsumexp, complex_aten_logcumsumexp, rule_aten_logcumsumexp
 from ortable_generated.aten.divide import aten_div_Scalar_mode, aten_div_Tensor, complex_aten_div_Scalar_mode, complex_aten_div_Tensor, rule_aten_div_Scalar_mode, rule_aten_div_Tensor
 from ortable_generated.aten.indexing import aten_index_Tensor, aten_index_put, complex_aten_index_Tensor, complex_aten_index_put, rule_aten_index_Tensor, rule_aten_index_put
 from ortable_generated.aten.reduce import aten_all_dims, aten_aminmax, aten_any_dims, complex_aten_all_dims, complex_aten_any_dims, rule_aten_all_dims, rule_aten_aminmax, rule_aten_any_dims
@@ -196,6 +196,11 @@ def complex_aten__is_all_true(graph: Graph, res: ResultSpec, self: Result) -> Re
 def complex_aten__is_any_true(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::_is_any_true(Tensor self) -> Tensor"""
     return complex_aten_any_dims(graph, res, self=self, dim=None)
+
+
+def complex_aten__logcumsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Result:
+    """aten::_logcumsumexp(Tensor self, int dim) -> Tensor"""
+    return complex_aten_logcumsumexp(graph, res, self=self, dim=dim)
 
 
 def complex_aten__stack(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> Result:

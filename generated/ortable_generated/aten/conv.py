@@ -7,9 +7,9 @@ from ortable.dtypes import bfloat16, float32, float64
 from ortable.lowerings.complex.parts import products_of_parts
 from ortable.lowerings.convolution import convolution_backward, direct_convolution, direct_transposed, reaches, same_padding, wide_transposed
 from ortable.lowerings.convolution_gradient import direct_convolution_backward
-from ortable.prelude.facts import broadcast_ints, dtype_of, is_float, rank_of, shape_of, static
+from ortable.prelude.facts import broadcast_ints, dtype_of, is_float, is_static, rank_of, shape_of, static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.values import cast, squeezed, unsqueezed
+from ortable.prelude.values import as_vec, cast, squeezed, unsqueezed
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -53,10 +53,18 @@ def aten_conv2d_padding(graph: Graph, res: ResultSpec, input: Result, weight: Re
     if dtype_of(graph, input) == float64 or not is_float(graph, input):
         graph.case = 1
         return direct_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
-    graph.case = 2
+    if not is_static(pads):
+        # the pads follow from the sizes of the kernel, and an attribute takes no dynamic size
+        graph.case = 2
+        steps = broadcast_ints(static(stride), n)
+        x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
+        padded = graph.make_node('Pad', [x, as_vec(graph, [0, 0, *pads[:n], 0, 0, *pads[n:]])])
+        result = graph.make_node('Conv', [padded, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=steps, dilations=spacing, group=static(groups))
+        return cast(graph, squeezed(graph, result, extra), dtype_of(graph, input))
+    graph.case = 3
     steps = broadcast_ints(static(stride), n)
     x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
-    result = graph.make_node('Conv', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=steps, pads=pads, dilations=spacing, group=static(groups))
+    result = graph.make_node('Conv', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=steps, pads=static(pads), dilations=spacing, group=static(groups))
     return cast(graph, squeezed(graph, result, extra), dtype_of(graph, input))
 
 
@@ -115,7 +123,7 @@ def aten_convolution(graph: Graph, res: ResultSpec, input: Result, weight: Resul
 
 def aten_convolution_backward(graph: Graph, res: ResultSpec, grad_output: Result, input: Result, weight: Result, bias_sizes: SymInts | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, output_mask: Bools) -> Any:
     """aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
-    if dtype_of(graph, input) == float64:
+    if dtype_of(graph, input) == float64 or not is_float(graph, input):
         graph.case = 1
         return direct_convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)
     graph.case = 2

@@ -7,7 +7,7 @@ from ortable.dtypes import int16, int32, int64, int8, uint8
 from ortable.inference import accumulate
 from ortable.lowerings.complex.arithmetic import c_cumprod
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.cumulative import cummax, cummin, cumprod, differences, logcumsumexp, sum_dtype
+from ortable.lowerings.cumulative import c_logcumsumexp, cummax, cummin, cumprod, differences, logcumsumexp, sum_dtype
 from ortable.prelude.complex_arithmetic import c_cast
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
@@ -82,6 +82,15 @@ def complex_aten_cumsum(graph: Graph, res: ResultSpec, self: Result, dim: Int, *
 def complex_aten_diff(graph: Graph, res: ResultSpec, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Result:
     """aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"""
     return each_part(graph, res, aten_diff, {'self': self, 'prepend': prepend, 'append': append}, n=n, dim=dim)
+
+
+def complex_aten_logcumsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Result:
+    """aten::logcumsumexp(Tensor self, int dim) -> Tensor"""
+    if rank_of(graph, self) == 0:
+        graph.case = 3
+        return self
+    graph.case = 4
+    return c_logcumsumexp(graph, self, axis_of(graph, self, dim))
 
 
 def rule_aten_cummax(graph: Graph, self: Result, dim: Int) -> Rules:

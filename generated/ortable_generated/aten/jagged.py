@@ -7,7 +7,7 @@ from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
 from ortable.prelude.facts import dim_of, dtype_of, shape_of
 from ortable.prelude.metadata import dtype_or_none
-from ortable.prelude.shapes import as_flat, iota, sliced
+from ortable.prelude.shapes import iota, sliced
 from ortable.prelude.values import cast, const, consts, filled, reshape_to
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def aten__padded_dense_to_jagged_forward(graph: Graph, res: ResultSpec, dense: R
     places = cast(graph, iota(graph, 0, dim_of(graph, dense, 1), 1), dtype_of(graph, lengths))
     inside = graph.make_node('Less', [graph.make_node('Unsqueeze', [places, consts(graph, [0], int64)]), graph.make_node('Unsqueeze', [lengths, consts(graph, [1], int64)])])
     rows = reshape_to(graph, dense, [-1, *shape_of(graph, dense)[2:]])
-    return graph.make_node('Compress', [rows, as_flat(graph, inside)], res.outputs, axis=0)
+    return graph.make_node('Compress', [rows, reshape_to(graph, inside, [-1])], res.outputs, axis=0)
 
 
 def rule_aten__jagged_to_padded_dense_forward(graph: Graph, values: Result, offsets: Results, max_lengths: SymInts, padding_value: Float = 0.0) -> Rules:

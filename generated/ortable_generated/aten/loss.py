@@ -3,14 +3,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dtypes import float64
 from ortable.inference import broadcast
+from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.loss import cross_entropy, nll_loss, nll_loss_backward, nll_loss_single
+from ortable.prelude.complex_arithmetic import c_abs, c_add
 from ortable.prelude.facts import count_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import larger_of, log1p_of
 from ortable.prelude.promotion import promote_values, promoted_dtype
 from ortable.prelude.reductions import loss_reduced
-from ortable.prelude.values import const
+from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -31,7 +34,8 @@ def aten_binary_cross_entropy(graph: Graph, res: ResultSpec, self: Result, targe
 def aten_binary_cross_entropy_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> Result:
     """aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor"""
     dtype = dtype_of(graph, self)
-    spread_out = graph.make_node('Max', [graph.make_node('Mul', [graph.make_node('Sub', [const(graph, 1, dtype), self]), self]), const(graph, 1e-12, dtype)])
+    least = 9.999999960041972e-13
+    spread_out = graph.make_node('Max', [graph.make_node('Mul', [graph.make_node('Sub', [const(graph, 1, dtype), self]), self]), const(graph, least, dtype)])
     slope = graph.make_node('Div', [graph.make_node('Mul', [grad_output, graph.make_node('Sub', [self, target])]), spread_out])
     heavy = graph.make_node('Mul', [slope, weight]) if weight is not None else slope
     return graph.make_node('Div', [heavy, const(graph, count_of(graph, self), dtype)], res.outputs) if reduction == 1 else heavy
@@ -88,6 +92,7 @@ def aten_kl_div(graph: Graph, res: ResultSpec, self: Result, target: Result, red
 def aten_l1_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
     """aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
     self, target = promote_values(graph, 'complex_to_float', [self, target])
+    graph.case = 1
     return loss_reduced(graph, graph.make_node('Abs', [graph.make_node('Sub', [self, target])]), reduction)
 
 
@@ -102,8 +107,13 @@ def aten_mse_loss_backward(graph: Graph, res: ResultSpec, grad_output: Result, s
     """aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor"""
     self, target, grad_output = promote_values(graph, 'default', [self, target, grad_output])
     dtype = dtype_of(graph, res)
-    slope = graph.make_node('Mul', [graph.make_node('Mul', [graph.make_node('Sub', [self, target]), const(graph, 2, dtype)]), grad_output])
-    return graph.make_node('Div', [slope, const(graph, count_of(graph, self), dtype)], res.outputs) if reduction == 1 else slope
+    if reduction == 1:
+        # torch scales first, by a number of the dtype, which of ints is mostly 0
+        graph.case = 1
+        share = graph.make_node('Div', [const(graph, 2, float64), const(graph, count_of(graph, self), float64)])
+        return graph.make_node('Mul', [graph.make_node('Mul', [graph.make_node('Sub', [self, target]), cast(graph, share, dtype)]), grad_output], res.outputs)
+    graph.case = 2
+    return graph.make_node('Mul', [graph.make_node('Mul', [graph.make_node('Sub', [self, target]), const(graph, 2, dtype)]), grad_output], res.outputs)
 
 
 def aten_nll_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100) -> Result:
@@ -153,6 +163,13 @@ def aten_smooth_l1_loss(graph: Graph, res: ResultSpec, self: Result, target: Res
 def aten_soft_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
     """aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
     return loss_reduced(graph, log1p_of(graph, graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Mul', [self, target])])])), reduction)
+
+
+def complex_aten_l1_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
+    """aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
+    self, target = promote_complex(graph, 'complex_to_float', [self, target])
+    graph.case = 2
+    return loss_reduced(graph, c_abs(graph, c_add(graph, self, target, -1)), reduction)
 
 
 def rule_aten_binary_cross_entropy(graph: Graph, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> Rules:

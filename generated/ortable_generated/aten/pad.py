@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.padding import edge_pad, no_crop, wrapped_pad
+from ortable.lowerings.padding import edge_pad, no_crop, reflected_pad, wrapped_pad
 from ortable.prelude.facts import dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none
 from ortable.prelude.shapes import torch_pads
@@ -41,33 +41,37 @@ def aten_pad(graph: Graph, res: ResultSpec, self: Result, pad: SymInts, mode: St
     if mode == 'constant':
         graph.case = 2
         return graph.make_node('Pad', [self, as_vec(graph, pads), const(graph, fill, dtype_of(graph, self))], res.outputs)
-    if mode == 'reflect':
+    if mode == 'reflect' and no_crop(pad):
         graph.case = 3
         return graph.make_node('Pad', [self, as_vec(graph, pads)], res.outputs, mode='reflect')
-    if mode == 'replicate' and no_crop(pad):
+    if mode == 'reflect':
+        # ONNX Runtime crops before it mirrors, and refuses what is then too short
         graph.case = 4
+        return reflected_pad(graph, self, pad)
+    if mode == 'replicate' and no_crop(pad):
+        graph.case = 5
         return graph.make_node('Pad', [self, as_vec(graph, pads)], res.outputs, mode='edge')
     if mode == 'replicate':
         # ONNX Runtime refuses to crop a whole axis and to pad it again
-        graph.case = 5
+        graph.case = 6
         return edge_pad(graph, self, pad)
-    graph.case = 6
+    graph.case = 7
     return wrapped_pad(graph, self, pad)
 
 
 def aten_reflection_pad1d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
-    return graph.make_node('Pad', [self, as_vec(graph, torch_pads(rank_of(graph, self), padding))], res.outputs, mode='reflect')
+    return aten_pad(graph, res, self=self, pad=padding, mode='reflect', value=None)
 
 
 def aten_reflection_pad2d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
-    return graph.make_node('Pad', [self, as_vec(graph, torch_pads(rank_of(graph, self), padding))], res.outputs, mode='reflect')
+    return aten_pad(graph, res, self=self, pad=padding, mode='reflect', value=None)
 
 
 def aten_reflection_pad3d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
-    return graph.make_node('Pad', [self, as_vec(graph, torch_pads(rank_of(graph, self), padding))], res.outputs, mode='reflect')
+    return aten_pad(graph, res, self=self, pad=padding, mode='reflect', value=None)
 
 
 def aten_replication_pad1d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
@@ -102,17 +106,17 @@ def complex_aten_pad(graph: Graph, res: ResultSpec, self: Result, pad: SymInts, 
 
 def complex_aten_reflection_pad1d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
-    return each_part(graph, res, aten_reflection_pad1d, {'self': self}, padding=padding)
+    return complex_aten_pad(graph, res, self=self, pad=padding, mode='reflect', value=None)
 
 
 def complex_aten_reflection_pad2d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
-    return each_part(graph, res, aten_reflection_pad2d, {'self': self}, padding=padding)
+    return complex_aten_pad(graph, res, self=self, pad=padding, mode='reflect', value=None)
 
 
 def complex_aten_reflection_pad3d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
-    return each_part(graph, res, aten_reflection_pad3d, {'self': self}, padding=padding)
+    return complex_aten_pad(graph, res, self=self, pad=padding, mode='reflect', value=None)
 
 
 def complex_aten_replication_pad1d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:
@@ -143,15 +147,15 @@ def rule_aten_pad(graph: Graph, self: Result, pad: SymInts, mode: Str = 'constan
 
 
 def rule_aten_reflection_pad1d(graph: Graph, self: Result, padding: SymInts) -> Rules:
-    return ((dtype_or_none(graph, self), None),)
+    return rule_aten_pad(graph, self=self, pad=padding, mode='reflect', value=None)
 
 
 def rule_aten_reflection_pad2d(graph: Graph, self: Result, padding: SymInts) -> Rules:
-    return ((dtype_or_none(graph, self), None),)
+    return rule_aten_pad(graph, self=self, pad=padding, mode='reflect', value=None)
 
 
 def rule_aten_reflection_pad3d(graph: Graph, self: Result, padding: SymInts) -> Rules:
-    return ((dtype_or_none(graph, self), None),)
+    return rule_aten_pad(graph, self=self, pad=padding, mode='reflect', value=None)
 
 
 def rule_aten_replication_pad1d(graph: Graph, self: Result, padding: SymInts) -> Rules:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.inference import accumulate
+from ortable.lowerings.reductions import product_over
 from ortable.lowerings.shapes import unflat_sizes
 from ortable.prelude.facts import axes_of, dim_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, given_shape
@@ -13,16 +14,24 @@ from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, cast, reshape_to, unsqueezed
 from ortable_generated.aten.cast import aten__to_copy, aten_clone, aten_fill_Scalar, complex_aten__to_copy, complex_aten_clone, complex_aten_fill_Scalar, rule_aten__to_copy, rule_aten_clone, rule_aten_fill_Scalar
 from ortable_generated.aten.compare import aten_where_self, complex_aten_where_self, rule_aten_where_self
+from ortable_generated.aten.complex import aten_conj, aten_real, complex_aten_conj, complex_aten_imag, complex_aten_real, rule_aten_conj, rule_aten_imag, rule_aten_real
 from ortable_generated.aten.create import aten_empty_permuted, aten_empty_strided, aten_full, aten_full_like, aten_scalar_tensor, complex_aten_empty_permuted, complex_aten_empty_strided, complex_aten_full, complex_aten_full_like, complex_aten_scalar_tensor, rule_aten_empty_permuted, rule_aten_empty_strided, rule_aten_full, rule_aten_full_like, rule_aten_scalar_tensor
+from ortable_generated.aten.linalg_decompositions import aten__linalg_svd, complex_aten__linalg_svd, rule_aten__linalg_svd
 from ortable_generated.aten.reduce import aten_amax, aten_amin, rule_aten_amax, rule_aten_amin
 from ortable_generated.aten.shape import aten_permute, aten_reshape, aten_squeeze_dims, complex_aten_permute, complex_aten_reshape, complex_aten_squeeze_dims, rule_aten_permute, rule_aten_reshape, rule_aten_squeeze_dims
 from ortable_generated.aten.shape_join import aten_cat, aten_flip, complex_aten_cat, complex_aten_flip, rule_aten_cat, rule_aten_flip
 from ortable_generated.aten.statistics import aten_var_correction, complex_aten_var_correction, rule_aten_var_correction
+from ortable_generated.aten.views import aten_as_strided_scatter, complex_aten_as_strided_scatter, rule_aten_as_strided_scatter
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Result, Results, Scalar, SymInt, SymInts
+
+
+def complex_prims_as_strided_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt) -> Result:
+    """prims::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt storage_offset) -> Tensor"""
+    return complex_aten_as_strided_scatter(graph, res, self=self, src=src, size=size, stride=stride, storage_offset=storage_offset)
 
 
 def complex_prims_cat(graph: Graph, res: ResultSpec, tensors: Results, dim: Int) -> Result:
@@ -33,6 +42,11 @@ def complex_prims_cat(graph: Graph, res: ResultSpec, tensors: Results, dim: Int)
 def complex_prims_clone(graph: Graph, res: ResultSpec, self: Result, *, memory_format: Any = None) -> Result:
     """prims::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"""
     return complex_aten_clone(graph, res, self=self, memory_format=memory_format)
+
+
+def complex_prims_conj(graph: Graph, res: ResultSpec, a: Result) -> Result:
+    """prims::conj(Tensor(a) a) -> Tensor(a)"""
+    return complex_aten_conj(graph, res, self=a)
 
 
 def complex_prims_convert_element_type(graph: Graph, res: ResultSpec, a: Result, dtype: Dtype) -> Result:
@@ -70,6 +84,16 @@ def complex_prims_full_like(graph: Graph, res: ResultSpec, a: Result, fill_value
     return complex_aten_full_like(graph, res, self=a, fill_value=fill_value, dtype=dtype, device=device)
 
 
+def complex_prims_imag(graph: Graph, res: ResultSpec, self: Result) -> Result:
+    """prims::imag(Tensor(a) self) -> Tensor(a)"""
+    return complex_aten_imag(graph, res, self=self)
+
+
+def complex_prims_real(graph: Graph, res: ResultSpec, self: Result) -> Result:
+    """prims::real(Tensor(a) self) -> Tensor(a)"""
+    return complex_aten_real(graph, res, self=self)
+
+
 def complex_prims_reshape(graph: Graph, res: ResultSpec, a: Result, shape: SymInts) -> Result:
     """prims::reshape(Tensor a, SymInt[] shape) -> Tensor"""
     return complex_aten_reshape(graph, res, self=a, shape=shape)
@@ -88,6 +112,11 @@ def complex_prims_scalar_tensor(graph: Graph, res: ResultSpec, s: Scalar, *, dty
 def complex_prims_squeeze(graph: Graph, res: ResultSpec, a: Result, dimensions: Ints) -> Result:
     """prims::squeeze(Tensor(a) a, int[] dimensions) -> Tensor(a)"""
     return complex_aten_squeeze_dims(graph, res, self=a, dim=dimensions)
+
+
+def complex_prims_svd(graph: Graph, res: ResultSpec, A: Result, *, full_matrices: Bool) -> Any:
+    """prims::svd(Tensor A, *, bool full_matrices) -> (Tensor U, Tensor S, Tensor Vh)"""
+    return complex_aten__linalg_svd(graph, res, A=A, full_matrices=full_matrices, compute_uv=True, driver=None)
 
 
 def complex_prims_transpose(graph: Graph, res: ResultSpec, a: Result, permutation: Ints) -> Result:
@@ -120,6 +149,11 @@ def prims_amin(graph: Graph, res: ResultSpec, inp: Result, dims: Ints | None, *,
     return aten_amin(graph, res, self=inp, dim=[] if dims is None else dims)
 
 
+def prims_as_strided_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt) -> Result:
+    """prims::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt storage_offset) -> Tensor"""
+    return aten_as_strided_scatter(graph, res, self=self, src=src, size=size, stride=stride, storage_offset=storage_offset)
+
+
 def prims_broadcast_in_dim(graph: Graph, res: ResultSpec, a: Result, shape: SymInts, broadcast_dimensions: Ints) -> Result:
     """prims::broadcast_in_dim(Tensor(a) a, SymInt[] shape, int[] broadcast_dimensions) -> Tensor(a)"""
     added = other_axes(len(shape), broadcast_dimensions)
@@ -144,6 +178,11 @@ def prims_collapse(graph: Graph, res: ResultSpec, a: Result, start: Int, end: In
 def prims_collapse_view(graph: Graph, res: ResultSpec, a: Result, start: Int, end: Int) -> Result:
     """prims::collapse_view(Tensor(a) a, int start, int end) -> Tensor(a)"""
     return reshape_to(graph, a, flat_sizes(graph, a, start, end))
+
+
+def prims_conj(graph: Graph, res: ResultSpec, a: Result) -> Result:
+    """prims::conj(Tensor(a) a) -> Tensor(a)"""
+    return aten_conj(graph, res, self=a)
 
 
 def prims_convert_element_type(graph: Graph, res: ResultSpec, a: Result, dtype: Dtype) -> Result:
@@ -186,6 +225,16 @@ def prims_iota(graph: Graph, res: ResultSpec, length: SymInt, *, start: SymInt, 
     return cast(graph, int_range(graph, start, length, step), dtype_of(graph, res))
 
 
+def prims_prod(graph: Graph, res: ResultSpec, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Result:
+    """prims::prod(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor"""
+    return product_over(graph, cast(graph, inp, dtype_of(graph, res)), axes_of(graph, inp, dims), False)
+
+
+def prims_real(graph: Graph, res: ResultSpec, self: Result) -> Result:
+    """prims::real(Tensor(a) self) -> Tensor(a)"""
+    return aten_real(graph, res, self=self)
+
+
 def prims_reshape(graph: Graph, res: ResultSpec, a: Result, shape: SymInts) -> Result:
     """prims::reshape(Tensor a, SymInt[] shape) -> Tensor"""
     return aten_reshape(graph, res, self=a, shape=shape)
@@ -216,6 +265,11 @@ def prims_sum(graph: Graph, res: ResultSpec, inp: Result, dims: Ints | None, *, 
     return summed_over(graph, cast(graph, inp, dtype_of(graph, res)), axes_of(graph, inp, dims), False)
 
 
+def prims_svd(graph: Graph, res: ResultSpec, A: Result, *, full_matrices: Bool) -> Any:
+    """prims::svd(Tensor A, *, bool full_matrices) -> (Tensor U, Tensor S, Tensor Vh)"""
+    return aten__linalg_svd(graph, res, A=A, full_matrices=full_matrices, compute_uv=True, driver=None)
+
+
 def prims_transpose(graph: Graph, res: ResultSpec, a: Result, permutation: Ints) -> Result:
     """prims::transpose(Tensor(a) a, int[] permutation) -> Tensor(a)"""
     return aten_permute(graph, res, self=a, dims=permutation)
@@ -244,6 +298,10 @@ def rule_prims_amin(graph: Graph, inp: Result, dims: Ints | None, *, output_dtyp
     return rule_aten_amin(graph, self=inp, dim=[] if dims is None else dims)
 
 
+def rule_prims_as_strided_scatter(graph: Graph, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt) -> Rules:
+    return rule_aten_as_strided_scatter(graph, self=self, src=src, size=size, stride=stride, storage_offset=storage_offset)
+
+
 def rule_prims_broadcast_in_dim(graph: Graph, a: Result, shape: SymInts, broadcast_dimensions: Ints) -> Rules:
     return ((dtype_or_none(graph, a), given_shape(shape)),)
 
@@ -262,6 +320,10 @@ def rule_prims_collapse(graph: Graph, a: Result, start: Int, end: Int) -> Rules:
 
 def rule_prims_collapse_view(graph: Graph, a: Result, start: Int, end: Int) -> Rules:
     return ((dtype_or_none(graph, a), None),)
+
+
+def rule_prims_conj(graph: Graph, a: Result) -> Rules:
+    return rule_aten_conj(graph, self=a)
 
 
 def rule_prims_convert_element_type(graph: Graph, a: Result, dtype: Dtype) -> Rules:
@@ -292,8 +354,20 @@ def rule_prims_full_like(graph: Graph, a: Result, fill_value: Scalar, *, dtype: 
     return rule_aten_full_like(graph, self=a, fill_value=fill_value, dtype=dtype, device=device)
 
 
+def rule_prims_imag(graph: Graph, self: Result) -> Rules:
+    return rule_aten_imag(graph, self=self)
+
+
 def rule_prims_iota(graph: Graph, length: SymInt, *, start: SymInt, step: SymInt, dtype: Dtype, device: Any, requires_grad: Bool) -> Rules:
     return ((dtype, given_shape(length)),)
+
+
+def rule_prims_prod(graph: Graph, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(dtype_or_none(graph, inp)) if output_dtype is None else output_dtype, None),)
+
+
+def rule_prims_real(graph: Graph, self: Result) -> Rules:
+    return rule_aten_real(graph, self=self)
 
 
 def rule_prims_reshape(graph: Graph, a: Result, shape: SymInts) -> Rules:
@@ -318,6 +392,10 @@ def rule_prims_squeeze(graph: Graph, a: Result, dimensions: Ints) -> Rules:
 
 def rule_prims_sum(graph: Graph, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Rules:
     return ((accumulate(dtype_or_none(graph, inp)) if output_dtype is None else output_dtype, None),)
+
+
+def rule_prims_svd(graph: Graph, A: Result, *, full_matrices: Bool) -> Rules:
+    return rule_aten__linalg_svd(graph, A=A, full_matrices=full_matrices, compute_uv=True, driver=None)
 
 
 def rule_prims_transpose(graph: Graph, a: Result, permutation: Ints) -> Rules:

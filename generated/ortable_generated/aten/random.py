@@ -7,7 +7,7 @@ from ortable.dispatch import Draw
 from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
-from ortable.lowerings.sampling import random_dropout
+from ortable.lowerings.sampling import alpha_dropped, random_dropout, random_features
 from ortable.prelude.facts import dtype_of, shape_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import scaled
@@ -25,8 +25,12 @@ def aten_alpha_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, t
     if p == 0 or not train:
         graph.case = 1
         return input
-    graph.case = 2
-    raise UnsupportedCase('aten::alpha_dropout: alpha dropout in training draws random numbers that only torch can draw')
+    if p == 1:
+        # nothing is drawn, and torch multiplies by 0, so NaN stays
+        graph.case = 2
+        return graph.make_node('Mul', [input, const(graph, 0, dtype_of(graph, input))], res.outputs)
+    graph.case = 3
+    return alpha_dropped(graph, input, random_dropout(graph, input, p)[1], p)
 
 
 def aten_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
@@ -44,12 +48,31 @@ def aten_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: 
 
 def aten_feature_alpha_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
     """aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
-    return aten_alpha_dropout(graph, res, input=input, p=p, train=train)
+    if p == 0 or not train:
+        graph.case = 1
+        return input
+    if p == 1:
+        # nothing is drawn, and torch multiplies by 0, so NaN stays
+        graph.case = 2
+        return graph.make_node('Mul', [input, const(graph, 0, dtype_of(graph, input))], res.outputs)
+    graph.case = 3
+    return alpha_dropped(graph, input, random_features(graph, input, p), p)
 
 
 def aten_feature_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
     """aten::feature_dropout(Tensor input, float p, bool train) -> Tensor"""
-    return aten_alpha_dropout(graph, res, input=input, p=p, train=train)
+    if p == 0 or not train:
+        graph.case = 1
+        return input
+    if p == 1:
+        # nothing is drawn, and torch multiplies by 0, so NaN stays
+        graph.case = 2
+        return graph.make_node('Mul', [input, const(graph, 0, dtype_of(graph, input))], res.outputs)
+    graph.case = 3
+    dtype, wide = (dtype_of(graph, input), opmath(graph, input))
+    kept = cast(graph, graph.make_node('Div', [const(graph, 1, dtype_of(graph, wide)), const(graph, 1 - p, dtype_of(graph, wide))]), dtype)
+    factor = graph.make_node('Where', [random_features(graph, input, p), kept, const(graph, 0, dtype)])
+    return cast(graph, graph.make_node('Mul', [wide, opmath(graph, factor)]), dtype)
 
 
 def aten_native_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool | None, *, drawn: Result | None = None) -> Any:
@@ -81,20 +104,28 @@ def aten_native_dropout_backward(graph: Graph, res: ResultSpec, grad_output: Res
 def complex_aten_alpha_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
     """aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
     if p == 0 or not train:
-        graph.case = 3
+        graph.case = 4
         return input
-    graph.case = 4
-    raise UnsupportedCase('aten::alpha_dropout: alpha dropout in training draws random numbers that only torch can draw')
+    graph.case = 5
+    raise UnsupportedCase('aten::alpha_dropout: alpha dropout of complex numbers in training')
 
 
 def complex_aten_feature_alpha_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
     """aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
-    return complex_aten_alpha_dropout(graph, res, input=input, p=p, train=train)
+    if p == 0 or not train:
+        graph.case = 4
+        return input
+    graph.case = 5
+    raise UnsupportedCase('aten::feature_alpha_dropout: feature alpha dropout of complex numbers in training')
 
 
 def complex_aten_feature_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
     """aten::feature_dropout(Tensor input, float p, bool train) -> Tensor"""
-    return complex_aten_alpha_dropout(graph, res, input=input, p=p, train=train)
+    if p == 0 or not train:
+        graph.case = 4
+        return input
+    graph.case = 5
+    raise UnsupportedCase('aten::feature_dropout: feature dropout of complex numbers in training')
 
 
 def draw_aten_native_dropout(res: Any, input: Result, p: Float, train: Bool | None) -> Draw | None:
@@ -110,11 +141,11 @@ def rule_aten_dropout(graph: Graph, input: Result, p: Float, train: Bool) -> Rul
 
 
 def rule_aten_feature_alpha_dropout(graph: Graph, input: Result, p: Float, train: Bool) -> Rules:
-    return rule_aten_alpha_dropout(graph, input=input, p=p, train=train)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
 def rule_aten_feature_dropout(graph: Graph, input: Result, p: Float, train: Bool) -> Rules:
-    return rule_aten_alpha_dropout(graph, input=input, p=p, train=train)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
 def rule_aten_native_dropout(graph: Graph, input: Result, p: Float, train: Bool | None) -> Rules:

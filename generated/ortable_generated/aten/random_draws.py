@@ -8,7 +8,8 @@ from ortable.dtypes import float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
 from ortable.lowerings.sampling import random_bernoulli, random_choices, random_exponential, random_integers, random_normal, random_uniform
-from ortable.prelude.facts import dtype_of, shape_of
+from ortable.prelude.complex_arithmetic import complex_of, part_dtype
+from ortable.prelude.facts import dtype_of, is_complex, shape_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import expanded_like
 from ortable.prelude.promotion import opmath_dtype, scalar_dtype
@@ -125,6 +126,7 @@ def aten_poisson(graph: Graph, res: ResultSpec, self: Result, generator: Any = N
 
 def aten_rand(graph: Graph, res: ResultSpec, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 1
     return random_uniform(graph, size, dtype_of(graph, res))
 
 
@@ -135,6 +137,7 @@ def aten_rand_generator(graph: Graph, res: ResultSpec, size: SymInts, *, generat
 
 def aten_rand_like(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    graph.case = 1
     return random_uniform(graph, shape_of(graph, self), dtype_of(graph, res))
 
 
@@ -185,6 +188,7 @@ def aten_randint_low_generator(graph: Graph, res: ResultSpec, low: SymInt, high:
 
 def aten_randn(graph: Graph, res: ResultSpec, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 1
     return random_normal(graph, size, 0.0, 1.0, dtype_of(graph, res))
 
 
@@ -195,6 +199,7 @@ def aten_randn_generator(graph: Graph, res: ResultSpec, size: SymInts, *, genera
 
 def aten_randn_like(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    graph.case = 1
     return random_normal(graph, shape_of(graph, self), 0.0, 1.0, dtype_of(graph, res))
 
 
@@ -224,6 +229,63 @@ def aten_uniform(graph: Graph, res: ResultSpec, self: Result, from_: Float = 0.0
     """aten::uniform(Tensor self, float from=0., float to=1., *, Generator? generator=None) -> Tensor"""
     low, span = (const(graph, from_, dtype_of(graph, self)), const(graph, to - from_, dtype_of(graph, self)))
     return graph.make_node('Add', [graph.make_node('Mul', [random_uniform(graph, shape_of(graph, self), dtype_of(graph, self)), span]), low], res.outputs)
+
+
+def complex_aten_rand(graph: Graph, res: ResultSpec, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 2
+    kind = part_dtype(dtype_of(graph, res))
+    return complex_of(graph, random_uniform(graph, size, kind), random_uniform(graph, size, kind))
+
+
+def complex_aten_rand_generator(graph: Graph, res: ResultSpec, size: SymInts, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return complex_aten_rand(graph, res, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+def complex_aten_rand_like(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
+    """aten::rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    if not is_complex(graph, res):
+        graph.case = 2
+        return random_uniform(graph, shape_of(graph, self), dtype_of(graph, res))
+    graph.case = 3
+    kind = part_dtype(dtype_of(graph, res))
+    first = random_uniform(graph, shape_of(graph, self), kind)
+    return complex_of(graph, first, random_uniform(graph, shape_of(graph, self), kind))
+
+
+def complex_aten_rand_like_generator(graph: Graph, res: ResultSpec, self: Result, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
+    """aten::rand_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    return complex_aten_rand_like(graph, res, self=self, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+
+
+def complex_aten_randn(graph: Graph, res: ResultSpec, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    graph.case = 2
+    kind = part_dtype(dtype_of(graph, res))
+    first = random_normal(graph, size, 0.0, 0.5 ** 0.5, kind)
+    return complex_of(graph, first, random_normal(graph, size, 0.0, 0.5 ** 0.5, kind))
+
+
+def complex_aten_randn_generator(graph: Graph, res: ResultSpec, size: SymInts, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return complex_aten_randn(graph, res, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+def complex_aten_randn_like(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
+    """aten::randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    if not is_complex(graph, res):
+        graph.case = 2
+        return random_normal(graph, shape_of(graph, self), 0.0, 1.0, dtype_of(graph, res))
+    graph.case = 3
+    kind = part_dtype(dtype_of(graph, res))
+    first = random_normal(graph, shape_of(graph, self), 0.0, 0.5 ** 0.5, kind)
+    return complex_of(graph, first, random_normal(graph, shape_of(graph, self), 0.0, 0.5 ** 0.5, kind))
+
+
+def complex_aten_randn_like_generator(graph: Graph, res: ResultSpec, self: Result, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
+    """aten::randn_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    return complex_aten_randn_like(graph, res, self=self, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
 
 
 def draw_aten_bernoulli_p(res: Any, self: Result, p: Float, *, generator: Any = None) -> Draw | None:

@@ -32,6 +32,16 @@ def aten__upsample_bilinear2d_aa_vec(graph: Graph, res: ResultSpec, input: Resul
     return resized(graph, input, output_size, scale_factors, 'linear_filter', align_corners)
 
 
+def aten__upsample_lanczos2d_aa(graph: Graph, res: ResultSpec, self: Result, output_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Result:
+    """aten::_upsample_lanczos2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor"""
+    return resized(graph, self, output_size, [scales_h, scales_w], 'lanczos_filter', align_corners)
+
+
+def aten__upsample_lanczos2d_aa_vec(graph: Graph, res: ResultSpec, input: Result, output_size: SymInts | None, align_corners: Bool, scale_factors: Floats | None) -> Result:
+    """aten::_upsample_lanczos2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor"""
+    return resized(graph, input, output_size, scale_factors, 'lanczos_filter', align_corners)
+
+
 def aten__upsample_nearest_exact1d(graph: Graph, res: ResultSpec, self: Result, output_size: SymInts, scales: Float | None = None) -> Result:
     """aten::_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor"""
     return resized(graph, self, output_size, [scales], 'nearest_exact')
@@ -145,6 +155,14 @@ def rule_aten__upsample_bilinear2d_aa(graph: Graph, self: Result, output_size: S
 
 
 def rule_aten__upsample_bilinear2d_aa_vec(graph: Graph, input: Result, output_size: SymInts | None, align_corners: Bool, scale_factors: Floats | None) -> Rules:
+    return ((dtype_or_none(graph, input), None),)
+
+
+def rule_aten__upsample_lanczos2d_aa(graph: Graph, self: Result, output_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
+
+
+def rule_aten__upsample_lanczos2d_aa_vec(graph: Graph, input: Result, output_size: SymInts | None, align_corners: Bool, scale_factors: Floats | None) -> Rules:
     return ((dtype_or_none(graph, input), None),)
 
 

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.errors import UnsupportedCase
 from ortable.lowerings.recurrent import gate_parts
-from ortable.prelude.facts import dtype_of, is_used
+from ortable.prelude.facts import dtype_of, is_float, is_used
 from ortable.prelude.matrices import projected
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import relu_of
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 
 def aten__thnn_fused_gru_cell(graph: Graph, res: ResultSpec, input_gates: Result, hidden_gates: Result, hx: Result, input_bias: Result | None = None, hidden_bias: Result | None = None) -> Any:
     """aten::_thnn_fused_gru_cell(Tensor input_gates, Tensor hidden_gates, Tensor hx, Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor)"""
+    if not is_float(graph, input_gates):
+        graph.case = 1
+        raise UnsupportedCase('aten::_thnn_fused_gru_cell: gates that are no floats')
     # what torch chooses on CUDA; its second result is what the gradient needs
+    graph.case = 2
     given, held = (opmath(graph, input_gates), opmath(graph, hidden_gates))
     x = given if input_bias is None else graph.make_node('Add', [given, opmath(graph, input_bias)])
     h = held if hidden_bias is None else graph.make_node('Add', [held, opmath(graph, hidden_bias)])
@@ -34,7 +39,11 @@ def aten__thnn_fused_gru_cell(graph: Graph, res: ResultSpec, input_gates: Result
 
 def aten__thnn_fused_lstm_cell(graph: Graph, res: ResultSpec, input_gates: Result, hidden_gates: Result, cx: Result, input_bias: Result | None = None, hidden_bias: Result | None = None) -> Any:
     """aten::_thnn_fused_lstm_cell(Tensor input_gates, Tensor hidden_gates, Tensor cx, Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor, Tensor)"""
+    if not is_float(graph, input_gates):
+        graph.case = 1
+        raise UnsupportedCase('aten::_thnn_fused_lstm_cell: gates that are no floats')
     # what torch chooses on CUDA; its third result is what the gradient needs
+    graph.case = 2
     given = graph.make_node('Add', [opmath(graph, input_gates), opmath(graph, hidden_gates)])
     some = given if input_bias is None else graph.make_node('Add', [given, opmath(graph, input_bias)])
     gates = some if hidden_bias is None else graph.make_node('Add', [some, opmath(graph, hidden_bias)])
@@ -71,6 +80,10 @@ def aten_rnn_relu_cell(graph: Graph, res: ResultSpec, input: Result, hx: Result,
 
 def aten_rnn_tanh_cell(graph: Graph, res: ResultSpec, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
     """aten::rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
+    if not is_float(graph, hx):
+        graph.case = 1
+        raise UnsupportedCase('aten::rnn_tanh_cell: states that are no floats')
+    graph.case = 2
     return graph.make_node('Tanh', [graph.make_node('Add', [projected(graph, input, w_ih, b_ih), projected(graph, hx, w_hh, b_hh)])], res.outputs)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import int64
+from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.histogram import frequencies
 from ortable.lowerings.padding import full_pads
 from ortable.lowerings.scatter import clamped_bound, expanded_index, put_diagonal, scatter_reduce, stretch_end
 from ortable.lowerings.shapes import common_sizes
-from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_bool, rank_of, shape_of
+from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_bool, is_float, rank_of, shape_of
 from ortable.prelude.indexing import marked_indices, scatter_elements, scatter_slices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.shapes import along_axis, as_flat, expanded, iota, moved_axes, sliced, wrapped_index, zeros_of
@@ -51,8 +52,11 @@ def aten_diagonal_scatter(graph: Graph, res: ResultSpec, self: Result, src: Resu
 def aten_embedding_dense_backward(graph: Graph, res: ResultSpec, grad_output: Result, indices: Result, num_weights: SymInt, padding_idx: SymInt, scale_grad_by_freq: Bool) -> Result:
     """aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor"""
     width = dim_of(graph, grad_output, -1)
-    if scale_grad_by_freq:
+    if scale_grad_by_freq and (not is_float(graph, grad_output)):
         graph.case = 1
+        raise UnsupportedCase('aten::embedding_dense_backward: whole numbers divided by how often an index occurs')
+    if scale_grad_by_freq:
+        graph.case = 2
         rows, flat = (reshape_to(graph, grad_output, [count_of(graph, indices), width]), as_flat(graph, indices))
         positions, zero = (cast(graph, flat, int64), const(graph, 0, dtype_of(graph, grad_output)))
         times = unsqueezed(graph, frequencies(graph, positions, num_weights, dtype_of(graph, grad_output)), [1])
@@ -61,13 +65,13 @@ def aten_embedding_dense_backward(graph: Graph, res: ResultSpec, grad_output: Re
         return scatter_slices(graph, zeros, 0, positions, graph.make_node('Where', [skipped, zero, graph.make_node('Div', [rows, times])]), 'add')
     if padding_idx >= 0:
         # rows that were read at padding_idx give no gradient, NaN included
-        graph.case = 2
+        graph.case = 3
         skipped = graph.make_node('Unsqueeze', [graph.make_node('Equal', [cast(graph, indices, int64), as_vec(graph, padding_idx)]), as_vec(graph, -1)])
         kept = graph.make_node('Where', [skipped, const(graph, 0, dtype_of(graph, grad_output)), grad_output])
         rows = reshape_to(graph, kept, [count_of(graph, indices), width])
         zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
         return scatter_slices(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')
-    graph.case = 3
+    graph.case = 4
     rows = reshape_to(graph, grad_output, [count_of(graph, indices), width])
     zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
     return scatter_slices(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')

@@ -10,7 +10,7 @@ from ortable.lowerings.shapes import as_column, cat_list, ceil_div, chunk_count,
 from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, transpose_perm
 from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none, shapes_or_none
 from ortable.prelude.promotion import common_dtype
-from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, expanded, sliced
+from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, expanded, sliced, zeros_of
 from ortable.prelude.values import as_vec, at_least_1d, cast, cast_all, const, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
@@ -127,7 +127,10 @@ def aten_repeat_interleave_self_int(graph: Graph, res: ResultSpec, self: Result,
         graph.case = 1
         rows = reshape_to(graph, self, [count_of(graph, self), 1])
         return reshape_to(graph, expanded(graph, rows, [count_of(graph, self), repeats]), [count_of(graph, self) * repeats])
-    graph.case = 2
+    if repeats == 0:
+        graph.case = 2
+        return zeros_of(graph, replaced_at(shape_of(graph, self), axis_of(graph, self, dim), 0), dtype_of(graph, self))
+    graph.case = 3
     axis = axis_of(graph, self, dim)
     long = insert_at(shape_of(graph, self), axis + 1, repeats)
     wide = expanded(graph, graph.make_node('Unsqueeze', [self, as_vec(graph, axis + 1)]), long)

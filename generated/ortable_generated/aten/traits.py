@@ -105,10 +105,22 @@ HEAVY: set[str] = {
     "aten::scaled_dot_product_attention",
 }
 
-# returns its input itself unless it trains
+# returns views of its input as that operator does, which its schema does not say
+HIDDEN_VIEW: dict[str, str] = {
+    "aten::unsafe_chunk": 'aten::chunk',
+    "aten::unsafe_split.Tensor": 'aten::split.Tensor',
+    "aten::unsafe_split_with_sizes": 'aten::split_with_sizes',
+}
+
+# returns its input itself unless it trains with p > 0, which its schema does not say
 IDENTITY_IN_EVAL: set[str] = {
     "aten::dropout",
     "aten::feature_dropout",
+}
+
+# torch's decomposition of it is wrong: no table of its own takes it
+KEPT_WHOLE: set[str] = {
+    "aten::signbit",
 }
 
 # the dtype of the argument at this position says nothing about the result's

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import is_above_zero, is_at_least, is_close, is_float32, is_known_number, number_of
+from ortable.passes.rewrite.words.numbers import is_above_zero, is_at_least, is_close, is_float32, is_known_number, is_plus_zero, number_of
 from ortable.passes.rewrite.words.shapes import one_axis
-from ortable.prelude.facts import dtype_of, is_float, is_wide
+from ortable.prelude.facts import differs, dtype_of, is_float, is_wide
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ def match_clip_of_relu(m: Matcher, root: Node) -> Match | None:
         return None
     if not (bound > 0 or is_above_zero(graph, high)):
         m.refuse('bound > 0 or is_above_zero(high)')
+        return None
+    if not (differs(bound, 0) or is_plus_zero(graph, low)):
+        m.refuse('bound != 0 or is_plus_zero(low)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, high, bound))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.numbers import is_known_number, is_plus_zero, number_of
 from ortable.passes.rewrite.words.shapes import is_scalar
-from ortable.prelude.facts import dtype_max, dtype_min, dtype_of, is_int
+from ortable.prelude.facts import differs, dtype_max, dtype_min, dtype_of, is_int
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
@@ -103,6 +103,9 @@ def match_max_max(m: Matcher, root: Node) -> Match | None:
             if not is_known_number(graph, b):
                 m.refuse('is_known_number(b)')
                 continue
+            if not (differs(number_of(graph, a), number_of(graph, b)) or is_plus_zero(graph, a) == is_plus_zero(graph, b)):
+                m.refuse('number_of(a) != number_of(b) or is_plus_zero(a) == is_plus_zero(b)')
+                continue
             return Match((root, n1), (root.outputs[0],), (x, a, b))
     return None
 
@@ -132,6 +135,9 @@ def match_min_min(m: Matcher, root: Node) -> Match | None:
                 continue
             if not is_known_number(graph, b):
                 m.refuse('is_known_number(b)')
+                continue
+            if not (differs(number_of(graph, a), number_of(graph, b)) or is_plus_zero(graph, a) == is_plus_zero(graph, b)):
+                m.refuse('number_of(a) != number_of(b) or is_plus_zero(a) == is_plus_zero(b)')
                 continue
             return Match((root, n1), (root.outputs[0],), (x, a, b))
     return None

@@ -25,7 +25,7 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def accept_attention(m: Matcher, q: Any, keys: Any, factor: Any, bias: Any, v: Any, weights: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+def accept_attention(m: Matcher, q: Any, keys: Any, factor: Any, bias: Any, v: Any, product: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not is_float32(graph, q):
         m.refuse('is_float32(q)')
@@ -40,8 +40,8 @@ def accept_attention(m: Matcher, q: Any, keys: Any, factor: Any, bias: Any, v: A
     if not scale > 0:
         m.refuse('scale > 0')
         return None
-    if not is_attention_mask(graph, bias, weights):
-        m.refuse('is_attention_mask(bias, weights)')
+    if not is_attention_mask(graph, bias, product):
+        m.refuse('is_attention_mask(bias, product)')
         return None
     return (scale,)
 
@@ -69,7 +69,7 @@ def match_attention_1(m: Matcher, root: Node) -> Match | None:
                 continue
             q, keys = n4.inputs
             divisor = None
-            accepted = accept_attention(m, q, keys, factor, bias, v, weights, axis, divisor)
+            accepted = accept_attention(m, q, keys, factor, bias, v, product, axis, divisor)
             if accepted is None:
                 continue
             scale, = accepted
@@ -97,7 +97,7 @@ def match_attention_2(m: Matcher, root: Node) -> Match | None:
         q, keys = n3.inputs
         bias = None
         divisor = None
-        accepted = accept_attention(m, q, keys, factor, bias, v, weights, axis, divisor)
+        accepted = accept_attention(m, q, keys, factor, bias, v, product, axis, divisor)
         if accepted is None:
             continue
         scale, = accepted
@@ -128,7 +128,7 @@ def match_attention_3(m: Matcher, root: Node) -> Match | None:
             continue
         q, keys = n4.inputs
         factor = None
-        accepted = accept_attention(m, q, keys, factor, bias, v, weights, axis, divisor)
+        accepted = accept_attention(m, q, keys, factor, bias, v, product, axis, divisor)
         if accepted is None:
             continue
         scale, = accepted
@@ -156,7 +156,7 @@ def match_attention_4(m: Matcher, root: Node) -> Match | None:
     q, keys = n3.inputs
     factor = None
     bias = None
-    accepted = accept_attention(m, q, keys, factor, bias, v, weights, axis, divisor)
+    accepted = accept_attention(m, q, keys, factor, bias, v, product, axis, divisor)
     if accepted is None:
         return None
     scale, = accepted
@@ -183,7 +183,7 @@ def match_attention_5(m: Matcher, root: Node) -> Match | None:
         q, keys = n3.inputs
         factor = None
         divisor = None
-        accepted = accept_attention(m, q, keys, factor, bias, v, weights, axis, divisor)
+        accepted = accept_attention(m, q, keys, factor, bias, v, product, axis, divisor)
         if accepted is None:
             continue
         scale, = accepted
@@ -208,7 +208,7 @@ def match_attention_6(m: Matcher, root: Node) -> Match | None:
     factor = None
     bias = None
     divisor = None
-    accepted = accept_attention(m, q, keys, factor, bias, v, weights, axis, divisor)
+    accepted = accept_attention(m, q, keys, factor, bias, v, product, axis, divisor)
     if accepted is None:
         return None
     scale, = accepted
@@ -269,7 +269,7 @@ def make_attention_groups(graph: Graph, res: ResultSpec, k: Result, v: Result, q
     return graph.make_node('Attention', [q, k, v, mask], res.outputs, scale=scale)
 
 
-def accept_attention_masked(m: Matcher, q: Any, keys: Any, factor: Any, mask: Any, v: Any, weights: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+def accept_attention_masked(m: Matcher, q: Any, keys: Any, factor: Any, mask: Any, v: Any, product: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not is_float32(graph, q):
         m.refuse('is_float32(q)')
@@ -284,8 +284,8 @@ def accept_attention_masked(m: Matcher, q: Any, keys: Any, factor: Any, mask: An
     if not scale > 0:
         m.refuse('scale > 0')
         return None
-    if not is_attention_mask(graph, mask, weights):
-        m.refuse('is_attention_mask(mask, weights)')
+    if not is_attention_mask(graph, mask, product):
+        m.refuse('is_attention_mask(mask, product)')
         return None
     return (scale,)
 
@@ -341,7 +341,7 @@ def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
             continue
         q, keys = n8.inputs
         divisor = None
-        accepted = accept_attention_masked(m, q, keys, factor, mask, v, weights, axis, divisor)
+        accepted = accept_attention_masked(m, q, keys, factor, mask, v, product, axis, divisor)
         if accepted is None:
             continue
         scale, = accepted
@@ -400,7 +400,7 @@ def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
         return None
     q, keys = n8.inputs
     factor = None
-    accepted = accept_attention_masked(m, q, keys, factor, mask, v, weights, axis, divisor)
+    accepted = accept_attention_masked(m, q, keys, factor, mask, v, product, axis, divisor)
     if accepted is None:
         return None
     scale, = accepted
@@ -455,7 +455,7 @@ def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     q, keys = n7.inputs
     factor = None
     divisor = None
-    accepted = accept_attention_masked(m, q, keys, factor, mask, v, weights, axis, divisor)
+    accepted = accept_attention_masked(m, q, keys, factor, mask, v, product, axis, divisor)
     if accepted is None:
         return None
     scale, = accepted

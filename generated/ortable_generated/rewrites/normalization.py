@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.normalization import as_channels, is_channels, is_groups, is_sizes_from, sizes_from, small_epsilon, spatial_axes, trailing_axes
-from ortable.passes.rewrite.words.numbers import is_filled, is_float32, number_of, ones, zeros
+from ortable.passes.rewrite.words.numbers import are_moderate, is_filled, is_float32, number_of, ones, zeros
 from ortable.passes.rewrite.words.shapes import same_shape
 from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, is_weight
 from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide, rank_of, static
@@ -78,6 +78,9 @@ def match_batch_norm_scale(m: Matcher, root: Node) -> Match | None:
             continue
         if not broadcasts_along(graph, c, normal, 1):
             m.refuse('broadcasts_along(c, normal, 1)')
+            continue
+        if not are_moderate(graph, c):
+            m.refuse('are_moderate(c)')
             continue
         if not are_weights(graph, [scale, shift]):
             m.refuse('are_weights([scale, shift])')

@@ -8,6 +8,7 @@ from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.attention import are_split_rows, attention_scale, last_positions, merged_heads, merged_transposed_heads, total_length
 from ortable.passes.rewrite.words.masks import empty_rows_are_zero, expanded_mask, is_causal_mask, mask_broadcasts_to_scores, zeroes_only_empty_rows
 from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
+from ortable.passes.rewrite.words.shapes import known_rank
 from ortable.prelude.facts import dim_of, shape_of, static
 from ortable.prelude.values import reshape_to
 
@@ -22,10 +23,13 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def accept_ort_attention(m: Matcher, query: Any, transposed: Any, factor: Any, value: Any, divisor: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention(m: Matcher, query: Any, transposed: Any, factor: Any, value: Any, out: Any, divisor: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
+        return None
+    if not known_rank(graph, out) >= 0:
+        m.refuse('known_rank(out) >= 0')
         return None
     if not are_split_rows(graph, query, transposed, value):
         m.refuse('are_split_rows(query, transposed, value)')
@@ -39,7 +43,7 @@ def accept_ort_attention(m: Matcher, query: Any, transposed: Any, factor: Any, v
 
 
 def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -67,8 +71,9 @@ def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
         if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
             continue
         query, transposed = n5.inputs
+        out = root.outputs[0]
         divisor = None
-        accepted = accept_ort_attention(m, query, transposed, factor, value, divisor)
+        accepted = accept_ort_attention(m, query, transposed, factor, value, out, divisor)
         if accepted is None:
             continue
         scale, count = accepted
@@ -77,7 +82,7 @@ def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -106,7 +111,8 @@ def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
         return None
     query, transposed = n5.inputs
     factor = None
-    accepted = accept_ort_attention(m, query, transposed, factor, value, divisor)
+    out = root.outputs[0]
+    accepted = accept_ort_attention(m, query, transposed, factor, value, out, divisor)
     if accepted is None:
         return None
     scale, count = accepted
@@ -114,7 +120,7 @@ def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -139,8 +145,9 @@ def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
         return None
     query, transposed = n4.inputs
     factor = None
+    out = root.outputs[0]
     divisor = None
-    accepted = accept_ort_attention(m, query, transposed, factor, value, divisor)
+    accepted = accept_ort_attention(m, query, transposed, factor, value, out, divisor)
     if accepted is None:
         return None
     scale, count = accepted
@@ -153,10 +160,13 @@ def make_ort_attention(graph: Graph, res: ResultSpec, query: Result, transposed:
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_causal(m: Matcher, query: Any, transposed: Any, factor: Any, mask: Any, value: Any, attended: Any, hidden: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention_causal(m: Matcher, query: Any, transposed: Any, factor: Any, mask: Any, value: Any, attended: Any, out: Any, hidden: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
+        return None
+    if not known_rank(graph, out) >= 0:
+        m.refuse('known_rank(out) >= 0')
         return None
     if not are_split_rows(graph, query, transposed, value):
         m.refuse('are_split_rows(query, transposed, value)')
@@ -183,7 +193,7 @@ def accept_ort_attention_causal(m: Matcher, query: Any, transposed: Any, factor:
 
 
 def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -223,8 +233,9 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
         if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
             continue
         query, transposed = n7.inputs
+        out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
         if accepted is None:
             continue
         scale, count = accepted
@@ -233,7 +244,7 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -274,7 +285,8 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
             continue
         query, transposed = n7.inputs
         attended = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+        out = root.outputs[0]
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
         if accepted is None:
             continue
         scale, count = accepted
@@ -283,7 +295,7 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -318,8 +330,9 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
             continue
         query, transposed = n6.inputs
         attended = None
+        out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
         if accepted is None:
             continue
         scale, count = accepted
@@ -328,7 +341,7 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -366,8 +379,9 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
             if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
                 continue
             query, transposed = n7.inputs
+            out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
             if accepted is None:
                 continue
             scale, count = accepted
@@ -376,7 +390,7 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -415,7 +429,8 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
                 continue
             query, transposed = n7.inputs
             attended = None
-            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+            out = root.outputs[0]
+            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
             if accepted is None:
                 continue
             scale, count = accepted
@@ -424,7 +439,7 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -457,8 +472,9 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
                 continue
             query, transposed = n6.inputs
             attended = None
+            out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
             if accepted is None:
                 continue
             scale, count = accepted
@@ -467,7 +483,7 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -504,8 +520,9 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
         return None
     query, transposed = n6.inputs
     factor = None
+    out = root.outputs[0]
     hidden = None
-    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
     if accepted is None:
         return None
     scale, count = accepted
@@ -513,7 +530,7 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -551,7 +568,8 @@ def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
     query, transposed = n6.inputs
     factor = None
     attended = None
-    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+    out = root.outputs[0]
+    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
     if accepted is None:
         return None
     scale, count = accepted
@@ -559,7 +577,7 @@ def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -591,8 +609,9 @@ def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
     query, transposed = n5.inputs
     factor = None
     attended = None
+    out = root.outputs[0]
     hidden = None
-    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
     if accepted is None:
         return None
     scale, count = accepted
@@ -600,7 +619,7 @@ def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -635,8 +654,9 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
             continue
         query, transposed = n6.inputs
         factor = None
+        out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
         if accepted is None:
             continue
         scale, count = accepted
@@ -645,7 +665,7 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -681,7 +701,8 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
         query, transposed = n6.inputs
         factor = None
         attended = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+        out = root.outputs[0]
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
         if accepted is None:
             continue
         scale, count = accepted
@@ -690,7 +711,7 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -720,8 +741,9 @@ def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
         query, transposed = n5.inputs
         factor = None
         attended = None
+        out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, hidden)
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
         if accepted is None:
             continue
         scale, count = accepted
@@ -736,10 +758,13 @@ def make_ort_attention_causal(graph: Graph, res: ResultSpec, query: Result, tran
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_masked(m: Matcher, query: Any, transposed: Any, factor: Any, mask: Any, value: Any, attended: Any, divisor: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention_masked(m: Matcher, query: Any, transposed: Any, factor: Any, mask: Any, value: Any, attended: Any, out: Any, divisor: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
+        return None
+    if not known_rank(graph, out) >= 0:
+        m.refuse('known_rank(out) >= 0')
         return None
     if not are_split_rows(graph, query, transposed, value):
         m.refuse('are_split_rows(query, transposed, value)')
@@ -759,7 +784,7 @@ def accept_ort_attention_masked(m: Matcher, query: Any, transposed: Any, factor:
 
 
 def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -799,8 +824,9 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
         if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
             continue
         query, transposed = n7.inputs
+        out = root.outputs[0]
         divisor = None
-        accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, divisor)
+        accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, divisor)
         if accepted is None:
             continue
         scale, count = accepted
@@ -809,7 +835,7 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -844,8 +870,9 @@ def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
             continue
         query, transposed = n6.inputs
         attended = None
+        out = root.outputs[0]
         divisor = None
-        accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, divisor)
+        accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, divisor)
         if accepted is None:
             continue
         scale, count = accepted
@@ -854,7 +881,7 @@ def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -895,7 +922,8 @@ def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
         return None
     query, transposed = n7.inputs
     factor = None
-    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, divisor)
+    out = root.outputs[0]
+    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, divisor)
     if accepted is None:
         return None
     scale, count = accepted
@@ -903,7 +931,7 @@ def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -939,7 +967,8 @@ def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
     query, transposed = n6.inputs
     factor = None
     attended = None
-    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, divisor)
+    out = root.outputs[0]
+    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, divisor)
     if accepted is None:
         return None
     scale, count = accepted
@@ -947,7 +976,7 @@ def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -984,8 +1013,9 @@ def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
         return None
     query, transposed = n6.inputs
     factor = None
+    out = root.outputs[0]
     divisor = None
-    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, divisor)
+    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, divisor)
     if accepted is None:
         return None
     scale, count = accepted
@@ -993,7 +1023,7 @@ def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1025,8 +1055,9 @@ def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
     query, transposed = n5.inputs
     factor = None
     attended = None
+    out = root.outputs[0]
     divisor = None
-    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, divisor)
+    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, divisor)
     if accepted is None:
         return None
     scale, count = accepted
@@ -1040,10 +1071,13 @@ def make_ort_attention_masked(graph: Graph, res: ResultSpec, query: Result, tran
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_with_bias(m: Matcher, query: Any, transposed: Any, factor: Any, bias: Any, value: Any, hidden: Any, divisor: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention_with_bias(m: Matcher, query: Any, transposed: Any, factor: Any, bias: Any, value: Any, hidden: Any, out: Any, divisor: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
+        return None
+    if not known_rank(graph, out) >= 0:
+        m.refuse('known_rank(out) >= 0')
         return None
     if not are_split_rows(graph, query, transposed, value):
         m.refuse('are_split_rows(query, transposed, value)')
@@ -1066,7 +1100,7 @@ def accept_ort_attention_with_bias(m: Matcher, query: Any, transposed: Any, fact
 
 
 def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1104,8 +1138,9 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
             if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
                 continue
             query, transposed = n7.inputs
+            out = root.outputs[0]
             divisor = None
-            accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, divisor)
+            accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, divisor)
             if accepted is None:
                 continue
             scale, count = accepted
@@ -1114,7 +1149,7 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1147,8 +1182,9 @@ def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
                 continue
             query, transposed = n6.inputs
             hidden = None
+            out = root.outputs[0]
             divisor = None
-            accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, divisor)
+            accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, divisor)
             if accepted is None:
                 continue
             scale, count = accepted
@@ -1157,7 +1193,7 @@ def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1196,7 +1232,8 @@ def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
             continue
         query, transposed = n7.inputs
         factor = None
-        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, divisor)
+        out = root.outputs[0]
+        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, divisor)
         if accepted is None:
             continue
         scale, count = accepted
@@ -1205,7 +1242,7 @@ def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1239,7 +1276,8 @@ def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
         query, transposed = n6.inputs
         factor = None
         hidden = None
-        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, divisor)
+        out = root.outputs[0]
+        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, divisor)
         if accepted is None:
             continue
         scale, count = accepted
@@ -1248,7 +1286,7 @@ def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1283,8 +1321,9 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
             continue
         query, transposed = n6.inputs
         factor = None
+        out = root.outputs[0]
         divisor = None
-        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, divisor)
+        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, divisor)
         if accepted is None:
             continue
         scale, count = accepted
@@ -1293,7 +1332,7 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1323,8 +1362,9 @@ def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
         query, transposed = n5.inputs
         factor = None
         hidden = None
+        out = root.outputs[0]
         divisor = None
-        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, divisor)
+        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, divisor)
         if accepted is None:
             continue
         scale, count = accepted

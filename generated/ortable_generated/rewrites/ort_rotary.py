@@ -10,6 +10,7 @@ from ortable.passes.rewrite.words.attention import are_grouped_split_rows, atten
 from ortable.passes.rewrite.words.masks import is_causal_mask, zeroes_only_empty_rows
 from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
 from ortable.passes.rewrite.words.rotary import is_shared_cache, repeats_halves, rotary_cache, same_angles, shared_cache, slices_half_of_heads, starts_at_zero
+from ortable.passes.rewrite.words.shapes import known_rank
 from ortable.prelude.facts import dim_of, shape_of, static
 from ortable.prelude.values import consts, reshape_to
 
@@ -25,10 +26,13 @@ _ROTARY_EMBEDDING = {'interleaved': 0, 'rotary_embedding_dim': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: Any, stored: Any, cos2: Any, sin2: Any, factor: Any, mask: Any, value: Any, attended: Any, chances: Any, hidden: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: Any, stored: Any, cos2: Any, sin2: Any, factor: Any, mask: Any, value: Any, attended: Any, chances: Any, out: Any, hidden: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
+        return None
+    if not known_rank(graph, out) >= 0:
+        m.refuse('known_rank(out) >= 0')
         return None
     scale = attention_scale(graph, factor, None)
     if not scale:
@@ -64,7 +68,7 @@ def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: An
 
 
 def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -132,8 +136,9 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
         if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
             continue
         stored, cos2, sin2 = n13.inputs
+        out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -142,7 +147,7 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -211,7 +216,8 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
             continue
         stored, cos2, sin2 = n13.inputs
         attended = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+        out = root.outputs[0]
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -220,7 +226,7 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -283,8 +289,9 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
             continue
         stored, cos2, sin2 = n12.inputs
         attended = None
+        out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -293,7 +300,7 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -359,8 +366,9 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
             if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
                 continue
             stored, cos2, sin2 = n13.inputs
+            out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -369,7 +377,7 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -436,7 +444,8 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
                 continue
             stored, cos2, sin2 = n13.inputs
             attended = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+            out = root.outputs[0]
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -445,7 +454,7 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -506,8 +515,9 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
                 continue
             stored, cos2, sin2 = n12.inputs
             attended = None
+            out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -516,7 +526,7 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -570,8 +580,9 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
         if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
             continue
         stored, cos2, sin2 = n10.inputs
+        out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -580,7 +591,7 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -635,7 +646,8 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
             continue
         stored, cos2, sin2 = n10.inputs
         attended = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+        out = root.outputs[0]
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -644,7 +656,7 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -693,8 +705,9 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
             continue
         stored, cos2, sin2 = n9.inputs
         attended = None
+        out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -703,7 +716,7 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -755,8 +768,9 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
             if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
                 continue
             stored, cos2, sin2 = n10.inputs
+            out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -765,7 +779,7 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
 
 
 def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -818,7 +832,8 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
                 continue
             stored, cos2, sin2 = n10.inputs
             attended = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+            out = root.outputs[0]
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -827,7 +842,7 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
 
 
 def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -874,8 +889,9 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
                 continue
             stored, cos2, sin2 = n9.inputs
             attended = None
+            out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -889,10 +905,13 @@ def make_ort_attention_causal_rotary(graph: Graph, res: ResultSpec, asked: Resul
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions: Any, stored: Any, factor: Any, mask: Any, value: Any, attended: Any, chances: Any, hidden: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions: Any, stored: Any, factor: Any, mask: Any, value: Any, attended: Any, chances: Any, out: Any, hidden: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
+        return None
+    if not known_rank(graph, out) >= 0:
+        m.refuse('known_rank(out) >= 0')
         return None
     scale = attention_scale(graph, factor, None)
     if not scale:
@@ -919,7 +938,7 @@ def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions:
 
 
 def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -993,8 +1012,9 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
             continue
         if r12 != sin:
             continue
+        out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1003,7 +1023,7 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1078,7 +1098,8 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
         if r12 != sin:
             continue
         attended = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+        out = root.outputs[0]
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1087,7 +1108,7 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1156,8 +1177,9 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
         if r11 != sin:
             continue
         attended = None
+        out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1166,7 +1188,7 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1238,8 +1260,9 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
                 continue
             if r11 != sin:
                 continue
+            out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1248,7 +1271,7 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1321,7 +1344,8 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
             if r11 != sin:
                 continue
             attended = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+            out = root.outputs[0]
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1330,7 +1354,7 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1397,8 +1421,9 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
             if r10 != sin:
                 continue
             attended = None
+            out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1407,7 +1432,7 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1467,8 +1492,9 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
             continue
         if r9 != sin:
             continue
+        out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1477,7 +1503,7 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1538,7 +1564,8 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
         if r9 != sin:
             continue
         attended = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+        out = root.outputs[0]
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1547,7 +1574,7 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1602,8 +1629,9 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
         if r8 != sin:
             continue
         attended = None
+        out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1612,7 +1640,7 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1670,8 +1698,9 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
                 continue
             if r8 != sin:
                 continue
+            out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1680,7 +1709,7 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
 
 
 def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1739,7 +1768,8 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
             if r8 != sin:
                 continue
             attended = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+            out = root.outputs[0]
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1748,7 +1778,7 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
 
 
 def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1801,8 +1831,9 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
             if r7 != sin:
                 continue
             attended = None
+            out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted

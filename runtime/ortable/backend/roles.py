@@ -148,7 +148,8 @@ class CompiledGraph:
     partition of a graph, around which torch runs the rest.  `timings` are seconds per phase,
     `rewrites` tells how often each rule of rewriting fired, `refused` why rules did not.
     `fx_names` tells which FX node a result of the ONNX graph is the value of, for those that have
-    one.  `key` is a digest of all that the conversion read, None where there is none; `cache` says
+    one, `cases` which case of its entry an FX node took (`aten::addmm/2`), where there are several.
+     `key` is a digest of all that the conversion read, None where there is none; `cache` says
     where the conversion was found: `miss` (nowhere), `memory` or `disk`.  `label` says to people
     which graph this is; like `timings`, it is that of one graph of those that share the rest.
     """
@@ -168,6 +169,7 @@ class CompiledGraph:
     rewrites: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     fx_names: Mapping[str, str] = field(default_factory=dict)
+    cases: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     key: str | None = None
     cache: str = "miss"

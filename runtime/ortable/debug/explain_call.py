@@ -243,6 +243,7 @@ class _Watch:
             file=origin.file,
             line=origin.line,
             operators=Counter(each.operator for each in placement),
+            cases={node: case for record in graph.records for node, case in record.cases.items()},
             nodes=sum((_counted(model) for model in models), Counter()),
             session_nodes=None if optimized is None else optimized[0],
             fusions=() if optimized is None else tuple(optimized[1]),

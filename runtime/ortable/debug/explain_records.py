@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,12 +65,13 @@ class TorchOperator:
 class GraphExplanation:
     """One compiled graph, the `number`-th of dynamo's.
 
-    `operators` are torch's, `nodes` ONNX nodes by operator, `session_nodes` those that ONNX Runtime
-    runs (None where it was not asked), by `fusions` and without the nodes that are `removed`.
-    `frozen` is the number of weights that are constants of a session, `frozen_bytes` their size,
-    `not_frozen` why there is none.  `cache` says for each session where its conversion was found:
-    "miss", "memory", "disk".  `seconds` are those of the phases.  `onnx` are the models, one a
-    session.
+    `operators` are torch's, `cases` which case of its entry each node took whose entry has several
+    (`{"addmm": "aten::addmm/2"}`; docs/language.md), `nodes` ONNX nodes by operator,
+    `session_nodes` those that ONNX Runtime runs (None where it was not asked), by `fusions` and
+    without the nodes that are `removed`. `frozen` is the number of weights that are constants of a
+    session, `frozen_bytes` their size, `not_frozen` why there is none.  `cache` says for each
+    session where its conversion was found: "miss", "memory", "disk".  `seconds` are those of the
+    phases.  `onnx` are the models, one a session.
     """
 
     number: int
@@ -78,6 +80,7 @@ class GraphExplanation:
     file: str
     line: int
     operators: Mapping[str, int]
+    cases: Mapping[str, str]
     nodes: Mapping[str, int]
     session_nodes: Mapping[str, int] | None
     fusions: tuple[Fusion, ...]
@@ -214,6 +217,8 @@ def _sections(graph: GraphExplanation, named: Sequence[str]) -> Iterator[tuple[s
     """Heads, each with the lines below it."""
     if graph.operators:
         yield _counts(graph.operators), []
+    if graph.cases:
+        yield f"cases of entries: {_counts(Counter(graph.cases.values()))}", []
     unsupported = [each for each in graph.torch if each.unsupported]
     for title, rows in (
         ("not supported: an error, unless options={'fallback': 'eager'}", unsupported),

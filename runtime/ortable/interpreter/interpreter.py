@@ -127,6 +127,7 @@ class DynamoInterpreter:
         self.bypass_outputs = bypass_outputs
         self.verbose = verbose
         self.values: dict[Node, Any] = {}
+        self.cases: dict[Node, str] = {}  # of nodes whose entries have several: the one taken
         self.inputs: list[InputRecord] = []
         self.outputs: list[OutputRecord] = []
         self.graph_module: GraphModule | None = None
@@ -434,11 +435,16 @@ class DynamoInterpreter:
                 )
             else:
                 res = results.record_of(self.graph, node, value, self.rename)
+                if results.are_empty(res):
+                    self.has_complex |= not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
+                    return results.empty(self.graph, res, value.__class__ in (list, tuple))
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
                 key = of or calls.operator_key(node)
                 converter = self.complex_converter(key, converter, res, args, kwargs)
             first = len(self.graph.nodes)
             returned = converter(self.graph, res, *args, **kwargs)
+            if self.graph.case:
+                self.cases[node] = f"{of or calls.operator_key(node)}/{self.graph.case}"
             returned = results.named_as_torch(self.graph, node, res, returned, first)
             if value.__class__ is torch.SymInt:
                 return self.adopt_integer(value, returned)
@@ -478,6 +484,8 @@ class DynamoInterpreter:
                 converter = self.complex_converter(name, converter, res, args, kwargs)
             first = len(self.graph.nodes)
             returned = converter(self.graph, res, *args, **kwargs)
+            if self.graph.case:
+                self.cases[node] = f"{overload.name()}/{self.graph.case}"
             returned = results.named_as_torch(self.graph, node, res, returned, first)
         except Exception as error:
             raise self.failure(error, node) from error

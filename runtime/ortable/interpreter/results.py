@@ -8,11 +8,13 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import Node
 
 from ortable.ir import Graph, editing
 from ortable.ir.result import ResultSpec
+from ortable.prelude.complex_value import ComplexValue, part_type
 
 from .. import dims, dtypes
 from ..errors import UnsupportedCase
@@ -98,6 +100,27 @@ def record_from_rule(
             graph.unique_name(f"{node.name}_{i}") if flag else "" for i, flag in enumerate(used)
         ]
     return ResultSpec(names, [entry[0] for entry in entries], [entry[1] for entry in entries])
+
+
+def are_empty(res: ResultSpec) -> bool:
+    """Whether torch gives tensors without elements, of known sizes, and nothing else."""
+    for shape in res.shapes:
+        if shape is None or 0 not in shape or any(size.__class__ is not int for size in shape):
+            return False
+    return bool(res.shapes)
+
+
+def empty(graph: Graph, res: ResultSpec, several: bool) -> Any:
+    """Constants without elements. Nothing is computed for them: kernels refuse sizes of 0 that
+    torch takes, and torch's own rules of shapes have exceptions there."""
+    made: list[Any] = []
+    for name, dtype, shape in zip(res.outputs, res.dtypes, res.shapes, strict=True):
+        if not name or dtype is None or shape is None:
+            made.append(None)
+            continue
+        part = graph.make_initializer("", np.empty(shape, dtypes.to_numpy(part_type(dtype))))
+        made.append(ComplexValue(part, part, dtype) if dtypes.is_complex_type(dtype) else part)
+    return made if several else made[0]
 
 
 def named_as_torch(graph: Graph, node: Node, res: ResultSpec, returned: Any, first: int) -> Any:

@@ -22,11 +22,13 @@ from ortable.prelude.facts import (
     SymInt,
     SymInts,
     broadcast_ints,
+    is_static,
     rank_of,
     shape_of,
     static,
 )
 from ortable.prelude.matrices import matrix_product
+from ortable.prelude.shapes import iota
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import (
     as_vec,
@@ -185,7 +187,7 @@ def direct_transposed(
     convolution with the kernel turned round (Dumoulin and Visin, 2016)."""
     n, count = rank_of(graph, weight) - 2, static(groups)
     strides, spacing = broadcast_ints(static(stride), n), broadcast_ints(static(dilation), n)
-    kernel = static(shape_of(graph, weight)[2:])
+    kernel = shape_of(graph, weight)[2:]
     reach = [step * (k - 1) for step, k in zip(spacing, kernel, strict=True)]
     begins = [far - pad for far, pad in zip(reach, broadcast_ints(static(padding), n), strict=True)]
     more = broadcast_ints(static(output_padding), n)
@@ -195,7 +197,7 @@ def direct_transposed(
         x = _zeros_between(graph, x, axis, step)
     x = _padded(graph, x, [*begins, *(a + b for a, b in zip(begins, more, strict=True))])
     transposed = flipped_along(graph, weight, list(range(2, n + 2)))
-    inner, outer = static(shape_of(graph, weight)[:2])
+    inner, outer = shape_of(graph, weight)[:2]
     blocks = reshape_to(graph, transposed, [count, inner // count, outer, *kernel])
     swapped = permuted(graph, blocks, [0, 2, 1, *range(3, n + 3)])
     kernels = reshape_to(graph, swapped, [count * outer, inner // count, *kernel])
@@ -268,6 +270,8 @@ def _summed(
 ) -> str:
     """Over the places of the kernel: a strided slice times the weights of that place."""
     strides, spacing = window
+    if not is_static(shape_of(graph, weight)):
+        return _gathered(graph, x, weight, window, groups)
     kernel = static(shape_of(graph, weight)[2:])
     space = list(shape_of(graph, x)[2:])
     reach = [size - step * (k - 1) for size, step, k in zip(space, spacing, kernel, strict=True)]
@@ -281,12 +285,42 @@ def _summed(
     return total
 
 
-def _padded(graph: Graph, x: str, pads: Sequence[int]) -> str:
+def _gathered(
+    graph: Graph,
+    x: str,
+    weight: str,
+    window: tuple[Sequence[int], Sequence[int]],
+    groups: int,
+) -> str:
+    """All windows at once, times the kernels: for kernels of dynamic sizes."""
+    n, counts = rank_of(graph, weight) - 2, []
+    out, inner, *kernel = shape_of(graph, weight)
+    space = shape_of(graph, x)[2:]
+    for place, (step, gap) in enumerate(zip(*window, strict=True)):
+        axis, sizes = 2 + 2 * place, shape_of(graph, x)
+        count = window_count(space[place], kernel[place], step, gap, 0)
+        starts = unsqueezed(graph, iota(graph, 0, count, step), [1])
+        taps = unsqueezed(graph, iota(graph, 0, kernel[place], gap), [0])
+        x = graph.make_node("Gather", [x, graph.make_node("Add", [starts, taps])], axis=axis)
+        graph.set_shape(x, (*sizes[:axis], count, kernel[place], *sizes[axis + 1 :]))
+        counts.append(count)
+    # [N, C, windows and taps of each axis] -> [N, C, taps, windows]
+    x = permuted(graph, x, [0, 1, *range(3, 2 * n + 2, 2), *range(2, 2 * n + 2, 2)])
+    batch = shape_of(graph, x)[0]
+    depth, flat = inner, 1
+    for taken, count in zip(kernel, counts, strict=True):
+        depth, flat = depth * taken, flat * count
+    rows = reshape_to(graph, x, [batch, groups, depth, flat])
+    factors = reshape_to(graph, weight, [groups, out // groups, depth])
+    return reshape_to(graph, matrix_product(graph, factors, rows), [batch, out, *counts])
+
+
+def _padded(graph: Graph, x: str, pads: Sequence[Any]) -> str:
     """``pads`` before, then behind each axis of the space; negative ones crop."""
-    if not any(pads):
+    if all(is_static([pad]) and pad == 0 for pad in pads):
         return x
     n = len(pads) // 2
-    amounts = consts(graph, [0, 0, *pads[:n], 0, 0, *pads[n:]], dtypes.int64)
+    amounts = as_vec(graph, [0, 0, *pads[:n], 0, 0, *pads[n:]])
     return graph.make_node("Pad", [x, amounts])
 
 
@@ -323,12 +357,9 @@ def _at_place(
 # -- windows ------------------------------------------------------------------------------------
 
 
-def same_padding(weight_sizes: SymInts, dilations: Ints) -> Ints:
+def same_padding(weight_sizes: SymInts, dilations: Ints) -> SymInts:
     """Begin and end pads of ``padding='same'``: the odd element goes to the end."""
-    total = [
-        dilation * (size - 1)
-        for size, dilation in zip(static(weight_sizes), dilations, strict=True)
-    ]
+    total = [(size - 1) * dilation for size, dilation in zip(weight_sizes, dilations, strict=True)]
     return [size // 2 for size in total] + [size - size // 2 for size in total]
 
 

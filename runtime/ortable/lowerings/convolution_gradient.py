@@ -1,5 +1,5 @@
-"""Gradients of convolutions in float64, which has matrix products but no Conv: sums over the places
-of the kernel."""
+"""Gradients of convolutions in float64 and int64, which have matrix products but no Conv: sums over
+the places of the kernel."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _spread_back(
     ):
         if not isinstance(size, int) or not isinstance(have, int):
             raise UnsupportedCase(
-                f"the gradient of a convolution in float64 over the size '{size}'"
+                f"the gradient of a convolution in float64 or ints over the size '{size}'"
             )
         before.append(gap * (k - 1) - pad)
         after.append(size + gap * (k - 1) - before[-1] - have)
@@ -134,11 +134,7 @@ def _weight_gradient(
         piece = make("Slice", [large, *bounds, axes, as_vec(graph, list(strides))])
         columns = reshape_to(graph, piece, [batch, groups, shape[1], flat])
         columns = permuted(graph, columns, [0, 1, 3, 2])
-        total = make(
-            "ReduceSum",
-            [make("MatMul", [rows, columns]), consts(graph, [0], dtypes.int64)],
-            keepdims=0,
-        )
+        total = summed_over(graph, make("MatMul", [rows, columns]), [0], False)
         terms.append(unsqueezed(graph, total, [3]))
     result = terms[0] if len(terms) == 1 else make("Concat", terms, axis=3)
     return reshape_to(graph, result, shape)

@@ -36,7 +36,8 @@ def window_values(name: Str, count: Int, periodic: Bool, first: Float, second: F
     places = np.arange(count) / (count if periodic else count - 1)
     turn = 2 * math.pi * places
     if name == "blackman":
-        values = 0.42 - 0.5 * np.cos(turn) + 0.08 * np.cos(2 * turn)
+        # in torch's order, which leaves 0.0 at the ends
+        values = 0.08 * np.cos(2 * turn) - 0.5 * np.cos(turn) + 0.42
     elif name == "bartlett":
         values = 1 - np.abs(2 * places - 1)
     elif name == "kaiser":

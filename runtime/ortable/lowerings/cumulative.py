@@ -3,19 +3,33 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 
 from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
-from ortable.prelude.facts import Dtype, axis_of, dim_of, dtype_max, dtype_min, rank_of, shape_of
+from ortable.prelude.complex_arithmetic import Complex, c_add, c_exp, c_log, c_where
+from ortable.prelude.complex_value import ComplexValue
+from ortable.prelude.facts import (
+    Dtype,
+    Int,
+    axis_of,
+    dim_of,
+    dtype_max,
+    dtype_min,
+    rank_of,
+    shape_of,
+)
 from ortable.prelude.pointwise import log1p_of
 from ortable.prelude.shapes import along_axis, expanded, iota, sliced
-from ortable.prelude.values import as_scalar, as_vec, cast, const, consts
+from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, filled
 
+from .complex.functions import c_log1p
 from .shapes import cat_list
 
 __all__ = [
+    "c_logcumsumexp",
     "sum_dtype",
 ]
 
@@ -34,7 +48,7 @@ def cumprod(graph: Graph, res: ResultSpec, self: str, dim: int) -> str:
     if graph.opset >= 26:
         result = graph.make_node("CumProd", [result, const(graph, axis, dtypes.int64)])
     else:
-        result = _accumulated(graph, axis, [result], [1], _product)[0]
+        result = accumulated(graph, axis, [result], [1], _product)[0]
     return cast(graph, result, dtype)
 
 
@@ -52,7 +66,39 @@ def logcumsumexp(graph: Graph, res: ResultSpec, self: str, dim: int) -> str:
     """aten::logcumsumexp: each pair by max + log1p(exp(min - max)), in the dtype of sums."""
     dtype, axis = graph.get_type(self), axis_of(graph, self, dim)
     wide = cast(graph, self, sum_dtype(dtype))
-    return cast(graph, _accumulated(graph, axis, [wide], [dtype_min(dtype)], _log_sum)[0], dtype)
+    return cast(graph, accumulated(graph, axis, [wide], [dtype_min(dtype)], _log_sum)[0], dtype)
+
+
+def c_logcumsumexp(graph: Graph, x: Complex, axis: Int) -> Complex:
+    """logcumsumexp of a complex tensor, in the dtype of sums: one element after the other, as the
+    turn of the imaginary part depends on the order."""
+    kind, shape = graph.get_type(x.real), list(shape_of(graph, x.real))
+    if shape[axis] == 0:
+        return x
+    rest, wide = tuple(shape[:axis] + shape[axis + 1 :]), sum_dtype(kind)
+    starts = [filled(graph, list(rest), value, wide) for value in (-math.inf, 0)]
+    body = graph.subgraph("accumulate")
+    before = [graph.unique_name("before") for _ in starts]
+    after = [graph.unique_name("after") for _ in starts]
+    for name in (*before, *after):
+        body.make_tensor_input(name, wide, rest)
+    sums = _complex_log_sum(body, before, after)
+    for name in (*sums, *(body.make_node("Identity", [each]) for each in sums)):
+        body.make_tensor_output(name)
+    parts = [cast(graph, part, wide) for part in (x.real, x.imag)]
+    made = graph.make_node(
+        "Scan",
+        [*starts, *parts],
+        4,
+        body=body,
+        num_scan_inputs=2,
+        scan_input_axes=[axis, axis],
+        scan_output_axes=[axis, axis],
+    )
+    for name in made[2:]:
+        graph.set_shape(name, tuple(shape))
+    real, imag = (cast(graph, part, kind) for part in made[2:])
+    return ComplexValue(real, imag, x.dtype)
 
 
 def differences(
@@ -71,7 +117,10 @@ def differences(
     parts = cat_list(graph, [x for x in (prepend, self, append) if x is not None])
     result = parts[0] if len(parts) == 1 else make("Concat", parts, axis=axis)
     how = "Xor" if graph.get_type(result) == dtypes.boolean else "Sub"
-    for _ in range(n):
+    whole = dim_of(graph, result, axis)
+    # of a dynamic size that is below n where torch traced the graph, torch says how much is left
+    less = whole - res.shapes[0][axis] if res.shapes[0] is not None else n
+    for number in range(n):
         size = dim_of(graph, result, axis)
         if isinstance(size, int) and size == 0:
             break
@@ -79,8 +128,7 @@ def differences(
         later = sliced(graph, result, axis, 1, sys.maxsize)
         result = make(how, [later, sliced(graph, result, axis, 0, -1)])
         if not graph.has_shape(result):
-            # a dynamic size is over 1 where torch traced the graph: a neighbour less each round
-            shape[axis] = size - 1
+            shape[axis] = whole - min(number + 1, less if isinstance(less, int) else n)
             graph.set_shape(result, tuple(shape))
     return result
 
@@ -95,7 +143,7 @@ def _extreme(graph: Graph, x: str, dim: int, largest: bool) -> tuple[str, str]:
     places = along_axis(graph, iota(graph, 0, dim_of(graph, x, axis), 1), axis, rank)
     states = [cast(graph, x, compute_dtype), expanded(graph, places, list(shape_of(graph, x)))]
     neutral = dtype_min(compute_dtype) if largest else dtype_max(compute_dtype)
-    value, place = _accumulated(graph, axis, states, [neutral, 0], _later(largest))
+    value, place = accumulated(graph, axis, states, [neutral, 0], _later(largest))
     return cast(graph, value, dtype), place
 
 
@@ -126,7 +174,28 @@ def _log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     return [make("Where", [endless, a, total])]
 
 
-def _accumulated(
+def _complex_log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
+    """The same of complex numbers: the one with the larger real part is factored out. A real part
+    that is minus infinity adds nothing, and two that are infinite are not subtracted."""
+    make, wide = graph.make_node, dtypes.complex128
+    first = make("GreaterOrEqual", [after[0], before[0]])
+    pairs = list(zip(before, after, strict=True))
+    larger = [make("Where", [first, new, old]) for old, new in pairs]
+    smaller = [make("Where", [first, old, new]) for old, new in pairs]
+    high = ComplexValue(larger[0], larger[1], wide)
+    low = ComplexValue(smaller[0], smaller[1], wide)
+    part = c_log1p(graph, c_exp(graph, c_add(graph, low, high, -1)))
+    total = c_add(graph, high, part, 1)
+    endless = make("And", [make("Equal", [before[0], after[0]]), make("IsInf", [after[0]])])
+    above = make("And", [endless, make("Greater", [after[0], const(graph, 0, dtypes.float64)])])
+    ends = c_log(graph, c_add(graph, c_exp(graph, low), c_exp(graph, high), 1))
+    nothing = make("Equal", [low.real, const(graph, -math.inf, dtypes.float64)])
+    result = c_where(graph, nothing, high, total)
+    result = c_where(graph, endless, c_where(graph, above, ends, low), result)
+    return [result.real, result.imag]
+
+
+def accumulated(
     graph: Graph,
     axis: int,
     states: list[str],

@@ -14,7 +14,7 @@ from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Int, Result, Results, SymInt, dim_of, is_float, rank_of, shape_of
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.reductions import any_true, loss_reduced
-from ortable.prelude.shapes import iota, without
+from ortable.prelude.shapes import iota, without, zeros_of
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, const, reshape_to, squeezed, unsqueezed
 
@@ -143,8 +143,13 @@ def _picked_loss(
     axis = _class_axis(graph, logs)
     dtype = graph.get_type(logs)
     zero = const(graph, 0, dtype)
-    places = unsqueezed(graph, safe, [axis])
-    terms = squeezed(graph, graph.make_node("GatherElements", [logs, places], axis=axis), [axis])
+    if dim_of(graph, logs, axis) == 0:
+        # without classes every target is ignored, and nothing can be picked
+        terms, weight = zeros_of(graph, shape_of(graph, safe), dtype), None
+    else:
+        places = unsqueezed(graph, safe, [axis])
+        terms = graph.make_node("GatherElements", [logs, places], axis=axis)
+        terms = squeezed(graph, terms, [axis])
     own = (
         graph.make_node("Gather", [weight, safe], axis=0)
         if weight is not None
@@ -177,6 +182,8 @@ def _soft_cross_entropy(
     smoothing: float,
 ) -> str:
     axis = _class_axis(graph, logs)
+    if reduction == MEAN and dim_of(graph, logs, axis) == 0:
+        return const(graph, math.nan, graph.get_type(logs))  # torch counts rows by dividing by 0
     wanted = cast(graph, target, graph.get_type(logs))
     if smoothing > 0:
         whole = const(graph, smoothing, graph.get_type(logs))

@@ -25,6 +25,7 @@ __all__ = [
     "edge_pad",
     "full_pads",
     "no_crop",
+    "reflected_pad",
     "wrapped_pad",
 ]
 
@@ -62,6 +63,24 @@ def edge_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
         ramp = iota(graph, -before, size + before + after, 1)
         least, most = const(graph, 0, dtypes.int64), as_scalar(graph, size - 1)
         index = graph.make_node("Min", [graph.make_node("Max", [ramp, least]), most])
+        x = graph.make_node("Gather", [x, index], axis=axis)
+    return x
+
+
+def reflected_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
+    """``x`` padded with its own mirror image, an axis at a time; last axis first in ``pads``, each
+    below the size of its axis. A negative pad crops what is there after the other side has
+    mirrored the whole axis, as torch does (ONNX Runtime mirrors what is left)."""
+    for place in range(len(pads) // 2):
+        before, after = pads[2 * place], pads[2 * place + 1]
+        axis = rank_of(graph, x) - 1 - place
+        if is_static([before, after]) and before == 0 and after == 0:
+            continue
+        size = dim_of(graph, x, axis)
+        last = as_scalar(graph, size - 1)
+        ramp = iota(graph, -before, size + before + after, 1)
+        index = graph.make_node("Sub", [last, graph.make_node("Abs", [ramp])])
+        index = graph.make_node("Sub", [last, graph.make_node("Abs", [index])])
         x = graph.make_node("Gather", [x, index], axis=axis)
     return x
 

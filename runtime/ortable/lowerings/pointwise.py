@@ -90,9 +90,10 @@ def truncated(graph: Graph, x: Result) -> Result:
     """``x`` rounded towards zero; ints as they are."""
     if not dtypes.is_float_type(graph.get_type(x)):
         return x
-    negative = graph.make_node("Less", [x, const_like(graph, 0, x)])
+    # ONNX Runtime's Where gives 0.0 for a -0.0 that it takes from its first choice
+    positive = graph.make_node("Greater", [x, const_like(graph, 0, x)])
     return graph.make_node(
-        "Where", [negative, graph.make_node("Ceil", [x]), graph.make_node("Floor", [x])]
+        "Where", [positive, graph.make_node("Floor", [x]), graph.make_node("Ceil", [x])]
     )
 
 

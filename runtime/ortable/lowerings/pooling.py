@@ -38,6 +38,7 @@ from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.shapes import iota, zeros_of
+from ortable.prelude.sums import summed_over
 from ortable.prelude.values import (
     as_vec,
     cast,
@@ -221,6 +222,10 @@ def pooled_max(
         dtypes.int32: dtypes.float64,
         dtypes.bfloat16: dtypes.float32,
     }.get(own, own)
+    if indexed and own in (dtypes.int8, dtypes.uint8):
+        compute_dtype = (
+            dtypes.float32
+        )  # of a window of nothing but the lowest int, no place is said
     window = broadcast_ints(kernel, n)
     attributes = {
         "kernel_shape": window,
@@ -232,24 +237,71 @@ def pooled_max(
     batched = unsqueezed(graph, cast(graph, x, compute_dtype), extra)
     result = graph.make_node("MaxPool", [batched], 2 if indexed else 1, **attributes)
     values, places = result if indexed else (result, None)
+    plane = const(graph, _area(shape_of(graph, x)[-n:]), dtypes.int64)
+    if places is not None:
+        # ONNX counts indices over batch and channels too, torch inside each plane
+        places = graph.make_node("Mod", [places, plane])
     if dtypes.is_float_type(own) and not _is_dequantized(graph, x):
-        if not indexed and not ceil and _suits_blocks(graph, batched, n):
+        if places is not None:
+            values, places = _with_special_places(graph, batched, values, places, attributes)
+        elif not ceil and _suits_blocks(graph, batched, n):
             values = _with_nan_in_blocks(graph, batched, values, attributes)
         else:
-            values = _with_nan(graph, batched, values, attributes)
-    if places is None:
-        return [squeezed(graph, cast(graph, values, own), extra)]
-    plane = const(graph, _area(shape_of(graph, x)[-n:]), dtypes.int64)
-    # ONNX counts indices over batch and channels too, torch inside each plane
-    inside = graph.make_node("Mod", [places, plane])
-    return [squeezed(graph, cast(graph, values, own), extra), squeezed(graph, inside, extra)]
+            values = _with_special(graph, batched, values, attributes)
+    result = [squeezed(graph, cast(graph, values, own), extra)]
+    return result if places is None else [*result, squeezed(graph, places, extra)]
 
 
-def _with_nan(graph: Graph, x: Result, values: Result, attributes: dict[str, Any]) -> Result:
-    """NaN wherever the window holds one: torch keeps it, ONNX Runtime's MaxPool may skip it."""
-    flags = cast(graph, graph.make_node("IsNaN", [x]), dtypes.float32)
-    seen = cast(graph, graph.make_node("MaxPool", [flags], **attributes), dtypes.boolean)
-    return graph.make_node("Where", [seen, const(graph, math.nan, graph.get_type(values)), values])
+def _with_special(graph: Graph, x: Result, values: Result, attributes: dict[str, Any]) -> Result:
+    """NaN wherever the window holds one, which torch keeps and ONNX Runtime's MaxPool may skip;
+    -inf where it holds nothing else, of which MaxPool makes the lowest number."""
+    seen = graph.make_node("MaxPool", [_marks(graph, x, dtypes.float32)], **attributes)
+    if _not_negative(graph, x):
+        nan = const(graph, math.nan, graph.get_type(values))
+        return graph.make_node("Where", [cast(graph, seen, dtypes.boolean), nan, values])
+    return _corrected(graph, values, seen)
+
+
+def _marks(graph: Graph, x: Result, dtype: int) -> Result:
+    """1 for NaN, -1 for -inf, 0 for other numbers; without -1 where ``x`` has no -inf."""
+    wrong = cast(graph, graph.make_node("IsNaN", [x]), dtype)
+    if _not_negative(graph, x):
+        return wrong
+    wide = x if graph.get_type(x) != dtypes.float16 else cast(graph, x, dtypes.float32)
+    lowest = graph.make_node("IsInf", [wide], detect_positive=0)
+    return graph.make_node("Sub", [wrong, cast(graph, lowest, dtype)])
+
+
+def _corrected(graph: Graph, values: Result, seen: Result) -> Result:
+    """NaN where ``seen`` is above 0, -inf where it is below, else the values."""
+    make, own = graph.make_node, graph.get_type(values)
+    zero = const(graph, 0, graph.get_type(seen))
+    for op, number in (("Less", -math.inf), ("Greater", math.nan)):
+        values = make("Where", [make(op, [seen, zero]), const(graph, number, own), values])
+    return values
+
+
+def _with_special_places(
+    graph: Graph, x: Result, values: Result, places: Result, attributes: dict[str, Any]
+) -> tuple[Result, Result]:
+    """As ``_with_special``, and torch's place: that of the last NaN, or of the first -inf.
+
+    Each mark is multiplied with its place in the plane, counted from 1: the maximum of a window is
+    the place of its last NaN, or, below 0, of its first -inf.
+    """
+    make, n = graph.make_node, len(attributes["kernel_shape"])
+    sizes = shape_of(graph, x)[-n:]
+    area = _area(sizes)
+    exact = isinstance(area, int) and area < 2**24
+    dtype = dtypes.float32 if exact else dtypes.float64
+    counted = cast(graph, reshape_to(graph, iota(graph, 1, area, 1), list(sizes)), dtype)
+    marks = make("Mul", [_marks(graph, x, dtype), counted])
+    seen = make("MaxPool", [marks], **attributes)
+    at = cast(graph, make("Abs", [seen]), dtypes.int64)
+    one, zero = const(graph, 1, dtypes.int64), const(graph, 0, dtypes.int64)
+    special = make("Greater", [at, zero])
+    places = make("Where", [special, make("Sub", [at, one]), places])
+    return _corrected(graph, values, seen), places
 
 
 def _is_dequantized(graph: Graph, x: Result) -> bool:
@@ -551,7 +603,10 @@ def window_mean(
     lead = list(shape_of(graph, x))[: -len(sizes)]
     values, _, inside = _windows(graph, x, tables)
     kept = make("Where", [inside, values, const(graph, 0, dtype)])
-    total = make("ReduceSum", [kept, _axes(graph, len(lead) + 1)], keepdims=0)
+    if dtypes.is_float_type(dtype):
+        total = make("ReduceSum", [kept, _axes(graph, len(lead) + 1)], keepdims=0)
+    else:
+        total = summed_over(graph, kept, [len(lead) + 1], False)
     if divisor is not None:
         count = const(graph, divisor, dtype)
     elif padded:

@@ -9,6 +9,7 @@ the name of the result. Called by generated converters of resize, grids and grad
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -58,6 +59,10 @@ __all__ = [
 _CUBIC, _CUBIC_FILTER = -0.75, -0.5
 
 
+# How far the filters reach where the image does not shrink.
+_REACH = {"linear_filter": 1, "cubic_filter": 2, "lanczos_filter": 3}
+
+
 # Modes in which an axis of unchanged size is a copy.
 _COPYING = ("nearest", "nearest_exact", "linear")
 
@@ -67,8 +72,9 @@ def resized(
 ) -> Result:
     """[N, C, ...] with its spatial axes resized to ``sizes``, or by ``factors`` without them.
 
-    ``how``: nearest, nearest_exact, linear, cubic, linear_filter, cubic_filter (the antialiased
-    forms). ``factors`` given beside sizes set the coordinates, as torch's scale_factor does.
+    ``how``: nearest, nearest_exact, linear, cubic, linear_filter, cubic_filter, lanczos_filter
+    (the antialiased forms). ``factors`` given beside sizes set the coordinates, as torch's
+    scale_factor does.
 
     Raises:
         UnsupportedCase: uint8 (but for nearest) that is no image of known size.
@@ -376,7 +382,7 @@ class _Axis:
         make, half, zero = self.graph.make_node, self._number(0.5), self._number(0)
         scale = self._scale()
         ratio = make("Max", [scale, self._number(1)])
-        reach = make("Mul", [ratio, self._number(1 if how.startswith("linear") else 2)])
+        reach = make("Mul", [ratio, self._number(_REACH[how])])
         center = make("Mul", [scale, make("Add", [self._ramp(), half])])
         center = unsqueezed(self.graph, center, [1])
         first = make(
@@ -402,9 +408,21 @@ class _Axis:
         make, one, zero = self.graph.make_node, self._number(1), self._number(0)
         if how.startswith("linear"):
             return make("Max", [make("Sub", [one, t]), zero])
+        if how.startswith("lanczos"):
+            lobes = self._number(_REACH[how])
+            weight = make("Mul", [self._sinc(t), self._sinc(make("Div", [t, lobes]))])
+            return make("Where", [make("Less", [t, lobes]), weight, zero])
         near, far = self._near(t, _CUBIC_FILTER), self._far(t, _CUBIC_FILTER)
         far = make("Where", [make("Less", [t, self._number(2)]), far, zero])
         return make("Where", [make("Less", [t, one]), near, far])
+
+    def _sinc(self, t: str) -> str:
+        """sin(pi t) / (pi t), and 1 at 0."""
+        make, one = self.graph.make_node, self._number(1)
+        angle = make("Mul", [t, self._number(math.pi)])
+        middle = make("Equal", [t, self._number(0)])
+        ratio = make("Div", [make("Sin", [angle]), make("Where", [middle, one, angle])])
+        return make("Where", [middle, one, ratio])
 
 
 def settled(graph: Graph, x: Result) -> Result:

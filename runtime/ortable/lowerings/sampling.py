@@ -1,7 +1,13 @@
 """Lower-case words of the spec language that draw random numbers with ONNX's operators. The numbers
-are others than torch's: only shape, dtype and distribution are the same."""
+are others than torch's: only shape, dtype and distribution are the same.
+
+ONNX Runtime has kernels for the random operators of opsets below 22 (RandomUniform, RandomNormal,
+Multinomial), and for none of the later ones but Dropout: from opset 22 on numbers are made of the
+bits that Dropout draws."""
 
 from __future__ import annotations
+
+import math
 
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
@@ -15,17 +21,20 @@ from ortable.prelude.facts import (
     SymInt,
     SymInts,
     is_static,
+    rank_of,
     shape_of,
     static,
 )
 from ortable.prelude.promotion import opmath_dtype
-from ortable.prelude.values import cast, const, filled, reshape_to
+from ortable.prelude.values import as_vec, cast, const, consts, filled, reshape_to
 
 __all__ = [
+    "alpha_dropped",
     "random_bernoulli",
     "random_choices",
     "random_dropout",
     "random_exponential",
+    "random_features",
     "random_integers",
     "random_normal",
     "random_uniform",
@@ -36,27 +45,26 @@ __all__ = [
 _STEPS = {dtypes.float16: 2**11, dtypes.bfloat16: 2**8}
 
 
+# Random bits that fill the mantissa of a float in [0, 1).
+_BITS = {dtypes.float32: 24, dtypes.float64: 53}
+
+
 def check_random(graph: Graph) -> None:
     """Random numbers may be drawn by the model.
 
     Raises:
         UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own
-            generator gives the numbers of eager; or ONNX Runtime has no kernel at this opset.
+            generator gives the numbers of eager.
     """
     if graph.target == "onnxruntime":
         raise UnsupportedCase(
             "ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
         )
-    if graph.opset >= 22:
-        raise UnsupportedCase(
-            "ONNX Runtime has no kernel for the random operators of opset 22 and newer; "
-            "export with target_opset=21 or below"
-        )
 
 
 def random_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Numbers in [0, 1) of a float dtype."""
-    result = _drawn(graph, "RandomUniform", shape, opmath_dtype(dtype))
+    result = _uniform(graph, shape, opmath_dtype(dtype))
     if dtype not in _STEPS:
         return result
     steps = const(graph, _STEPS[dtype], dtypes.float32)
@@ -67,7 +75,7 @@ def random_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
 def random_normal(graph: Graph, shape: SymInts, mean: Float, std: Float, dtype: Dtype) -> Result:
     """Normally distributed numbers of a float dtype."""
     compute_dtype = opmath_dtype(dtype)
-    result = _drawn(graph, "RandomNormal", shape, compute_dtype)
+    result = _normal(graph, shape, compute_dtype)
     if std != 1:
         # not the attribute: ONNX Runtime aborts the process for a deviation of 0
         result = graph.make_node("Mul", [result, const(graph, std, compute_dtype)])
@@ -101,26 +109,74 @@ def random_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     return cast(graph, graph.make_node("Max", [result, tiny]), dtype)
 
 
-def random_bernoulli(graph: Graph, chances: Result, dtype: Dtype) -> Result:
-    """1 with the chance that each element says, else 0.
+def random_bernoulli(graph: Graph, probs: Result, dtype: Dtype) -> Result:
+    """1 with the prob that each element says, else 0.
 
     Not ONNX's Bernoulli: the function by which it is defined, and run, compares the wrong way
-    round and gives 1 with the chance of 0.
+    round and gives 1 with the prob of 0.
     """
-    compute_dtype = opmath_dtype(graph.get_type(chances))
-    draws = random_uniform(graph, shape_of(graph, chances), compute_dtype)
-    return cast(graph, graph.make_node("Less", [draws, cast(graph, chances, compute_dtype)]), dtype)
+    compute_dtype = opmath_dtype(graph.get_type(probs))
+    draws = random_uniform(graph, shape_of(graph, probs), compute_dtype)
+    return cast(graph, graph.make_node("Less", [draws, cast(graph, probs, compute_dtype)]), dtype)
 
 
 def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
-    """``count`` places of the last axis, each drawn anew with the chances that the weights give."""
+    """``count`` indices of the last axis, each drawn anew with the probs that the weights give."""
     check_random(graph)
     shape = shape_of(graph, weights)
     rows = reshape_to(graph, cast(graph, weights, dtypes.float32), [-1, shape[-1]])
-    probs = graph.make_node("Log", [rows])
-    sizes = {"sample_size": static(count), "dtype": dtypes.int64}
-    result = graph.make_node("Multinomial", [probs], **sizes)
-    return reshape_to(graph, result, [*shape[:-1], count])
+    if _has_kernels(graph) and is_static([count]):
+        sizes = {"sample_size": static(count), "dtype": dtypes.int64}
+        result = graph.make_node("Multinomial", [graph.make_node("Log", [rows])], **sizes)
+        return reshape_to(graph, result, [*shape[:-1], count])
+    # Summed up in double: a draw of 24 bits times the total is never rounded to the total.
+    wide = cast(graph, weights, dtypes.float64)
+    make, last = graph.make_node, const(graph, -1, dtypes.int64)
+    ends = make("CumSum", [wide, last])
+    total = make("Gather", [ends, as_vec(graph, -1)], axis=-1)
+    draws = random_uniform(graph, [*shape[:-1], count], dtypes.float32)
+    draws = make("Mul", [cast(graph, draws, dtypes.float64), total])
+    columns, edges = as_vec(graph, -1), as_vec(graph, -2)
+    passed = make(
+        "GreaterOrEqual", [make("Unsqueeze", [draws, columns]), make("Unsqueeze", [ends, edges])]
+    )
+    ones = filled(graph, [shape[-1]], 1, dtypes.float64)
+    return cast(graph, _product(graph, cast(graph, passed, dtypes.float64), ones), dtypes.int64)
+
+
+def _has_kernels(graph: Graph) -> bool:
+    """Whether ONNX Runtime runs the random operators of the opset."""
+    return graph.opset < 22
+
+
+def _uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
+    """Numbers in [0, 1) of float32 or float64."""
+    if _has_kernels(graph):
+        return _drawn(graph, "RandomUniform", shape, dtype)
+    check_random(graph)
+    bits = _BITS[dtype]
+    mask = _kept(graph, filled(graph, [*shape, bits], 0, dtypes.float32), 0.5)
+    weights = consts(graph, [0.5 ** (place + 1) for place in range(bits)], dtype)
+    # a sum of distinct powers of two within the mantissa is exact in any order
+    return _product(graph, cast(graph, mask, dtype), weights)
+
+
+def _product(graph: Graph, rows: Result, vector: Result) -> Result:
+    """The product of the last axis with a vector. (ONNX Runtime's MatMul refuses a vector where
+    there are no rows.)"""
+    column = graph.make_node("MatMul", [rows, reshape_to(graph, vector, [-1, 1])])
+    return graph.make_node("Squeeze", [column, as_vec(graph, -1)])
+
+
+def _normal(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
+    """Standard normally distributed numbers of float32 or float64: from opset 22 on by the formula
+    of Box and Muller, as torch computes them."""
+    if _has_kernels(graph):
+        return _drawn(graph, "RandomNormal", shape, dtype)
+    make = graph.make_node
+    length = make("Mul", [random_exponential(graph, shape, dtype), const(graph, 2, dtype)])
+    angle = make("Mul", [_uniform(graph, shape, dtype), const(graph, 2 * math.pi, dtype)])
+    return make("Mul", [make("Sqrt", [length]), make("Cos", [angle])])
 
 
 def _drawn(graph: Graph, word: str, shape: SymInts, dtype: int) -> str:
@@ -150,8 +206,7 @@ def random_dropout(graph: Graph, x: Result, p: Float) -> Results:
         raise UnsupportedCase(
             "dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
         )
-    ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
-    mask = graph.make_node("Dropout", [x, ratio, training], 2)[1]
+    mask = _kept(graph, x, p)
     dtype = graph.get_type(x)
     compute_dtype = opmath_dtype(dtype)
     kept = cast(graph, const(graph, 1 / (1 - p), dtype), compute_dtype)
@@ -160,3 +215,34 @@ def random_dropout(graph: Graph, x: Result, p: Float) -> Results:
         cast(graph, graph.make_node("Mul", [cast(graph, x, compute_dtype), factor]), dtype),
         mask,
     ]
+
+
+def random_features(graph: Graph, x: Result, p: Float) -> Result:
+    """The mask of dropout of whole channels: booleans ``[N, C, 1, ...]``, False with the prob
+    ``p``."""
+    check_random(graph)
+    shape = [*shape_of(graph, x)[:2], *[1] * (rank_of(graph, x) - 2)]
+    return _kept(graph, filled(graph, shape, 0, dtypes.float32), p)
+
+
+def alpha_dropped(graph: Graph, x: Result, mask: Result, p: Float) -> Result:
+    """``x`` where ``mask`` is true, else the value that selu tends to, scaled and shifted so that
+    mean and variance stay (Klambauer et al., Self-Normalizing Neural Networks), as in torch."""
+    alpha, dtype = 1.7580993408473766, graph.get_type(x)
+    scale = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
+    compute_dtype, make = opmath_dtype(dtype), graph.make_node
+
+    def either(kept: float, dropped: float) -> Result:
+        numbers = (const(graph, each, dtype) for each in (kept, dropped))
+        return cast(graph, make("Where", [mask, *numbers]), compute_dtype)
+
+    factor = either(scale, 0)
+    shift = either(alpha * scale * p, alpha * scale * p - alpha * scale)
+    product = make("Mul", [cast(graph, x, compute_dtype), factor])
+    return cast(graph, make("Add", [product, shift]), dtype)
+
+
+def _kept(graph: Graph, x: Result, p: Float) -> Result:
+    """The mask of a Dropout of ``x``: each element is False with the prob ``p``."""
+    ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
+    return graph.make_node("Dropout", [x, ratio, training], 2)[1]

@@ -62,7 +62,10 @@ def expanded_like(graph: Graph, x: Result, like: Result) -> Result:
         return x
     static = shapes[1] is not None and is_static(list(shapes[1]))
     sizes = as_vec(graph, list(shapes[1] or ())) if static else graph.make_node("Shape", [like])
-    return graph.make_node("Expand", [x, sizes])
+    result = graph.make_node("Expand", [x, sizes])
+    if shapes[1] is not None and not graph.has_shape(result):  # sizes of two names
+        graph.set_shape(result, shapes[1])
+    return result
 
 
 def is_sign_set(graph: Graph, x: Result) -> Result:

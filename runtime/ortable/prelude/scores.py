@@ -70,7 +70,10 @@ def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
     """MatMul of heads [..., H, L, S] and heads [..., G, S, D], each of which H / G neighbours of
     the first share: these become rows of one head, so that nothing is copied."""
     rows = heads_as(graph, x, dim_of(graph, y, -3))
-    return heads_as(graph, graph.make_node("MatMul", [rows, y]), dim_of(graph, x, -3))
+    product = graph.make_node("MatMul", [rows, y])
+    if not graph.has_shape(product):  # batches of two names, which torch's kernels take for one
+        graph.set_shape(product, (*shape_of(graph, rows)[:-1], dim_of(graph, y, -1)))
+    return heads_as(graph, product, dim_of(graph, x, -3))
 
 
 def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:

@@ -29,8 +29,9 @@ class CompileRecord(Mapping[str, Any]):
     `record.onnx` and `record["onnx"]` are the same.  `onnx` is the model, None where torch runs all
     of it; `graph_module` None where nothing was traced; `frozen` are the names of the inputs that
     become constants, or why none does; `placement` says what ran where; `rewrites` how often each
-    rule fired, `refused` why rules did not; `cache` where the conversion was found; `timings` are
-    seconds a phase.
+    rule fired, `refused` why rules did not; `cases` which case of its entry an FX node took, where
+    an entry has several (`{"addmm": "aten::addmm/2"}`); `cache` where the conversion was found;
+    `timings` are seconds a phase.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class CompileRecord(Mapping[str, Any]):
     timings: dict[str, float]
     rewrites: dict[str, int]
     refused: dict[str, dict[str, int]]
+    cases: dict[str, str]
     cache: str
     placement: list[Placement]
 
@@ -94,6 +96,7 @@ def record_of(
         timings=dict(compiled.timings),
         rewrites=dict(compiled.rewrites),
         refused={rule: dict(reasons) for rule, reasons in compiled.refused.items()},
+        cases=dict(compiled.cases),
         cache=compiled.cache,
         placement=placement,
     )
@@ -115,6 +118,7 @@ def record_of_torch(
         timings={},
         rewrites={},
         refused={},
+        cases={},
         cache="disk" if graph_module is None else "miss",
         placement=placement,
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ortable.backend.lower.aot_graph import AotGraph
@@ -44,23 +45,31 @@ def compile_cached(
         _log.debug("no conversion of the %s graph is kept under %s", graph.kind, key)
         made = compile_graph(graph, options, static, whole)
         seconds |= made.timings
-        found = replace(made, key=key, fx_names=_with_positions(graph, made))
+        found = _with_positions(graph, replace(made, key=key))
         conversions.put(key, found)
         _save(key, found, options)
     # timings are those of this graph, and so are the names of nodes
-    return replace(found, timings=seconds, fx_names=_with_names(graph, found))
+    return _with_names(graph, replace(found, timings=seconds))
 
 
-def _with_positions(graph: AotGraph, compiled: CompiledGraph) -> dict[str, str]:
-    """`fx_names` with positions in place of names, which equal graphs may have others of."""
+def _with_positions(graph: AotGraph, compiled: CompiledGraph) -> CompiledGraph:
+    """`fx_names` and `cases` with positions in place of names, which equal graphs may have others
+    of."""
     positions = {node.name: str(i) for i, node in enumerate(graph.module.graph.nodes)}
-    return {result: positions[name] for result, name in compiled.fx_names.items()}
+    return _renamed(compiled, positions)
 
 
-def _with_names(graph: AotGraph, compiled: CompiledGraph) -> dict[str, str]:
+def _with_names(graph: AotGraph, compiled: CompiledGraph) -> CompiledGraph:
     """The inverse of `_with_positions`, for another graph of the same key."""
-    names = [node.name for node in graph.module.graph.nodes]
-    return {result: names[int(position)] for result, position in compiled.fx_names.items()}
+    return _renamed(compiled, {str(i): n.name for i, n in enumerate(graph.module.graph.nodes)})
+
+
+def _renamed(compiled: CompiledGraph, names: Mapping[str, str]) -> CompiledGraph:
+    return replace(
+        compiled,
+        fx_names={result: names[name] for result, name in compiled.fx_names.items()},
+        cases={names[name]: case for name, case in compiled.cases.items()},
+    )
 
 
 def load_cached(key: str, options: OrtOptions) -> CompiledGraph | None:
@@ -68,7 +77,7 @@ def load_cached(key: str, options: OrtOptions) -> CompiledGraph | None:
     neither memory nor the folder has it."""
     seconds: dict[str, float] = {}
     found = _find(key, options, seconds)
-    return None if found is None else replace(found, timings=seconds, fx_names={})
+    return None if found is None else replace(found, timings=seconds, fx_names={}, cases={})
 
 
 def _find(key: str, options: OrtOptions, seconds: dict[str, float]) -> CompiledGraph | None:

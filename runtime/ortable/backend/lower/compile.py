@@ -63,7 +63,7 @@ def compile_graph(
         target="onnxruntime",
         kernel_table=kernel_table(providers),
     )
-    roles, fetches, fx_names = _convert(builder, graph, outputs)
+    roles, fetches, fx_names, cases = _convert(builder, graph, outputs)
     converted = time.perf_counter()
     passes = pipeline.chosen(options.optimize, options.rewrites)
     rewrites = pipeline.run_passes(builder, passes).rewrites
@@ -92,15 +92,16 @@ def compile_graph(
         rewrites=rewrites.counts(),
         refused=rewrites.refusals(),
         fx_names=fx_names,
+        cases=cases,
         checks=tuple(outputs.checks),
     )
 
 
 def _convert(
     builder: GraphBuilder, graph: AotGraph, outputs: OutputPlan
-) -> tuple[tuple[InputRole, ...], tuple[Fetch, ...], dict[str, str]]:
+) -> tuple[tuple[InputRole, ...], tuple[Fetch, ...], dict[str, str], dict[str, str]]:
     """Fills `builder` with what ONNX Runtime computes of a graph; the roles of the arguments, the
-    outputs in order, and `_fx_names`."""
+    outputs in order, `_fx_names`, and which cases of their entries the FX nodes took."""
     body, copies = _body(graph.module, outputs)
     interpreter = DynamoInterpreter(builder, module=graph.module)
     for name in outputs.names:
@@ -112,7 +113,9 @@ def _convert(
         _declare_output(builder, node, name, values[copies[node]], node in outputs.kept)
         for node, name in zip(outputs.fetched, outputs.names, strict=True)
     )
-    return roles, fetches, _fx_names(values, copies, outputs, fetches)
+    taken = interpreter.cases
+    cases = {node.name: taken[copy] for node, copy in copies.items() if copy in taken}
+    return roles, fetches, _fx_names(values, copies, outputs, fetches), cases
 
 
 def _weights_marked(

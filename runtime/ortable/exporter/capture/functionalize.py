@@ -6,24 +6,20 @@ another and what was done. Called by exported.py; custom_operators.py takes its 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 
 from ortable.compat.torch import (
     HigherOrderOperator,
     OperatorBase,
     OpOverload,
-    composite_kernel,
     get_decompositions,
-    is_alias_of,
     is_composite,
     overload_name,
-    pytree,
 )
 from ortable.errors import ExportError
 from ortable.exporter.dispatchers.dispatcher import direct_converter, own_converter
@@ -34,6 +30,7 @@ from ortable_generated.aten import traits
 
 from .branch_constants import scalars_as_operators
 from .flat_calls import decomposed
+from .hidden_views import composite_body, graphs_of, hidden_views, operators_of, shown_views
 from .region_marks import marked_regions
 
 # vmap in a graph of torch.export is a pair of calls around operators on one element.
@@ -59,112 +56,31 @@ def prepared(
     would lose.
     """
     table = options.table()
+    reason = why_rewrite(program.graph_module, tables)
+    hidden = {} if reason is None else hidden_views(program.graph_module, dispatcher)
     if table is not None:
         chosen = options.decomposition_table
         name = chosen if isinstance(chosen, str) else "the user's"
         if isinstance(chosen, str):  # an entry of the user's own dict is meant
             for op in [op for op in table if own_converter(dispatcher, op.name()) is not None]:
                 table.pop(op)  # the user's converter takes it whole
-        return _run(program, table), [f"decomposed with the table '{name}' ({len(table)} entries)"]
-    reason = why_rewrite(program.graph_module, tables)
+        rewritten = _run(program, {**hidden, **table}, writes=reason is not None)
+        return rewritten, [f"decomposed with the table '{name}' ({len(table)} entries)"]
     needed = to_decompose(program.graph_module, tables, dispatcher, opset)
     if reason is None and not needed:
         return program, []
     notes = []
     if reason is not None:
-        needed = {**needed, **_hidden_views(program.graph_module, dispatcher)}
+        needed = {**needed, **hidden}
         notes.append(f"functionalised: {reason}")
     if needed:
         notes.append(f"decomposed: {', '.join(sorted(op.name() for op in needed))}")
-    rewritten = _run(program, needed)
+    rewritten = _run(program, needed, writes=reason is not None)
     more = to_decompose(rewritten.graph_module, tables, dispatcher, opset)
     if more:
         notes.append(f"decomposed: {', '.join(sorted(op.name() for op in more))}")
         rewritten = _run(rewritten, more)
     return rewritten, notes
-
-
-def _hidden_views(
-    graph_module: GraphModule, dispatcher: Any
-) -> dict[OperatorBase, Callable[..., Any]]:
-    """The bodies of composite operators of the graph that return memory of an input, which their
-    schemas do not say: ``meshgrid``, ``broadcast_tensors``, ``dropout`` in eval mode. torch's
-    functionalisation takes their results for new tensors, and writes into either would be lost.
-
-    Raises ExportError where a converter of the user's own takes such an operator whole.
-    """
-    found: dict[OperatorBase, Callable[..., Any]] = {}
-    for node in _operators(graph_module):
-        target: Any = node.target
-        schema = target._schema
-        if target in found or schema.is_mutable or not is_composite(target):
-            continue
-        if target.name() in traits.FRESH or any(r.alias_info is not None for r in schema.returns):
-            continue
-        if target.name() in traits.IDENTITY_IN_EVAL or not _returns_an_input(node):
-            continue
-        if own_converter(dispatcher, target.name()) is not None:
-            raise ExportError(
-                f"node '{node.name}' ({target.name()}) returns memory of its input, and the graph "
-                "writes in place; torch loses such a write where your converter takes the operator "
-                "whole. Remedy: do not write in place, or leave the converter out."
-            )
-        found[target] = composite_body(target)
-    return found
-
-
-@contextlib.contextmanager
-def _without_identities(graph_module: GraphModule) -> Iterator[None]:
-    """For as long as the block runs, who reads dropout in eval mode reads its input, which it
-    returns: torch's own body of it copies, and a write into either would be lost."""
-    changed: list[tuple[Node, Any, Any]] = []
-    for node in _operators(graph_module):
-        target: Any = node.target
-        names = [argument.name for argument in target._schema.arguments]
-        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-        if target.name() in traits.IDENTITY_IN_EVAL and given.get("train") is False:
-            source: Any = node.args[0]
-            for user in list(node.users):
-                changed.append((user, user.args, user.kwargs))
-                user.replace_input_with(node, source)
-    try:
-        yield
-    finally:
-        for user, args, kwargs in reversed(changed):
-            user.args, user.kwargs = args, kwargs
-
-
-def _returns_an_input(node: Node) -> bool:
-    """Whether a result of a call shares memory with an input, tried on tensors without memory of
-    the sizes that were traced (torch's own examples would note what the call asks of sizes); true
-    where that fails."""
-    target: Any = node.target
-    given = map_arg((node.args, node.kwargs), lambda each: each.meta.get("val"))
-    args, kwargs = pytree.tree_map(_without_memory, given)
-    inputs = [each for each in pytree.tree_leaves((args, kwargs)) if torch.is_tensor(each)]
-    if not inputs:
-        return False
-    try:
-        with torch.no_grad():
-            results = pytree.tree_leaves(target(*args, **kwargs))
-    except Exception:  # what torch raises for such tensors says nothing about memory
-        return True
-    tensors = [each for each in results if torch.is_tensor(each)]
-    return any(is_alias_of(result, each) for result in tensors for each in inputs)
-
-
-def _without_memory(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        sizes, strides = ([_traced_size(n) for n in each] for each in (value.shape, value.stride()))
-        return torch.empty_strided(sizes, strides, dtype=value.dtype, device="meta")
-    return _traced_size(value)
-
-
-def _traced_size(value: Any) -> Any:
-    """The number that a symbolic one was traced with; 2 for one that depends on data."""
-    if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-        return value
-    return value.node.hint if value.node.has_hint() else 2
 
 
 def why_rewrite(graph_module: GraphModule, tables: ConverterTables) -> str | None:
@@ -174,7 +90,7 @@ def why_rewrite(graph_module: GraphModule, tables: ConverterTables) -> str | Non
     if found is not None:
         node, why = found
         return f"node '{node.name}' writes to its argument, {why}"
-    for node in (node for module in _graphs(graph_module) for node in module.graph.nodes):
+    for node in (node for module in graphs_of(graph_module) for node in module.graph.nodes):
         target = node.target
         if isinstance(target, HigherOrderOperator) and target.name() in traits.CASTS:
             return f"node '{node.name}' is a region of {target.name()}"
@@ -190,7 +106,7 @@ def to_decompose(
 ) -> dict[OperatorBase, Callable[..., Any]]:
     """Decompositions of the graph's operators that have no converter and are named in the table of
     decompositions, and of those of torch.onnx.ops that ONNX has in later opsets only."""
-    nodes = _operators(graph_module)
+    nodes = operators_of(graph_module)
     wanted = _too_new(nodes, dispatcher, opset) if opset is not None else {}
     if not tables.decompose and not tables.foreach:
         return wanted
@@ -230,30 +146,13 @@ def _decomposition(target: Any) -> Callable[..., Any] | None:
     return found
 
 
-def composite_body(target: Any) -> Callable[..., Any]:
-    """What a composite operator is made of. (``target.decompose`` would come back here for ever:
-    torch registers the table's function as the operator's own composite kernel.)"""
-    return composite_kernel(target)
-
-
-def _operators(graph_module: GraphModule) -> list[Node]:
-    return [
-        node
-        for module in _graphs(graph_module)
-        for node in module.graph.nodes
-        if isinstance(node.target, OpOverload)
-    ]
-
-
-def _graphs(graph_module: GraphModule) -> list[GraphModule]:
-    """The graph and the graphs inside it."""
-    return [module for module in graph_module.modules() if isinstance(module, GraphModule)]
-
-
-def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
+def _run(
+    program: ExportedProgram, table: dict[Any, Any], *, writes: bool = False
+) -> ExportedProgram:
+    graph = program.graph_module
+    shown = shown_views(graph) if writes else contextlib.nullcontext()
     try:
-        graph = program.graph_module
-        with _without_identities(graph), marked_regions(graph), scalars_as_operators(graph):
+        with shown, marked_regions(graph), scalars_as_operators(graph):
             return decomposed(program, table)
     except Exception as error:  # torch raises what it likes from inside a decomposition
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""

@@ -13,6 +13,7 @@ import torch
 
 from ortable.compat.torch import OperatorBase, decomposition_table
 from ortable.errors import OptionError
+from ortable_generated.aten import traits
 
 NAMES = (None, "none", "default", "all")
 Table = dict[Any, Callable[..., Any]]
@@ -42,7 +43,7 @@ def resolved(chosen: str | Mapping[Any, Callable[..., Any]] | None) -> Table | N
 
     None and ``"none"``: None, every operator that has a converter stays whole. ``"default"``:
     torch.export's own table, and nothing else. ``"all"``: that, over every decomposition that torch
-    registers. A dict: itself."""
+    registers but those that are wrong (the trait `kept_whole`). A dict: itself."""
     if chosen is None or chosen == "none":
         return None
     if isinstance(chosen, Mapping):
@@ -50,4 +51,5 @@ def resolved(chosen: str | Mapping[Any, Callable[..., Any]] | None) -> Table | N
     table = torch.export.default_decompositions()
     if chosen == "default":
         return table
-    return {**decomposition_table, **dict(table.items())}
+    every = {**decomposition_table, **dict(table.items())}
+    return {op: body for op, body in every.items() if op.name() not in traits.KEPT_WHOLE}

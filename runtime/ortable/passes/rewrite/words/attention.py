@@ -206,14 +206,14 @@ def is_attention(graph: Graph, q: Result, keys: Result, v: Result) -> Bool:
     return heads and dims.same(first[0], second[0]) and dims.same(first[0], third[0])
 
 
-def is_attention_mask(graph: Graph, mask: Result | None, weights: Result) -> Bool:
+def is_attention_mask(graph: Graph, mask: Result | None, scores: Result) -> Bool:
     """Whether a mask broadcasts to the scores: over samples and heads only, as Attention wants it.
     True without a mask."""
     if not mask:
         return True
-    if not (graph.has_shape(mask) and graph.has_shape(weights)):
+    if not (graph.has_shape(mask) and graph.has_shape(scores)):
         return False
-    own, wanted = graph.get_shape(mask), graph.get_shape(weights)
+    own, wanted = graph.get_shape(mask), graph.get_shape(scores)
     if not 2 <= len(own) <= 4 or not all(map(dims.same, own[-2:], wanted[-2:])):
         return False
     outer = zip(reversed(own[:-2]), reversed(wanted[:-2]), strict=False)
@@ -238,4 +238,5 @@ def repeats_heads(graph: Graph, x: Result, repeated: Result) -> Bool:
     if len(own) != 4 or len(wanted) != 4 or type(own[1]) is not int or type(wanted[1]) is not int:
         return False
     rest = zip((own[0], *own[2:]), (wanted[0], *wanted[2:]), strict=True)
-    return wanted[1] % own[1] == 0 and all(dims.same(a, b) for a, b in rest)
+    repeated_evenly = own[1] > 0 and wanted[1] % own[1] == 0
+    return repeated_evenly and all(dims.same(a, b) for a, b in rest)

@@ -57,7 +57,7 @@ def zero_pads(
         return []
     if value:
         filled = small_constant(graph, value)
-        if filled is None or np.any(filled != 0):
+        if filled is None or np.any(filled != 0) or np.signbit(filled).any():
             return []
     rank = graph.get_rank(x)
     named_axes = list(range(rank))
@@ -113,7 +113,7 @@ def suits_pointwise_convolution(graph: Graph, x: Result, weight: Result, transpo
     sizes = [*shape_of(graph, x), *shape_of(graph, weight)]
     if not is_static(sizes):
         return False
-    blocks = all(size % _BLOCK == 0 and size <= _WIDEST for size in shape_of(graph, weight))
+    blocks = all(size % _BLOCK == 0 and 0 < size <= _WIDEST for size in shape_of(graph, weight))
     return blocks and math.prod(shape_of(graph, x)[:-1]) in _ROWS
 
 

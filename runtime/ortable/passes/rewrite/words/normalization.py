@@ -108,7 +108,9 @@ def is_groups(graph: Graph, x: Result, rows: Result) -> Bool:
     own, shape = graph.get_shape(rows), graph.get_shape(x)
     if len(own) != 3 or len(shape) < 3 or not dims.same(own[0], shape[0]):
         return False
-    return type(own[1]) is int and type(shape[1]) is int and shape[1] % own[1] == 0
+    if type(own[1]) is not int or type(shape[1]) is not int:
+        return False
+    return own[1] > 0 and shape[1] % own[1] == 0
 
 
 def as_channels(graph: Graph, c: Result, count: Int) -> Result:

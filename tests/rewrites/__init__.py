@@ -1,0 +1,1 @@
+"""Proofs of the rewrites on small graphs, and where each rule fires."""

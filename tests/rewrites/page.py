@@ -1,0 +1,80 @@
+"""The table of all rules in docs/rewrites.md: how far each is proven, and where it fires.
+
+python -m tests.rewrites.page  # writes it, from recorded.yaml and evidence.yaml"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any
+
+from ortable.passes.rewrite import choose
+from tests.passes.rewrite.harness import ROOT, all_rewrites
+
+from . import evidence, proofs
+
+__all__ = ["PAGE", "page"]
+
+PAGE = ROOT / "docs" / "rewrites.md"
+BEGIN = "<!-- The table is written by `python -m tests.rewrites.page`. -->\n"
+END = "<!-- End of the table. -->\n"
+WORDS = {
+    "SAME": "proven: one expression",
+    "VALUES": "proven: all values",
+    "DRAWN": "proven for drawn values",
+    "ZERO": "proven but for the sign of a zero",
+    "ROUNDING": "equal but for rounding",
+    "SPECIAL": "equal but for rounding, infinities and NaN",
+    "NONE": "tested",
+}
+# why nothing is proven of a rule, where the record does not say it
+_KERNEL = "what GroupQueryAttention computes is defined by ONNX Runtime's kernel alone"
+REASONS = {
+    "cross_entropy_gradient": "it needs 128 classes",
+    "ort_attention_causal": _KERNEL,
+    "ort_attention_causal_rotary": _KERNEL,
+    "ort_attention_causal_rotary_places": _KERNEL,
+}
+
+
+def used() -> tuple[Counter[str], Counter[str]]:
+    """In how many programs each rule fires, and how many nodes it saves there."""
+    programs: Counter[str] = Counter()
+    saved: Counter[str] = Counter()
+    for rules in evidence.recorded()["programs"].values():
+        for name, counts in rules.items():
+            programs[name] += 1
+            saved[name] += counts["saved"]
+    return programs, saved
+
+
+def table() -> str:
+    """The rows, by file as `ortable rewrites` has them."""
+    known, (programs, saved) = proofs.recorded(), used()
+    off = {rule.name for rule in choose.rules("all") if rule.off}
+    head = "| rule | how far it is proven | graphs | fires in | nodes saved |"
+    lines = [head, "|---|---|--:|--:|--:|"]
+    for rewrite in all_rewrites():
+        name = rewrite.name
+        found: dict[str, Any] = known.get(name, {"verdict": "NONE", "graphs": 0})
+        verdict = WORDS[found["verdict"]]
+        why = REASONS.get(name, found.get("why", ""))
+        if found["verdict"] == "NONE" and why:
+            verdict += f": {why}"
+        title = f"`{name}`" + (" (off)" if name in off else "")
+        cells = [title, verdict, found["graphs"], programs[name], saved[name]]
+        lines.append("| " + " | ".join(str(each) for each in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """The page with the table as it should be."""
+    text = PAGE.read_text()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    return before + BEGIN + "\n" + table() + "\n" + END + after
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    sys.exit(0)
