@@ -49,6 +49,9 @@ sweeps: $(READY)  ## programs and models that others wrote, random graphs, sever
 opsets: $(READY)  ## every sample call of every spec, at every opset, against eager
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/specs --opsets all $(ARGS)
 
+case-counts: $(READY)  ## how many sample calls reach each case of an entry, for docs/operators.md
+	$(BIN)/python -m tests.specs.reached
+
 derive: $(READY)  ## samples derived from those of the specs, against eager (ARGS=--bounded: a rotating tenth)
 	$(BIN)/python -m tests.derive --jobs $(JOBS) $(ARGS)
 

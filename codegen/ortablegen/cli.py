@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortablegen.aten.check import check_specs
-from ortablegen.aten.coverage import coverage, emit_coverage, load_measured, operators_page
+from ortablegen.aten.coverage import (
+    CASES,
+    coverage,
+    emit_coverage,
+    load_cases,
+    load_measured,
+    operators_page,
+)
 from ortablegen.aten.emit import count_escapes, emit_aten
 from ortablegen.aten.model import Specs
 from ortablegen.aten.read import compare_external, read_folder
@@ -78,7 +85,8 @@ def generate(root: Path) -> Generated:
     optimizers = read_optimizers(root / "specs" / "runtime" / "optimizers.yaml", diagnostics)
     files |= emit_optimizers(optimizers)
     diagnostics.raise_if_any()
-    rows = coverage(specs, load_measured(root / "specs" / "runtime" / "conformance.yaml"))
+    measured = load_measured(root / "specs" / "runtime" / "conformance.yaml")
+    rows = coverage(specs, measured, load_cases(root / CASES))
     files |= emit_coverage(rows)
     pages = {
         "docs/operators.md": operators_page(rows, specs),

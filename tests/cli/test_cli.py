@@ -72,7 +72,8 @@ def test_ops(capsys):
     out = capsys.readouterr().out
     header, *rows, count = out.splitlines()
     assert header.split() == [
-        "operator", "opsets", "dtypes", "dynamic", "cases", "escape", "forward", "gradient"
+        "operator", "opsets", "dtypes", "dynamic", "cases", "samples", "escape", "forward",
+        "gradient",
     ]  # fmt: skip
     assert rows[0].startswith("aten::addmm ") and "f32" in rows[0]
     assert count == f"{len(rows)} operators"

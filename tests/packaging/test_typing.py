@@ -22,6 +22,9 @@ SCRIPTS = ROOT / "tests" / "packaging" / "typing"
 GOOD, BAD = SCRIPTS / "user_script.py", SCRIPTS / "mistakes.py"
 # mypy keeps what it knows of torch there; without it a run takes a minute more.
 CACHE = ROOT / ".mypy_cache" / "users"
+WRONG = "wrong_uses.py"
+# The first error of each line with one, by the name of the script.
+Found = dict[str, dict[int, str]]
 
 
 @pytest.fixture(scope="module")
@@ -45,30 +48,31 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def mypy(python: Path, folder: Path, script: Path) -> dict[int, str]:
-    """Line -> the first error of mypy --strict there."""
+def mypy(python: Path, folder: Path, scripts: list[Path]) -> Found:
+    """The first error of mypy --strict in each line of each script."""
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--config-file="]
-    command += ["--python-executable", str(python), "--cache-dir", str(CACHE), str(script)]
+    command += ["--python-executable", str(python), "--cache-dir", str(CACHE)]
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another test process may be at it
-        made = run(command, folder)
+        made = run([*command, *map(str, scripts)], folder)
     assert made.returncode in (0, 1), made.stdout + made.stderr
-    found: dict[int, str] = {}
+    found: Found = {script.name: {} for script in scripts}
     for line in made.stdout.splitlines():
-        match = re.match(rf".*{script.name}:(\d+): error: (.*)", line)
-        if match is None:
+        match = re.match(r"(?:.*/)?([^/:]+):(\d+): error: (.*)", line)
+        if match is None or match[1] not in found:
             assert ": note: " in line, line  # an error in another file is one of ours
         else:
-            found.setdefault(int(match[1]), match[2])
+            found[match[1]].setdefault(int(match[2]), match[3])
     return found
 
 
-def pyright(python: Path, folder: Path, script: Path) -> dict[int, str]:
-    """Line -> the first error of pyright, in its strict mode, there."""
-    copy = folder / "script.py"
-    copy.write_text(script.read_text(encoding="utf-8"), encoding="utf-8")
-    settings: dict[str, object] = {"typeCheckingMode": "strict", "include": [copy.name]}
+def pyright(python: Path, folder: Path, scripts: list[Path]) -> Found:
+    """The first error of pyright, in its strict mode, in each line of each script."""
+    for script in scripts:
+        (folder / script.name).write_text(script.read_text(encoding="utf-8"), encoding="utf-8")
+    names = [script.name for script in scripts]
+    settings: dict[str, object] = {"typeCheckingMode": "strict", "include": names}
     # what torch, onnx and onnxruntime leave unsaid is theirs
     unsaid = ("MemberType", "VariableType", "ArgumentType", "ParameterType", "LambdaType")
     settings |= {f"reportUnknown{name}": False for name in unsaid}
@@ -78,43 +82,49 @@ def pyright(python: Path, folder: Path, script: Path) -> dict[int, str]:
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", str(python)]
     made = run([*command, "--project", str(folder)], folder)
     assert made.returncode in (0, 1), made.stdout + made.stderr
-    found: dict[int, str] = {}
+    found: Found = {name: {} for name in names}
     answer = json.loads(made.stdout)
-    assert answer["summary"]["filesAnalyzed"] == 1
+    assert answer["summary"]["filesAnalyzed"] == len(scripts)
     for each in answer["generalDiagnostics"]:
         if each["severity"] == "error":
-            found.setdefault(each["range"]["start"]["line"] + 1, each["message"])
+            lines = found[Path(each["file"]).name]
+            lines.setdefault(each["range"]["start"]["line"] + 1, each["message"])
     return found
 
 
 CHECKERS = {"mypy": mypy, "pyright": pyright}
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_a_users_script_passes(checker: str, python: Path, tmp_path: Path) -> None:
-    pytest.importorskip(checker)
-    assert CHECKERS[checker](python, tmp_path, GOOD) == {}
+@pytest.fixture(scope="module", params=CHECKERS)
+def found(
+    request: pytest.FixtureRequest, python: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Found:
+    """What a checker says of all scripts: it reads torch and ortable once for the three."""
+    pytest.importorskip(request.param)
+    wrong = tmp_path_factory.mktemp("scripts") / WRONG
+    wrong.write_text("\n".join(["import ortable", *_wrong_uses()]) + "\n")
+    folder = tmp_path_factory.mktemp(request.param)
+    return CHECKERS[request.param](python, folder, [GOOD, BAD, wrong])
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_mistakes_are_refused(checker: str, python: Path, tmp_path: Path) -> None:
-    pytest.importorskip(checker)
+def _wrong_uses() -> list[str]:
+    return [f"ortable.{name}.no_such_attribute_of_it" for name in ortable.__all__]
+
+
+def test_a_users_script_passes(found: Found) -> None:
+    assert found[GOOD.name] == {}
+
+
+def test_mistakes_are_refused(found: Found) -> None:
     lines = BAD.read_text(encoding="utf-8").splitlines()
     wanted = {number for number, line in enumerate(lines, 1) if line.endswith("# refused")}
-    found = CHECKERS[checker](python, tmp_path, BAD)
-    assert set(found) == wanted, found
+    assert set(found[BAD.name]) == wanted, found[BAD.name]
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_no_public_name_is_any(checker: str, python: Path, tmp_path: Path) -> None:
+def test_no_public_name_is_any(found: Found) -> None:
     """A name of type Any lets every mistake pass: a wrong use of each must be refused."""
-    pytest.importorskip(checker)
-    script = tmp_path / "wrong_uses.py"
-    uses = [f"ortable.{name}.no_such_attribute_of_it" for name in ortable.__all__]
-    script.write_text("\n".join(["import ortable", *uses]) + "\n")
-    found = CHECKERS[checker](python, tmp_path, script)
-    passed = [use for number, use in enumerate(uses, 2) if number not in found]
-    assert passed == []
+    uses = list(enumerate(_wrong_uses(), 2))
+    assert [use for number, use in uses if number not in found[WRONG]] == []
 
 
 def test_the_script_uses_every_public_name() -> None:

@@ -17,6 +17,8 @@ from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.schemas.registry import import_problem, installed_torch
 from ortablegen.source.diagnostics import Diagnostics
 
+from .reached import opsets_of
+
 ROOT = Path(__file__).parents[2]
 # Cases that no sample call takes: a number that only the running model knows, a result that nobody
 # reads, a quantized model around the call, an argument that torch refuses. It only shrinks.
@@ -120,11 +122,9 @@ def _cases_taken(key: str) -> frozenset[int]:
     both sides of those that a case names, for both targets."""
     entry = ENTRIES[key]
     assert isinstance(entry, OpEntry)
-    named = {case.opset[1] for case in entry.every_case() if case.opset is not None}
-    opsets = [FLOOR, CEILING, *sorted(named | {version - 1 for version in named})]
     wanted, taken = set(range(1, len(entry.case_names()) + 1)), set[int]()
     checks = [harness.SampleCheck(entry.schema, sample) for sample in entry.samples]
-    for opset, target in itertools.product(opsets, ("onnxruntime", None)):
+    for opset, target in itertools.product(opsets_of(entry), ("onnxruntime", None)):
         for check in checks:
             if taken == wanted:
                 return frozenset(taken)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,8 @@ _SHORT = {
     "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "b", "complex64": "c64",
     "complex128": "c128",
 }  # fmt: skip
+CASES = "specs/runtime/cases.yaml"
+Reached = Mapping[str, tuple[str, tuple[int, ...]]]
 _HEADER = "Generated from specs/ by codegen. Do not edit: change the spec, then run `make codegen`."
 
 
@@ -42,12 +45,21 @@ class Coverage:
     gradient: str = ""
     place: str = ""  # why the backend leaves it to torch, or ""
     torch: str = ""  # the range of versions that the entry is for, or ""
+    reached: tuple[int, ...] = ()  # how many samples reach each of several cases, where counted
 
 
-def coverage(specs: Specs, measured: Mapping[str, Mapping[str, str]]) -> list[Coverage]:
+def coverage(
+    specs: Specs, measured: Mapping[str, Mapping[str, str]], reached: Reached | None = None
+) -> list[Coverage]:
     """A row for each operator, alias and higher-order operator, sorted by name."""
     targets = Targets(specs.ops)
-    rows = [_row(entry, targets, measured.get(entry.key, {})) for entry in specs.operators()]
+    rows = []
+    for entry in specs.operators():
+        row = _row(entry, targets, measured.get(entry.key, {}))
+        digest, counts = (reached or {}).get(entry.key + entry.schema.suffix, ("", ()))
+        if isinstance(entry, OpEntry) and digest and digest == case_digest(entry):
+            row = replace(row, reached=counts)
+        rows.append(row)
     for hop in specs.hops:
         numbers = measured.get(hop.name, {})
         escape = hop.python.path.removeprefix("ortable.lowerings.") if hop.python else ""
@@ -139,6 +151,34 @@ def load_measured(path: Path) -> dict[str, dict[str, str]]:
     return load_plain(path) or {}
 
 
+def load_cases(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Entry -> the digest of what was counted, and how many of its samples reach each case."""
+    found = (load_plain(path) or {}) if path.exists() else {}
+    return {
+        name: (str(row["of"]), tuple(int(count) for count in str(row["reached"]).split()))
+        for name, row in found.items()
+    }
+
+
+def case_digest(entry: OpEntry) -> str:
+    """What tells whether the cases or samples of an entry have changed since they were counted."""
+    texts: list[object] = [entry.schema.text]
+    texts += [(name, code.text) for name, code in entry.let]
+    for case in entry.every_case():
+        texts.append(
+            (
+                case.when and case.when.text,
+                case.do and case.do.text,
+                case.python and case.python.path,
+                case.refuse,
+                case.target,
+                case.opset,
+            )
+        )
+    texts += [(each.values, each.opset, each.target) for each in entry.samples]
+    return hashlib.sha256(repr(texts).encode()).hexdigest()[:12]
+
+
 # -- as data and as a page ------------------------------------------------------------------------
 
 
@@ -146,19 +186,25 @@ def emit_coverage(rows: Iterable[Coverage]) -> dict[str, str]:
     """``ortable_generated/coverage.py``: one line an operator."""
     lines = [
         f"    ({row.name!r}, {row.file!r}, {row.means!r}, {row.opsets!r}, {row.dtypes!r}, "
-        f"{row.dynamic}, {row.cases}, {row.refusals}, {row.samples}, {row.escape!r}, "
+        f"{row.dynamic}, {row.cases}, {row.refusals}, {row.samples}, {_reached(row)!r}, "
+        f"{row.escape!r}, "
         f"{row.forward!r}, {row.gradient!r}),\n"
         for row in rows
     ]
     text = (
         f"# {_HEADER}\n"
         '"""What each operator covers: name, spec file, operator that an alias means, opsets with a'
-        " form of their own,\ndtypes of the samples, dynamic, cases, refusals, samples, Python"
-        ' lowering, exact samples forward, and gradient."""\n\n'
-        f"COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, str], ...]"
-        f" = (\n{''.join(lines)})\n"
+        " form of their own,\ndtypes of the samples, dynamic, cases, refusals, samples, samples of"
+        ' each case, Python lowering,\nexact samples forward, and gradient."""\n\n'
+        "COVERAGE: tuple[\n"
+        "    tuple[str, str, str, str, str, bool, int, int, int, str, str, str, str], ...\n"
+        f"] = (\n{''.join(lines)})\n"
     )
     return {"ortable_generated/coverage.py": text}
+
+
+def _reached(row: Coverage) -> str:
+    return " ".join(map(str, row.reached))
 
 
 def operators_page(rows: list[Coverage], specs: Specs) -> str:
@@ -185,6 +231,8 @@ Every operator that ortable converts. `ortable ops` prints the same table;
 - **dynamic**: a sample call has a dynamic dimension, run at two sizes.
 - **cases**: lowering cases, numbered from 1 (`aten::addmm/2` in errors and tests); of them refused
   by name, after the minus sign.
+- **samples**: how many of the entry's sample calls reach each of several cases, as
+  `make case-counts` last counted them; nothing where the entry has changed since.
 - **escape**: the Python lowering that the entry uses, in `runtime/ortable/lowerings`.
 - **forward**, **gradient**: samples of PyTorch's own operator tests whose graph holds the operator:
   exact, of those that torch captures, in the last full `make conformance` that was recorded
@@ -204,6 +252,8 @@ def _counts(rows: list[Coverage], specs: Specs) -> str:
         f" {len(functions)} Python lowerings; every other one is YAML alone.\n"
         f"{sum(bool(entry.types) for entry in specs.ops)} operators say which dtypes their operands"
         " may have, and codegen proves their ONNX nodes for each of them.\n"
+        f"{sum(len(row.reached) for row in rows)} cases of entries with several are counted, of"
+        f" which {sum(row.reached.count(0) for row in rows)} are reached by no sample call.\n"
     )
 
 
@@ -211,15 +261,17 @@ def _table(file: str, rows: list[Coverage]) -> str:
     lines = [
         f"## {file}",
         "",
-        "| operator | means | opsets | dtypes | dynamic | cases | escape | forward | gradient |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| operator | means | opsets | dtypes | dynamic | cases | samples | escape | forward |"
+        " gradient |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         cases = f"{row.cases}" + (f" - {row.refusals}" if row.refusals else "")
         cells = (
             f"`{row.name}`" + (f" (torch {row.torch})" if row.torch else ""),
             f"`{row.means}`" if row.means else "", row.opsets, row.dtypes,
-            "yes" if row.dynamic else "", cases, row.escape, row.forward, row.gradient,
+            "yes" if row.dynamic else "", cases, _reached(row), row.escape, row.forward,
+            row.gradient,
         )  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
     placed = [f"- `{row.name}`: {row.place}" for row in rows if row.place]

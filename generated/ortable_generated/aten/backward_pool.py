@@ -4,9 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
+from ortable.errors import UnsupportedCase
 from ortable.lowerings.pooling import avg_pool2d_backward, avg_pool3d_backward, put_in_planes
 from ortable.lowerings.resize import adaptive_weights, mean_weights
-from ortable.prelude.facts import dtype_of, product, shape_of
+from ortable.prelude.facts import dtype_of, is_float, product, shape_of
 from ortable.prelude.matrices import summed_back
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import as_vec, const
@@ -53,27 +54,33 @@ def aten_adaptive_max_pool3d_backward(graph: Graph, res: ResultSpec, grad_output
 
 def aten_avg_pool2d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: Bool, count_include_pad: Bool, divisor_override: Int | None) -> Result:
     """aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
+    if not is_float(graph, self):
+        graph.case = 1
+        raise UnsupportedCase('aten::avg_pool2d_backward: the gradient of whole numbers')
     if dtype_of(graph, self) == float64:
         # onnxruntime has no convolution of float64
-        graph.case = 1
+        graph.case = 2
         sizes, out_sizes = (shape_of(graph, self)[-2:], shape_of(graph, grad_output)[-2:])
         rest = (ceil_mode, count_include_pad, divisor_override)
         weights = mean_weights(graph, sizes, out_sizes, kernel_size, stride, padding, rest, float64)
         return summed_back(graph, grad_output, weights)
-    graph.case = 2
+    graph.case = 3
     return avg_pool2d_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override)
 
 
 def aten_avg_pool3d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: Bool, count_include_pad: Bool, divisor_override: Int | None) -> Result:
     """aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
+    if not is_float(graph, self):
+        graph.case = 1
+        raise UnsupportedCase('aten::avg_pool3d_backward: the gradient of whole numbers')
     if dtype_of(graph, self) == float64:
         # onnxruntime has no convolution of float64
-        graph.case = 1
+        graph.case = 2
         sizes, out_sizes = (shape_of(graph, self)[-3:], shape_of(graph, grad_output)[-3:])
         rest = (ceil_mode, count_include_pad, divisor_override)
         weights = mean_weights(graph, sizes, out_sizes, kernel_size, stride, padding, rest, float64)
         return summed_back(graph, grad_output, weights)
-    graph.case = 2
+    graph.case = 3
     return avg_pool3d_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override)
 
 

@@ -1222,6 +1222,8 @@ CONVERTERS = LazyFunctions(__package__, {
     "quantized_decomposed::quantize_per_tensor.tensor": "quantized.quantized_decomposed_quantize_per_tensor_tensor",
     "quantized_decomposed::quantize_per_tensor.tensor2": "quantized.quantized_decomposed_quantize_per_tensor_tensor2",
     "quantized_decomposed::quantize_per_token": "quantized_groups.quantized_decomposed_quantize_per_token",
+    "torch_nn::_linear_cross_entropy_batch_chunked": "linear_loss.torch_nn__linear_cross_entropy_batch_chunked",
+    "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction": "linear_loss.torch_nn__linear_cross_entropy_batch_chunked_no_reduction",
     "torchao::choose_qparams_affine": "quantized_torchao.torchao_choose_qparams_affine",
     "torchao::dequantize_affine": "quantized_torchao.torchao_dequantize_affine",
     "torchao::quantize_affine": "quantized_torchao.torchao_quantize_affine",
@@ -2998,6 +3000,8 @@ RULES = LazyFunctions(__package__, {
     "quantized_decomposed::quantize_per_tensor.tensor": "quantized.rule_quantized_decomposed_quantize_per_tensor_tensor",
     "quantized_decomposed::quantize_per_tensor.tensor2": "quantized.rule_quantized_decomposed_quantize_per_tensor_tensor2",
     "quantized_decomposed::quantize_per_token": "quantized_groups.rule_quantized_decomposed_quantize_per_token",
+    "torch_nn::_linear_cross_entropy_batch_chunked": "linear_loss.rule_torch_nn__linear_cross_entropy_batch_chunked",
+    "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction": "linear_loss.rule_torch_nn__linear_cross_entropy_batch_chunked_no_reduction",
     "torchao::choose_qparams_affine": "quantized_torchao.rule_torchao_choose_qparams_affine",
     "torchao::dequantize_affine": "quantized_torchao.rule_torchao_dequantize_affine",
     "torchao::quantize_affine": "quantized_torchao.rule_torchao_quantize_affine",
@@ -3769,7 +3773,6 @@ PARAMETERS: dict[str, str] = {
 
 MUTATES: dict[str, str] = {
     "aten::batch_norm": "training",
-    "aten::instance_norm": "use_input_stats",
     "aten::native_batch_norm": "training",
 }
 
@@ -5048,6 +5051,8 @@ SPEC_FILES: dict[str, str] = {
     "quantized_decomposed::quantize_per_tensor.tensor": "specs/aten/quantized.yaml",
     "quantized_decomposed::quantize_per_tensor.tensor2": "specs/aten/quantized.yaml",
     "quantized_decomposed::quantize_per_token": "specs/aten/quantized_groups.yaml",
+    "torch_nn::_linear_cross_entropy_batch_chunked": "specs/aten/linear_loss.yaml",
+    "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction": "specs/aten/linear_loss.yaml",
     "torchao::choose_qparams_affine": "specs/aten/quantized_torchao.yaml",
     "torchao::dequantize_affine": "specs/aten/quantized_torchao.yaml",
     "torchao::quantize_affine": "specs/aten/quantized_torchao.yaml",

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.errors import UnsupportedCase
 from ortable.lowerings.grid import grid_sampler
 from ortable.lowerings.resize import grid_steps, on_axis
-from ortable.prelude.facts import dtype_of, product
+from ortable.prelude.facts import dtype_of, is_float, product
 from ortable.prelude.metadata import dtype_or_none, given_shape
 from ortable.prelude.shapes import expanded
 from ortable.prelude.values import const, permuted, reshape_to, unsqueezed
@@ -21,6 +22,10 @@ def aten_affine_grid_generator(graph: Graph, res: ResultSpec, theta: Result, siz
     n = len(size) - 2
     dtype = dtype_of(graph, theta)
     space = list(size[2:])
+    if not is_float(graph, theta):
+        graph.case = 1
+        raise UnsupportedCase('aten::affine_grid_generator: an affine grid of whole numbers')
+    graph.case = 2
     axes = [on_axis(graph, grid_steps(graph, space[n - 1 - i], align_corners, dtype), n - 1 - i, n) for i in range(n)]
     lines = [expanded(graph, unsqueezed(graph, axis, [n]), space + [1]) for axis in axes]
     ones = expanded(graph, const(graph, 1, dtype), space + [1])

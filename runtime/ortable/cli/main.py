@@ -99,13 +99,36 @@ def _print_coverage(text: str) -> None:
     tables = generated_tables()
 
     rows = [row for row in COVERAGE if text in row[0]]
-    heads = ("operator", "opsets", "dtypes", "dynamic", "cases", "escape", "forward", "gradient")
-    line = "{:46} {:9} {:32} {:7} {:6} {:28} {:>9} {:>9}"
+    heads = (
+        "operator",
+        "opsets",
+        "dtypes",
+        "dynamic",
+        "cases",
+        "samples",
+        "escape",
+        "forward",
+        "gradient",
+    )
+    line = "{:46} {:9} {:32} {:7} {:6} {:12} {:28} {:>9} {:>9}"
     print(line.format(*heads))
-    for name, _, means, opsets, kinds, dynamic, cases, refused, _, escape, *measured in rows:
+    for (
+        name,
+        _,
+        means,
+        opsets,
+        kinds,
+        dynamic,
+        cases,
+        refused,
+        _,
+        reached,
+        escape,
+        *measured,
+    ) in rows:
         numbers = f"{cases}" + (f" - {refused}" if refused else "")
         how = f"= {means}" if means else escape
-        cells = (name, opsets, kinds, "yes" if dynamic else "", numbers, how, *measured)
+        cells = (name, opsets, kinds, "yes" if dynamic else "", numbers, reached, how, *measured)
         print(line.format(*cells).rstrip())
         if name in tables.place:
             print(f"    in torch, between sessions: {tables.place[name]}")

@@ -26,6 +26,7 @@ from ortable.prelude.facts import (
     SymInt,
     dim_of,
     dtype_of,
+    rank_of,
     shape_of,
     static,
 )
@@ -45,6 +46,8 @@ from ortable.prelude.values import (
     reshape_to,
     unsqueezed,
 )
+
+from .reductions import mean_over
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
@@ -141,8 +144,15 @@ def packed_attention(
 
 
 def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps: Float) -> Result:
-    """Layer normalization over the last axis, for float16 and bfloat16 through float32."""
+    """Layer normalization over the last axis, for float16 and bfloat16 through float32. With
+    float64 it is written out: the epsilon of LayerNormalization is a float32."""
     dtype = graph.get_type(x)
+    if dtype == dtypes.float64:
+        make, last = graph.make_node, [rank_of(graph, x) - 1]
+        away = make("Sub", [x, mean_over(graph, x, last, True)])
+        variance = mean_over(graph, make("Mul", [away, away]), last, True)
+        spread = make("Sqrt", [make("Add", [variance, const(graph, eps, dtype)])])
+        return make("Add", [make("Mul", [make("Div", [away, spread]), weight]), bias])
     compute_dtype = opmath_dtype(dtype)
     parts = [cast(graph, each, compute_dtype) for each in (x, weight, bias)]
     return cast(graph, graph.make_node("LayerNormalization", parts, epsilon=eps), dtype)

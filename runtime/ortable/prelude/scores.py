@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ortable import dims, dtypes
+from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 
 from .facts import Bool, Float, Result, SymInt, SymInts, dim_of, rank_of, shape_of, static
@@ -59,6 +60,8 @@ def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result
 def heads_as(graph: Graph, x: Result, heads: SymInt) -> Result:
     """[..., H, R, D] -> [..., heads, H R / heads, D]: neighbouring heads as rows of one, or such
     rows as heads again; no node when the numbers are equal."""
+    if not graph.has_shape(x):
+        raise UnsupportedCase("attention heads that share keys, where both numbers are dynamic")
     shape = list(shape_of(graph, x))
     own, rows = shape[-3:-1]
     if own is heads or own == heads:

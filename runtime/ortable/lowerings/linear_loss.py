@@ -1,0 +1,116 @@
+"""Cross entropy of a linear layer, as torch's operators of its own library compute it: the loss,
+and in the same pass the gradients that its backward scales. torch goes over chunks of the batch to
+save memory; the sums are the same.
+
+In come tensors [batch, in], [classes, in], [batch], out go names of results. Called by the
+generated converters of torch_nn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ortable import dtypes
+from ortable.dims import Dim
+from ortable.ir import Graph, ResultSpec
+from ortable.prelude.facts import Dtype, dim_of
+from ortable.prelude.matrices import matrix_product, matrix_transpose, projected
+from ortable.prelude.shapes import iota, zeros_of
+from ortable.prelude.sums import summed_over
+from ortable.prelude.values import cast, const, filled, squeezed, unsqueezed
+
+from .softmax import log_softmax_of
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What the loss of each row consists of, in the dtype of the sums."""
+
+    logs: str  # the logarithms of the probabilities, [batch, classes]
+    losses: str  # what each row loses, with its weight, [batch]
+    weights: str  # the weight of each row, 0 for ignored targets, [batch]
+    target: str  # the class of each row, 0 for ignored ones, [batch]
+
+
+def chunked(
+    graph: Graph,
+    res: ResultSpec,
+    input: str,
+    linear_weight: str,
+    target: str,
+    linear_bias: str | None,
+    weight: str | None,
+    reduction: str,
+    ignore_index: Dim,
+    acc_dtype: Dtype,
+    compute_input_grad: bool,
+    compute_linear_weight_grad: bool,
+    compute_linear_bias_grad: bool,
+) -> tuple[str, str, str, str]:
+    """torch_nn::_linear_cross_entropy_batch_chunked: the loss and three gradients, which are empty
+    where nobody asks for them."""
+    make, own = graph.make_node, graph.get_type(input)
+    layer = [cast(graph, each, acc_dtype) for each in (input, linear_weight)]
+    bias = cast(graph, linear_bias, acc_dtype) if linear_bias is not None else None
+    rows = _rows(graph, [*layer, target], bias, weight, ignore_index)
+    loss, shares = summed_over(graph, rows.losses, [0], False), rows.weights
+    if reduction == "mean":
+        total = summed_over(graph, shares, [0], False)
+        loss = make("Div", [loss, total])  # NaN where no row counts
+        nothing = make("Equal", [total, const(graph, 0, acc_dtype)])
+        total = make("Where", [nothing, const(graph, float("nan"), acc_dtype), total])
+        shares = make("Div", [shares, total])
+    grads = [zeros_of(graph, [0, 0], own), zeros_of(graph, [0, 0], own), zeros_of(graph, [0], own)]
+    if compute_input_grad or compute_linear_weight_grad or compute_linear_bias_grad:
+        slope = _slope(graph, rows, shares, dim_of(graph, linear_weight, 0))
+        if compute_input_grad:
+            grads[0] = matrix_product(graph, slope, layer[1])
+        if compute_linear_weight_grad:
+            grads[1] = matrix_product(graph, matrix_transpose(graph, slope), layer[0])
+        if compute_linear_bias_grad:
+            grads[2] = summed_over(graph, slope, [0], False)
+    first, second, third = (cast(graph, each, own) for each in grads)
+    return cast(graph, loss, own), first, second, third
+
+
+def chunked_rows(
+    graph: Graph,
+    res: ResultSpec,
+    input: str,
+    linear_weight: str,
+    target: str,
+    linear_bias: str | None,
+    weight: str | None,
+    ignore_index: Dim,
+    acc_dtype: Dtype,
+) -> str:
+    """torch_nn::_linear_cross_entropy_batch_chunked_no_reduction: the loss of each row."""
+    layer = [cast(graph, each, acc_dtype) for each in (input, linear_weight)]
+    bias = cast(graph, linear_bias, acc_dtype) if linear_bias is not None else None
+    rows = _rows(graph, [*layer, target], bias, weight, ignore_index)
+    return cast(graph, rows.losses, graph.get_type(input))
+
+
+def _rows(
+    graph: Graph, given: list[str], bias: str | None, weight: str | None, ignore_index: Dim
+) -> _Rows:
+    make, (x, matrix, target) = graph.make_node, given
+    kind = graph.get_type(x)
+    logs = log_softmax_of(graph, projected(graph, x, matrix, bias), 1)
+    ignored = make("Equal", [target, const(graph, ignore_index, dtypes.int64)])
+    inside = make("Where", [ignored, const(graph, 0, dtypes.int64), target])
+    if weight is None:
+        weights = filled(graph, [dim_of(graph, target, 0)], 1, kind)
+    else:
+        weights = cast(graph, make("Gather", [weight, inside], axis=0), kind)
+    weights = make("Where", [ignored, const(graph, 0, kind), weights])
+    picked = make("GatherElements", [logs, unsqueezed(graph, inside, [1])], axis=1)
+    losses = make("Mul", [make("Neg", [squeezed(graph, picked, [1])]), weights])
+    return _Rows(logs, losses, weights, inside)
+
+
+def _slope(graph: Graph, rows: _Rows, shares: str, classes: Dim) -> str:
+    """The gradient of the scores: probabilities, less 1 at the target, times the share."""
+    make, kind = graph.make_node, graph.get_type(rows.logs)
+    at_target = make("Equal", [unsqueezed(graph, rows.target, [1]), iota(graph, 0, classes, 1)])
+    away = make("Sub", [make("Exp", [rows.logs]), cast(graph, at_target, kind)])
+    return make("Mul", [away, unsqueezed(graph, shares, [1])])

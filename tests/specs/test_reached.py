@@ -1,0 +1,50 @@
+"""The counts of sample calls by case: the record is what a new count gives, and a changed entry has
+no count. That a sample call reaches each case is for `test_cases`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ortable_generated.coverage import COVERAGE
+from ortablegen.aten.coverage import CASES, case_digest, load_cases
+from ortablegen.aten.model import OpEntry
+from ortablegen.schemas.registry import import_problem, installed_torch
+
+from .reached import ROOT, reached_by
+from .test_cases import ENTRIES
+
+RECORD = load_cases(ROOT / CASES)
+
+
+def _counted() -> dict[str, tuple[OpEntry, tuple[int, ...]]]:
+    """The entries whose count is that of their present text."""
+    return {
+        name: (entry, RECORD[name][1])
+        for name, entry in ENTRIES.items()
+        if isinstance(entry, OpEntry)
+        and name in RECORD
+        and RECORD[name][0] == case_digest(entry)
+        and entry.versions.has(installed_torch())
+        and (entry.requires is None or import_problem(entry.requires) is None)
+    }
+
+
+def test_a_count_has_a_number_for_each_case_and_is_what_a_new_one_gives() -> None:
+    counted = _counted()
+    assert len(counted) > 150
+    for entry, counts in counted.values():
+        assert len(counts) == len(entry.case_names()), entry.key
+        assert max(counts) <= len(entry.samples), entry.key
+    smallest = sorted(counted.values(), key=lambda each: (len(each[0].samples), each[0].key))
+    for entry, counts in smallest[40:50]:
+        assert tuple(reached_by(entry)) == counts, entry.key
+
+
+def test_a_changed_entry_has_no_count() -> None:
+    entry, _ = _counted()["aten::addmm"]
+    assert case_digest(replace(entry, samples=entry.samples[1:])) != case_digest(entry)
+    assert case_digest(replace(entry, lower=entry.lower[1:])) != case_digest(entry)
+    assert case_digest(replace(entry, file="elsewhere.yaml")) == case_digest(entry)
+    rows = {row[0]: row for row in COVERAGE}
+    assert len(rows["aten::addmm"][9].split()) == rows["aten::addmm"][6] > 1
+    assert rows["aten::bitwise_and.Tensor"][6] == 1 and not rows["aten::bitwise_and.Tensor"][9]
