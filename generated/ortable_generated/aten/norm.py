@@ -118,7 +118,7 @@ def aten_instance_norm(graph: Graph, res: ResultSpec, input: Result, weight: Res
         return batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
     if running_mean is not None:
         graph.case = 2
-        raise UnsupportedCase('aten::instance_norm: training updates the running statistics in place; use track_running_stats=False')
+        raise UnsupportedCase('aten::instance_norm: training updates the running statistics in place; functionalised, it is another operator')
     if dtype_of(graph, input) == float32 and is_short_group(graph, input, dim_of(graph, input, 1)):
         graph.case = 3
         size = [dim_of(graph, input, 1)]
