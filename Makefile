@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check format sweeps opsets conformance node-tests module-tests fuzz derive support bench bench-conversion bench-large bench-training bench-rewrites clean
+.PHONY: help run test codegen check format sweeps opsets case-counts conformance node-tests module-tests fuzz derive support bench bench-conversion bench-large bench-training bench-rewrites clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'

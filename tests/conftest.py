@@ -85,8 +85,10 @@ def _does_more_at_all_opsets(item: pytest.Item) -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     # Modules, specs and test items stay until the end: the collector, and tests that call it, need
-    # not walk over them again and again (`pytest_collection_finish`).
-    gc.disable()
+    # not walk over them again and again (`pytest_collection_finish`). The process that only hands
+    # tests out to workers (`-n 2`) collects none.
+    if not getattr(config.option, "numprocesses", None):
+        gc.disable()
     # One thread in torch, and so in the sessions of the backend: the tests are many small graphs
     # in parallel processes, and sums come out in the same order on every machine.
     torch.set_num_threads(1)

@@ -111,6 +111,8 @@ class BuilderError(OrtableError, ValueError):
     """
 
     shows_graph = True
+    # an operator of ONNX, or of the target, does not have a dtype that it would get
+    without_dtype = False
 
     def __init__(self, message: str = "", *, graph_text: str = "", details: str = "") -> None:
         text, marker, graph = message.partition(_GRAPH)
@@ -124,6 +126,8 @@ class BuilderError(OrtableError, ValueError):
 
 class KernelError(BuilderError):
     """The target runtime has no kernel for an operator and type, and no exact cast reaches one."""
+
+    without_dtype = True
 
 
 class FunctionNotFoundError(OrtableError, RuntimeError):

@@ -98,6 +98,8 @@ def dtypes(values: Values) -> Iterator[Form]:
             if new in found and (len(found) > 1 or new == old):
                 continue
             changed = _changed(values, lambda leaf, old=old, new=new: _as_dtype(leaf, old, new))
+            if changed.get("input_dtype") == old:  # what autograd knows of the forward's argument
+                changed["input_dtype"] = new
             name = new if len(found) == 1 else f"{old}={new}"
             yield Form(name, changed, dtypes=(old, new))
 

@@ -76,7 +76,7 @@ def aten_copysign_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Res
     """aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'int_to_float', [self, other])
     size = graph.make_node('Abs', [self])
-    return graph.make_node('Where', [is_sign_set(graph, other), graph.make_node('Neg', [size]), size], res.outputs)
+    return graph.make_node('Mul', [size, graph.make_node('Where', [is_sign_set(graph, other), const_like(graph, -1, size), const_like(graph, 1, size)])], res.outputs)
 
 
 def aten_heaviside(graph: Graph, res: ResultSpec, self: Result, values: Result) -> Result:

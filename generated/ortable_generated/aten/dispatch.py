@@ -3773,6 +3773,7 @@ PARAMETERS: dict[str, str] = {
 
 MUTATES: dict[str, str] = {
     "aten::batch_norm": "training",
+    "aten::instance_norm": "use_input_stats",
     "aten::native_batch_norm": "training",
 }
 

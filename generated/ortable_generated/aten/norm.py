@@ -88,17 +88,13 @@ def aten__weight_norm(graph: Graph, res: ResultSpec, v: Result, g: Result, dim: 
 
 def aten_batch_norm(graph: Graph, res: ResultSpec, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Result:
     """aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
-    if rank_of(graph, input) < 2:
-        # torch takes a tensor without channels only when it is empty
-        graph.case = 1
-        return input
     if running_mean is not None and running_var is not None and (not training):
-        graph.case = 2
+        graph.case = 1
         return batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
     if running_mean is None and running_var is None:
-        graph.case = 3
+        graph.case = 2
         return batch_norm_single(graph, res, input=input, weight=weight, bias=bias, eps=eps)
-    graph.case = 4
+    graph.case = 3
     raise UnsupportedCase('aten::batch_norm: training uses and updates statistics; functionalised, it is another operator')
 
 
@@ -118,7 +114,7 @@ def aten_instance_norm(graph: Graph, res: ResultSpec, input: Result, weight: Res
         return batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
     if running_mean is not None:
         graph.case = 2
-        raise UnsupportedCase('aten::instance_norm: training updates the running statistics in place; use track_running_stats=False')
+        raise UnsupportedCase('aten::instance_norm: training updates the running statistics in place; functionalised, it is another operator')
     if dtype_of(graph, input) == float32 and is_short_group(graph, input, dim_of(graph, input, 1)):
         graph.case = 3
         size = [dim_of(graph, input, 1)]

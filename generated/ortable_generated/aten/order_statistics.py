@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import int64
+from ortable.dtypes import boolean, int32, int64
 from ortable.inference import reduce_shape
 from ortable.lowerings.quantile import nanquantile, quantile
 from ortable.lowerings.sorting import median_index, new_runs
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 def aten_median(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::median(Tensor self) -> Tensor"""
     if count_of(graph, self) == 0:
+        # NaN as C casts it to ints
         graph.case = 1
-        return const(graph, float('nan') if is_float(graph, self) else dtype_min(dtype_of(graph, self)), dtype_of(graph, self))
+        cut = dtype_min(dtype_of(graph, self)) if dtype_of(graph, self) in (int32, int64) else dtype_of(graph, self) == boolean
+        return const(graph, float('nan') if is_float(graph, self) else cut, dtype_of(graph, self))
     graph.case = 2
     flat = as_flat(graph, self)
     order = argsort(graph, flat, 0)
@@ -65,8 +67,10 @@ def aten_mode(graph: Graph, res: ResultSpec, self: Result, dim: Int = -1, keepdi
 def aten_nanmedian(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::nanmedian(Tensor self) -> Tensor"""
     if count_of(graph, self) == 0:
+        # NaN as C casts it to ints
         graph.case = 1
-        return const(graph, float('nan') if is_float(graph, self) else dtype_min(dtype_of(graph, self)), dtype_of(graph, self))
+        cut = dtype_min(dtype_of(graph, self)) if dtype_of(graph, self) in (int32, int64) else dtype_of(graph, self) == boolean
+        return const(graph, float('nan') if is_float(graph, self) else cut, dtype_of(graph, self))
     graph.case = 2
     flat = as_flat(graph, self)
     order = argsort(graph, flat, 0)

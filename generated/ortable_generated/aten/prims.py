@@ -4,13 +4,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.inference import accumulate
-from ortable.lowerings.reductions import product_over
 from ortable.lowerings.shapes import unflat_sizes
 from ortable.prelude.facts import axes_of, dim_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, given_shape
 from ortable.prelude.pointwise import int_range
 from ortable.prelude.shapes import flat_sizes, other_axes
-from ortable.prelude.sums import summed_over
+from ortable.prelude.sums import product_over, summed_over
 from ortable.prelude.values import as_vec, cast, reshape_to, unsqueezed
 from ortable_generated.aten.cast import aten__to_copy, aten_clone, aten_fill_Scalar, complex_aten__to_copy, complex_aten_clone, complex_aten_fill_Scalar, rule_aten__to_copy, rule_aten_clone, rule_aten_fill_Scalar
 from ortable_generated.aten.compare import aten_where_self, complex_aten_where_self, rule_aten_where_self

@@ -7,12 +7,12 @@ from ortable.dtypes import boolean, int64, uint8
 from ortable.inference import accumulate, reduce_shape
 from ortable.lowerings.complex.arithmetic import c_prod, c_reshaped
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.reductions import extreme_index, product_over
+from ortable.lowerings.reductions import extreme_index
 from ortable.prelude.complex_arithmetic import c_cast, c_truth
 from ortable.prelude.facts import axes_of, axis_of, dtype_of, is_float, is_used, rank_of
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.reductions import all_true, any_true, reduced_extreme
-from ortable.prelude.sums import summed_over
+from ortable.prelude.sums import product_over, summed_over
 from ortable.prelude.values import at_least_1d, cast, const, reshape_to, squeezed, with_rank_of
 from ortable_generated.aten.compare import aten_maximum, aten_minimum, rule_aten_maximum, rule_aten_minimum
 

@@ -29,10 +29,6 @@ def aten_chunk(graph: Graph, res: ResultSpec, self: Result, chunks: Int, dim: In
     """aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(graph, self, dim)
     size = ceil_div(dim_of(graph, self, axis), chunks)
-    if size == 0:
-        graph.case = 1
-        return as_list(graph.make_node('Split', [self, as_vec(graph, [0] * chunks)], chunks, axis=axis))
-    graph.case = 2
     count = chunk_count(graph, self, axis, size, len(res))
     return as_list(graph.make_node('Split', [self, as_vec(graph, chunk_sizes(graph, self, axis, size, count))], count, axis=axis))
 

@@ -62,10 +62,10 @@ def aten__softmax_backward_data(graph: Graph, res: ResultSpec, grad_output: Resu
     """aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"""
     axes = axes_of(graph, output, dim)
     wanted = opmath_dtype(dtype_of(graph, output))
+    grad = cast(graph, grad_output, wanted)
     result = cast(graph, output, wanted)
-    both = graph.make_node('Mul', [cast(graph, grad_output, wanted), result])
-    total = graph.make_node('ReduceSum', [both, consts(graph, axes, int64)], keepdims=1)
-    return cast(graph, graph.make_node('Sub', [both, graph.make_node('Mul', [result, total])]), input_dtype)
+    total = graph.make_node('ReduceSum', [graph.make_node('Mul', [grad, result]), consts(graph, axes, int64)], keepdims=1)
+    return cast(graph, graph.make_node('Mul', [graph.make_node('Sub', [grad, total]), result]), input_dtype)
 
 
 def aten_log_softmax_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:

@@ -9,6 +9,9 @@ from ortable import dtypes
 
 from .schemas import Schema
 
+# what stands before the dtypes that an operator has
+ONLY_THESE = "ONNX allows"
+
 
 def check_arity(schema: Schema, n_inputs: int, n_outputs: int) -> str | None:
     """Number of inputs (trailing omitted ones not counted) and outputs."""
@@ -59,7 +62,7 @@ def check_types(
             listed = ", ".join(dtypes.name(t) for t in sorted(legal))
             return (
                 f"input {formal.name} ({names[index]!r}) is {dtypes.name(dtype)}, "
-                f"ONNX allows {listed}"
+                f"{ONLY_THESE} {listed}"
             )
         first = bound.setdefault(formal.param, (names[index], dtype))
         if first[1] != dtype:

@@ -208,7 +208,9 @@ class NodeMaker(GraphInterface):
                     also = casts.HALVES if self.kernel_table else ()
                     wrong = checks.check_types(schema, node.inputs, types, also)
             if wrong:
-                raise self._node_error(node, wrong)
+                error = self._node_error(node, wrong)
+                error.without_dtype = checks.ONLY_THESE in wrong
+                raise error
             self._schemas[key] = schema
         if schema is not None and (node.attrs or schema.required):
             wrong = checks.check_attributes(schema, node.attrs)
@@ -259,7 +261,9 @@ class NodeMaker(GraphInterface):
             )
             wrong = checks.check_types(schema, node.inputs, types) if schema and not moves else None
             if wrong:
-                raise self._node_error(node, wrong)
+                error = self._node_error(node, wrong)
+                error.without_dtype = checks.ONLY_THESE in wrong
+                raise error
             if moves is None:
                 if self.ctx.target == "onnxruntime":
                     listed = ", ".join(dtypes.name(t) for t in types if t)

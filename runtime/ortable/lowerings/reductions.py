@@ -1,8 +1,8 @@
-"""Reductions beyond sums: means, variances and moments, products, indices of extremes, and the
+"""Reductions beyond sums: means, variances and moments, indices of extremes, and the
 derivative of a norm.
 
 In come a result and axes counted from the front, out go names of results. Called by generated
-converters of reductions and statistics; the exact sums underneath are in `prelude.sums`."""
+converters of reductions and statistics; the exact sums and products are in `prelude.sums`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ortable.prelude.facts import (
 )
 from ortable.prelude.pointwise import const_like, filled_like
 from ortable.prelude.reductions import nan_bytes
-from ortable.prelude.sums import float_sum, int_product, is_long_sum, largest_int, summed_over
+from ortable.prelude.sums import float_sum, is_long_sum, summed_over
 from ortable.prelude.values import as_scalar, cast, const, consts
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "extreme_index",
     "mean_over",
     "mean_var",
-    "product_over",
 ]
 
 
@@ -162,18 +161,3 @@ def degrees_of_freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: D
         return total
     left = graph.make_node("Sub", [total, const(graph, correction, dtype)])
     return graph.make_node("Max", [left, const(graph, 0, dtype)])
-
-
-def product_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """The product over non-negative ``axes`` in the dtype of ``x``; ints wrap around, and of bools
-    it is whether all are true."""
-    dtype = graph.get_type(x)
-    if not axes:
-        return x
-    if dtype == dtypes.boolean:
-        whole = cast(graph, x, dtypes.int64)
-        return cast(graph, product_over(graph, whole, axes, keepdim), dtype)
-    if not dtypes.is_float_type(dtype) and largest_int(graph, x) > 1:
-        return int_product(graph, x, axes, keepdim)
-    over = consts(graph, axes, dtypes.int64)
-    return graph.make_node("ReduceProd", [x, over], keepdims=int(keepdim))

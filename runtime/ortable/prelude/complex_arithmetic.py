@@ -200,11 +200,13 @@ def c_exp(graph: Graph, x: Complex) -> Complex:
 
 
 def c_power(graph: Graph, x: Complex, y: Complex) -> Complex:
-    """``x ** y``: ``exp(y log x)``; 1 where ``y`` is 0, and 0 where ``x`` is."""
+    """``x ** y``: ``exp(y log x)``; 1 where ``y`` is 0, 0 where ``x`` is and ``y`` has a positive
+    real part."""
     make = graph.make_node
     result = c_exp(graph, c_mul(graph, y, c_log(graph, x)))
     zero = const_like(graph, 0, x.real)
     nothing = make("And", [make("Equal", [x.real, zero]), make("Equal", [x.imag, zero])])
+    nothing = make("And", [nothing, make("Greater", [y.real, zero])])
     none = make("And", [make("Equal", [y.real, zero]), make("Equal", [y.imag, zero])])
     one = const_like(graph, 1, x.real)
     parts = [make("Where", [nothing, zero, part]) for part in (result.real, result.imag)]

@@ -154,8 +154,8 @@ def sort_keys(graph: Graph, x: Result) -> Result:
     that TopK knows.
 
     ONNX leaves open where NaN goes. Here +inf becomes a number that no finite value of the narrower
-    dtype of ``x``
-    reaches (for float64: the largest one), and NaN becomes +inf.
+    dtype of ``x`` reaches, and NaN becomes +inf. Numbers of float64 are halved for that: only
+    denormals lose a bit.
     """
     wide = at_least_1d(graph, x)
     dtype = graph.get_type(wide)
@@ -164,6 +164,8 @@ def sort_keys(graph: Graph, x: Result) -> Result:
     if not dtypes.is_float_type(dtype):
         return wide
     keys = cast(graph, wide, dtypes.float64 if dtypes.itemsize(dtype) > 2 else dtypes.float32)
+    if dtype == dtypes.float64:
+        keys = graph.make_node("Mul", [keys, const(graph, 0.5, dtype)])
     large = {dtypes.float64: 1.7976931348623157e308, dtypes.float32: 1e300}.get(dtype, 3.4e38)
     finite = graph.make_node("Min", [keys, const(graph, large, graph.get_type(keys))])
     unordered = graph.make_node("IsNaN", [keys])

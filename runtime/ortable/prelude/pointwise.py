@@ -93,15 +93,21 @@ def larger_of(graph: Graph, a: Result, b: Result) -> Result:
     """The larger of two numbers of one dtype, NaN kept.
 
     ONNX Runtime before 1.32 compares vectors of int64 by their lower halves: those are chosen."""
-    if graph.get_type(a) == dtypes.int64:
+    dtype = graph.get_type(a)
+    if dtype == dtypes.int64:
         return graph.make_node("Where", [graph.make_node("Less", [a, b]), b, a])
+    if dtype == dtypes.boolean:
+        return graph.make_node("Or", [a, b])
     return graph.make_node("Max", [a, b])
 
 
 def smaller_of(graph: Graph, a: Result, b: Result) -> Result:
     """The smaller of two numbers of one dtype, NaN kept; int64 is chosen as in `larger_of`."""
-    if graph.get_type(a) == dtypes.int64:
+    dtype = graph.get_type(a)
+    if dtype == dtypes.int64:
         return graph.make_node("Where", [graph.make_node("Less", [a, b]), a, b])
+    if dtype == dtypes.boolean:
+        return graph.make_node("And", [a, b])
     return graph.make_node("Min", [a, b])
 
 
@@ -196,7 +202,9 @@ def atan2_of(graph: Graph, y: Result, x: Result) -> Result:
     angle = make("Where", [make("Greater", [up, across]), steep, angle])
     back = make("Sub", [const_like(graph, math.pi, x), angle])
     angle = make("Where", [is_sign_set(graph, x), back, angle])
-    return make("Where", [is_sign_set(graph, y), make("Neg", [angle]), angle])
+    # a product, since ONNX Runtime's Where loses the sign of 0
+    sign = make("Where", [is_sign_set(graph, y), const_like(graph, -1, x), const_like(graph, 1, x)])
+    return make("Mul", [angle, sign])
 
 
 def hypot_of(graph: Graph, x: Result, y: Result) -> Result:

@@ -1,11 +1,11 @@
-"""Words for sums and lengths over axes, as exact as torch's and in the forms that ONNX Runtime
-computes fastest.
+"""Words for sums, products and lengths over axes, as exact as torch's and in the forms that ONNX
+Runtime computes fastest.
 
 ONNX Runtime adds the elements of a row one after the other in float32, so that a sum of a million
 elements has lost a digit or two, and reduces int64 in double. Long sums of float32 are therefore
 sums of equal parts, which are added up in float64, and sums of int64 are products of matrices,
 which wrap around as torch's do. In come a result and axes counted from the front, out goes the name
-of the sum. Called by generated converters and by lowerings; means, variances and products are in
+of the sum. Called by generated converters and by lowerings; means and variances are in
 `lowerings.reductions`."""
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .values import cast, const, consts, filled, permuted, reshape_to
 __all__ = [
     "count_true",
     "l2_norm",
+    "product_over",
     "summed_over",
 ]
 
@@ -326,3 +327,18 @@ def _halved_by_loop(graph: Graph, x: str) -> str:
     name = made if isinstance(made, str) else made[0]
     graph.set_shape(name, (rows, 1))
     return name
+
+
+def product_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+    """The product over non-negative ``axes`` in the dtype of ``x``; ints wrap around, and of bools
+    it is whether all are true."""
+    dtype = graph.get_type(x)
+    if not axes:
+        return x
+    if dtype == dtypes.boolean:
+        whole = cast(graph, x, dtypes.int64)
+        return cast(graph, product_over(graph, whole, axes, keepdim), dtype)
+    if not dtypes.is_float_type(dtype) and largest_int(graph, x) > 1:
+        return int_product(graph, x, axes, keepdim)
+    over = consts(graph, axes, dtypes.int64)
+    return graph.make_node("ReduceProd", [x, over], keepdims=int(keepdim))

@@ -57,7 +57,9 @@ def prepared(
     """
     table = options.table()
     reason = why_rewrite(program.graph_module, tables)
-    hidden = {} if reason is None else hidden_views(program.graph_module, dispatcher)
+    hidden = (
+        {} if reason is None else hidden_views(program.graph_module, dispatcher, tables.mutates)
+    )
     if table is not None:
         chosen = options.decomposition_table
         name = chosen if isinstance(chosen, str) else "the user's"

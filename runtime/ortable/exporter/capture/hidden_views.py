@@ -6,7 +6,7 @@ torch the views. Called by functionalize.py."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -23,14 +23,18 @@ from ortable.compat.torch import (
 )
 from ortable.errors import ExportError
 from ortable.exporter.dispatchers.dispatcher import own_converter
+from ortable.interpreter.mutation.visible_writes import writes
 from ortable_generated.aten import traits
 
 
 def hidden_views(
-    graph_module: GraphModule, dispatcher: Any
+    graph_module: GraphModule, dispatcher: Any, mutates: Mapping[str, str]
 ) -> dict[OperatorBase, Callable[..., Any]]:
-    """The bodies of composite operators of the graph that return memory of an input, which their
-    schemas do not say: ``meshgrid``, ``broadcast_tensors``.
+    """The bodies of composite operators of the graph that return memory of an input, or write into
+    one, which their schemas do not say: ``meshgrid``, ``broadcast_tensors``, ``instance_norm`` with
+    running statistics.
+
+    ``mutates``: operator -> the flag with which it writes into its running statistics.
 
     Raises ExportError where a converter of the user's own takes such an operator whole.
     """
@@ -40,6 +44,9 @@ def hidden_views(
         if target in found:
             continue
         shown = _is_identity(node) or target.name() in traits.HIDDEN_VIEW
+        if is_composite(target) and writes(node, mutates) is not None:
+            found[target] = composite_body(target)
+            continue
         if not shown and not _hides_a_view(node):
             continue
         if own_converter(dispatcher, target.name()) is not None:

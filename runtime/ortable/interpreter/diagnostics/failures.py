@@ -46,9 +46,9 @@ def describe_node(node: Node, spec_files: Mapping[str, str], case: int = 0) -> l
 def wrapped(
     error: Exception, node: Node, spec_files: Mapping[str, str], graph: Graph
 ) -> OrtableError:
-    """The error to raise in place of ``error``: UnsupportedCase stays one, and types that do not
-    fit are one where torch computes with several floating dtypes; everything else is a
-    ConversionError.
+    """The error to raise in place of ``error``: UnsupportedCase stays one; types that do not fit
+    are one where torch computes with several floating dtypes, or an operator of ONNX does not have
+    the dtype; everything else is a ConversionError.
 
     An error of a graph inside the graph keeps its own node in front, and gets the node that calls
     it.
@@ -63,6 +63,8 @@ def wrapped(
             f"its arguments are of several dtypes, {' and '.join(mixed)}; cast them to one",
             details=str(error),
         )
+    elif isinstance(error, BuilderError) and error.without_dtype:
+        kind = UnsupportedCase
     text = error.message if isinstance(error, OrtableError) else f"{type(error).__name__}: {error}"
     if isinstance(error, (ConversionError, UnsupportedCase)) and error.fx_node is not None:
         lines = [text, f"  inside node '{node.name}'"]

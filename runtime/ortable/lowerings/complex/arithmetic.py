@@ -28,10 +28,8 @@ from ortable.prelude.facts import Bool, Int, Ints, Result, Scalar, Str, SymInts,
 from ortable.prelude.matrices import matrix_product
 from ortable.prelude.pointwise import atan2_of, expanded_like
 from ortable.prelude.promotion import computation_dtype, promote_values
-from ortable.prelude.sums import summed_over
+from ortable.prelude.sums import product_over, summed_over
 from ortable.prelude.values import consts, reshape_to, squeezed, unsqueezed
-
-from ..reductions import product_over
 
 __all__ = [
     "c_angle",
