@@ -74,10 +74,14 @@ def test_weights_that_are_inputs_die_with_their_module():
 
 
 def test_weights_of_a_training_step_die_with_their_module():
-    model = Model()
-    torch.compile(model, backend="ortable")(torch.ones(2, 8)).sum().backward()
-    weight = weakref.ref(model.linear.weight)
-    del model
+    def trained() -> weakref.ref:
+        # a function of its own: the first compilation of a process asks the frames above it for
+        # their locals, which hold the model as long as the frame lives
+        model = Model()
+        torch.compile(model, backend="ortable")(torch.ones(2, 8)).sum().backward()
+        return weakref.ref(model.linear.weight)
+
+    weight = trained()
     gc.collect()
     assert weight() is None
 
