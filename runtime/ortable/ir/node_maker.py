@@ -175,6 +175,12 @@ class NodeMaker(GraphInterface):
             f"outputs={outputs}, name={name or ''!r} ({self.tag}){self.get_debug_msg()}"
         )
 
+    def _dtype_error(self, node: Node, wrong: str) -> BuilderError:
+        """The error for dtypes that do not fit; it says whether the operator lacks one of them."""
+        found = self._node_error(node, wrong)
+        found.without_dtype = checks.ONLY_THESE in wrong
+        return found
+
     def _node_error(
         self, node: Node, why: str, kind: type[BuilderError] = BuilderError
     ) -> BuilderError:
@@ -208,9 +214,7 @@ class NodeMaker(GraphInterface):
                     also = casts.HALVES if self.kernel_table else ()
                     wrong = checks.check_types(schema, node.inputs, types, also)
             if wrong:
-                error = self._node_error(node, wrong)
-                error.without_dtype = checks.ONLY_THESE in wrong
-                raise error
+                raise self._dtype_error(node, wrong)
             self._schemas[key] = schema
         if schema is not None and (node.attrs or schema.required):
             wrong = checks.check_attributes(schema, node.attrs)
@@ -261,9 +265,7 @@ class NodeMaker(GraphInterface):
             )
             wrong = checks.check_types(schema, node.inputs, types) if schema and not moves else None
             if wrong:
-                error = self._node_error(node, wrong)
-                error.without_dtype = checks.ONLY_THESE in wrong
-                raise error
+                raise self._dtype_error(node, wrong)
             if moves is None:
                 if self.ctx.target == "onnxruntime":
                     listed = ", ".join(dtypes.name(t) for t in types if t)

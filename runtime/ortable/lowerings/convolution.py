@@ -293,7 +293,8 @@ def _gathered(
     groups: int,
 ) -> str:
     """All windows at once, times the kernels: for kernels of dynamic sizes."""
-    n, counts = rank_of(graph, weight) - 2, []
+    n = rank_of(graph, weight) - 2
+    counts: list[SymInt] = []
     out, inner, *kernel = shape_of(graph, weight)
     space = shape_of(graph, x)[2:]
     for place, (step, gap) in enumerate(zip(*window, strict=True)):
@@ -307,7 +308,8 @@ def _gathered(
     # [N, C, windows and taps of each axis] -> [N, C, taps, windows]
     x = permuted(graph, x, [0, 1, *range(3, 2 * n + 2, 2), *range(2, 2 * n + 2, 2)])
     batch = shape_of(graph, x)[0]
-    depth, flat = inner, 1
+    depth: SymInt = inner
+    flat: SymInt = 1
     for taken, count in zip(kernel, counts, strict=True):
         depth, flat = depth * taken, flat * count
     rows = reshape_to(graph, x, [batch, groups, depth, flat])
