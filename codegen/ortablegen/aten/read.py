@@ -1,9 +1,8 @@
-"""YAML nodes -> model: which keys an entry may have, what each holds; every problem is reported
-where it stands."""
+"""YAML nodes -> model: the entries, which keys each may have; every problem is reported where it
+stands. What an entry is made of is read by parts.py. cli.py and tests call `read_folder`."""
 
 from __future__ import annotations
 
-import ast
 import keyword
 import re
 from collections import Counter
@@ -13,11 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from ortable import dtypes
-from ortablegen.language.entries import TARGETS, EntryReader
-from ortablegen.language.parse import Code, parse_block, parse_expression
-from ortablegen.language.samples import unknown_operators
+from ortablegen.language.parse import Code
 from ortablegen.language.vocabulary import DTYPES
-from ortablegen.schemas.ranges import meet, parse_range
 from ortablegen.schemas.record import PLACE, read_record
 from ortablegen.schemas.registry import (
     EVERY_VERSION,
@@ -27,350 +23,26 @@ from ortablegen.schemas.registry import (
     canonical,
     import_problem,
     installed_torch,
-    schema_of,
-    schema_of_key,
 )
-from ortablegen.schemas.torch import OpSchema, SchemaProblem
-from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.diagnostics import Diagnostics
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
 
 from .deviations import read_deviations
-from .draws import DRAW_FORM, overload
 from .model import (
-    PROMOTE_KINDS,
     AliasEntry,
     CallEntry,
-    ComplexForm,
-    Draw,
     HopEntry,
-    LowerCase,
     NumberEntry,
     OpEntry,
-    OutRule,
     Placed,
-    Promote,
-    PythonLowering,
-    Sample,
-    ShapeRule,
     Specs,
     Traits,
 )
 from .numbers import read_number
+from .parts import PartReader, literal
 from .rows import written_out
 from .traits import read_traits
 from .type_variables import read_types, with_variables
-
-CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
-SAMPLE_KEYS = ("expect", "refused", "tolerance", "why", "opset", "built_for", "unread", "random")
-# a wider tolerance has to say why: it hides more than the rounding of a half
-WIDEST_TOLERANCE = 1e-2
-_PARTS = re.compile(r"parts\(([\w\s,]*)\)")
-_PRODUCTS = re.compile(r"products\((\w+(?:\s*,\s*\w+){1,2})\)")
-SAMPLE_TARGETS = (*TARGETS, "none")
-
-
-class PartReader(EntryReader):
-    """Reads the parts of entries of one file."""
-
-    registry: Registry = INSTALLED
-
-    def torch_versions(self, node: YNode | None, schemas: bool = True) -> TorchVersions:
-        """``torch: "<2.15"`` (the entry is for these versions), or, with ``schemas``,
-        ``torch: {">=2.15": schema}`` (these have the operator with that schema)."""
-        if node is None:
-            return EVERY_VERSION
-        pairs = node.items() if isinstance(node, YMap) and schemas else ()
-        texts = [key for key, _ in pairs] or ([node] if isinstance(node, YScalar) else [])
-        spans = [span for text in texts if (span := parse_range(text.text)) is not None]
-        if not spans or len(spans) < len(texts):
-            fix = 'write torch: "<2.15"'
-            if schemas:
-                fix += ', or torch: {">=2.15": "aten::name(...) -> Tensor"}'
-            notes = ["bounds are <, <=, ==, !=, >= and > with a major and a minor version"]
-            self.error(node.span, "'torch' is no range of versions", notes, fix)
-            return EVERY_VERSION
-        for text, span in zip(texts, spans, strict=True):
-            if meet([span]) is None:
-                self.error(text.span, f"no version of torch is in '{text.text}'")
-                return EVERY_VERSION
-        if not pairs:
-            return TorchVersions(present=spans[0])
-        values = [self.text(value, "a schema") for _, value in pairs]
-        given = zip(spans, values, strict=True)
-        return TorchVersions(others=tuple((span, text) for span, text in given if text))
-
-    def schema(
-        self,
-        node: YNode | None,
-        verbatim: bool,
-        requires: str | None = None,
-        versions: TorchVersions = EVERY_VERSION,
-    ) -> OpSchema | None:
-        if not isinstance(node, YScalar):
-            return None
-        try:
-            if verbatim:
-                return schema_of(node.text, self.registry, requires, versions)
-            return schema_of_key(node.text, self.registry, requires, versions)
-        except SchemaProblem as problem:
-            self.error(node.span, str(problem), problem.notes, problem.fix)
-            return None
-
-    def promote(self, node: YNode | None) -> Promote | None:
-        if node is None:
-            return None
-        if not isinstance(node, YMap):
-            self.error(node.span, "promote must be {args: [...], kind: ...}")
-            return None
-        self.keys(node, ("args", "kind"), "promote")
-        kind = self.text(node.get("kind"), "kind") or "default"
-        if kind not in PROMOTE_KINDS:
-            self.error(
-                node.span,
-                f"unknown promotion kind '{kind}'",
-                [f"kinds are {', '.join(PROMOTE_KINDS)}"],
-            )
-        return Promote(self.words(node.get("args"), "args"), kind, node.span)
-
-    def out(self, node: YNode | None) -> tuple[OutRule, ...] | None:
-        """The rules of the results, none for ``out: []``; None when one is wrong."""
-        nodes = list(node) if isinstance(node, YSeq) else [node] if node is not None else []
-        rules = [self.out_rule(each) for each in nodes]
-        return None if None in rules else tuple(rule for rule in rules if rule is not None)
-
-    def out_rule(self, node: YNode) -> OutRule | None:
-        if not isinstance(node, YMap):
-            self.error(
-                node.span,
-                "out must be {shape: ..., dtype: ...}, or a list of them for several results",
-            )
-            return None
-        self.keys(node, ("shape", "dtype"), "out")
-        shape, dtype = node.get("shape"), node.get("dtype")
-        if not isinstance(shape, YScalar) or not isinstance(dtype, YScalar):
-            self.error(
-                node.span, "out needs both 'shape' and 'dtype'", fix="shape: meta takes it from FX"
-            )
-            return None
-        rule = self.shape_rule(shape)
-        code = self.expression(_readable_else(dtype), "dtype")
-        return OutRule(rule, code, node.span) if rule is not None and code is not None else None
-
-    def shape_rule(self, node: YScalar) -> ShapeRule | None:
-        if node.text == "meta":
-            return ShapeRule("meta", node.span)
-        if "->" in node.text:
-            return self.unify_rule(node)
-        code = parse_expression(node, self.diagnostics)
-        return ShapeRule("word", node.span, code) if code is not None else None
-
-    def unify_rule(self, node: YScalar) -> ShapeRule | None:
-        left, _, right = node.text.partition("->")
-        try:
-            return ShapeRule(
-                "unify", node.span, None, _patterns(left), tuple(p or () for p in _patterns(right))
-            )
-        except ValueError as error:
-            self.error(node.span, str(error), fix='write it like "(m, k), (k, n) -> (m, n)"')
-            return None
-
-    def lower(self, node: YNode | None) -> tuple[LowerCase, ...]:
-        if isinstance(node, YScalar):
-            code = parse_block(node, self.diagnostics)
-            return (LowerCase(node.span, do=code),) if code is not None else ()
-        if isinstance(node, YMap):
-            node = YSeq((node,), node.span)
-        if not isinstance(node, YSeq):
-            return ()
-        cases = [self.case(each) for each in node]
-        # with one case unreadable the order of the others says nothing
-        return () if None in cases else tuple(case for case in cases if case is not None)
-
-    def complex_form(self, node: YNode | None) -> ComplexForm | None:
-        """``parts(self, other)``, ``products(input, weight, bias)``, ``lower``, a block, or
-        cases as those of ``lower``."""
-        if node is None:
-            return None
-        if isinstance(node, YScalar) and node.text.strip() == "lower":
-            return ComplexForm(node.span, as_lower=True)
-        if isinstance(node, YScalar) and (match := _PARTS.fullmatch(node.text.strip())):
-            names = tuple(part.strip() for part in match[1].split(",") if part.strip())
-            return ComplexForm(node.span, parts=names, by_parts=True)
-        if isinstance(node, YScalar) and (match := _PRODUCTS.fullmatch(node.text.strip())):
-            names = tuple(part.strip() for part in match[1].split(","))
-            return ComplexForm(node.span, parts=names, by_products=True)
-        cases = self.lower(node)
-        return ComplexForm(node.span, cases=cases) if cases else None
-
-    def draw(self, node: YNode | None) -> Draw | None:
-        """A call such as ``bernoulli_(shape=same(self), p=p)``, or ``{when: ..., do: call}``."""
-        if node is None:
-            return None
-        when = None
-        call: YNode | None = node
-        if isinstance(node, YMap):
-            self.keys(node, ("when", "do"), "draw")
-            condition, call = node.get("when"), node.get("do")
-            when = self.expression(condition, "when") if condition is not None else None
-        code = self.expression(call, "draw") if call is not None else None
-        if code is None:
-            self.error(node.span, "draw needs the call that draws", fix=DRAW_FORM)
-            return None
-        return Draw(code, when, node.span, overload(code.expression, self.registry))
-
-    def case(self, node: YNode) -> LowerCase | None:
-        if not isinstance(node, YMap):
-            self.error(node.span, "a case is a mapping with one of do:, python:, refuse:")
-            return None
-        self.keys(node, CASE_KEYS, "a case")
-        when_node, do_node = node.get("when"), node.get("do")
-        when = self.expression(when_node, "when") if when_node is not None else None
-        do = parse_block(do_node, self.diagnostics) if isinstance(do_node, YScalar) else None
-        python = self.python(node)
-        refuse = self.text(node.get("refuse"), "refuse")
-        forms = [name for name in ("do", "python", "refuse") if node.get(name) is not None]
-        if len(forms) != 1:
-            self.error(
-                node.span,
-                "a case has exactly one of do:, python:, refuse:",
-                [f"found {forms or 'none'}"],
-            )
-            return None
-        target, opset = self.target(node.get("target")), self.opset(node.get("opset"))
-        parsed = {"when": when, "do": do, "target": target, "opset": opset}
-        if any(node.get(key) is not None and value is None for key, value in parsed.items()):
-            return None
-        return LowerCase(
-            node.span, when, target, opset, self.text(node.get("note"), "note"), do, python, refuse
-        )
-
-    def python(self, node: YMap) -> PythonLowering | None:
-        path = node.get("python")
-        if not isinstance(path, YScalar):
-            return None
-        return PythonLowering(path.text, path.span, self.text(node.get("why"), "why"))
-
-    def sample_target(self, node: YNode | None) -> str | None:
-        text = self.text(node, "built_for")
-        if node is not None and text not in SAMPLE_TARGETS:
-            notes = [f"targets of a sample call are {', '.join(SAMPLE_TARGETS)}"]
-            self.error(node.span, f"unknown target '{text}'", notes)
-        return text
-
-    def flag(self, node: YNode | None, what: str) -> bool:
-        """``true`` or ``false``; false when it is not given."""
-        text = self.text(node, what)
-        if node is not None and text not in ("true", "false"):
-            self.error(node.span, f"{what} is true or false, not '{text}'")
-        return text == "true"
-
-    def unread(self, node: YNode | None, schema: OpSchema) -> tuple[int, ...]:
-        """Results that the sample call does not read, by position."""
-        text = self.text(node, "unused")
-        if node is None or text is None:
-            return ()
-        found = tuple(int(part) for part in text.split() if part.isdigit())
-        if not found or max(found) >= len(schema.returns):
-            fix = 'write positions from 0: unread: "1 2"'
-            self.error(node.span, f"'{text}' names no result of {schema.key}", fix=fix)
-        return found
-
-    def ignore(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
-        if node is None:
-            return ()
-        if not isinstance(node, YMap):
-            self.error(
-                node.span,
-                "ignore must be a mapping from an argument to the reason",
-                fix="ignore: {device: why}",
-            )
-            return ()
-        found = []
-        for key, value in node.items():
-            reason = self.text(value, "the reason") or ""
-            if not reason.strip():
-                self.error(value.span, f"'{key.text}' is ignored without a reason")
-            found.append((key.text, reason, key.span))
-        return tuple(found)
-
-    def samples(self, node: YNode | None, schema: OpSchema) -> tuple[Sample, ...]:
-        if not isinstance(node, YSeq):
-            if node is not None:
-                self.error(node.span, "cases must be a list of sample calls")
-            return ()
-        if not len(node):
-            self.error(node.span, "cases must hold at least one sample call")
-        found = [self.sample(each, schema) for each in node]
-        return tuple(sample for sample in found if sample is not None)
-
-    def sample(self, node: YNode, schema: OpSchema) -> Sample | None:
-        if not isinstance(node, YMap):
-            self.error(node.span, "a sample call is a mapping from argument to value")
-            return None
-        names = tuple(argument.name for argument in schema.arguments)
-        self.keys(node, names + SAMPLE_KEYS, "a sample call")
-        values = tuple(
-            (key.text, self.plain(value)) for key, value in node.items() if key.text in names
-        )
-        for argument in schema.arguments:
-            if not argument.has_default and node.get(argument.name) is None:
-                self.error(node.span, f"the sample call lacks argument '{argument.name}'")
-        expect = self.expected(node)
-        tolerance = self.number(
-            self.text(node.get("tolerance"), "tolerance"), node.get("tolerance")
-        )
-        why = self.text(node.get("why"), "why")
-        if tolerance is not None and tolerance > WIDEST_TOLERANCE and not (why or "").strip():
-            fix = "say where the difference comes from: why: ..."
-            self.error(node.span, f"a tolerance above {WIDEST_TOLERANCE:g} needs 'why'", fix=fix)
-        return Sample(
-            node.span,
-            values,
-            tuple(expect.split()) if expect is not None else None,
-            self.text(node.get("refused"), "refused"),
-            tolerance,
-            self.opset(node.get("opset")),
-            self.sample_target(node.get("built_for")),
-            self.unread(node.get("unread"), schema),
-            self.flag(node.get("random"), "random"),
-        )
-
-    def expected(self, node: YMap) -> str | None:
-        """The operators that a case expects."""
-        given = node.get("expect")
-        expect = self.text(given, "expect")
-        if given is not None:
-            for word, hint in unknown_operators(expect or ""):
-                self.error(given.span, f"expect: ONNX has no operator '{word}'{hint}")
-        return expect
-
-
-def literal(text: str) -> object:
-    """A Python literal as specs write it; text that is no literal stays text."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return {"true": True, "false": False, "null": None}.get(text, text)
-
-
-def _patterns(text: str) -> tuple[tuple[str, ...] | None, ...]:
-    """``(*), (m, k)`` -> (None, ("m", "k"))."""
-    found: list[tuple[str, ...] | None] = []
-    rest = text.strip()
-    while rest:
-        match = re.match(r"\(([^()]*)\)\s*,?\s*", rest)
-        if match is None:
-            raise ValueError(f"cannot read the shape pattern at '{rest}'")
-        inner = [part.strip() for part in match[1].split(",") if part.strip()]
-        found.append(None if inner == ["*"] else tuple(inner))
-        rest = rest[match.end() :]
-    return tuple(found)
-
-
-def _readable_else(node: YScalar) -> YScalar:
-    """``arg(dtype, else=same(self))``: 'else' is a Python keyword, so the parser sees ``else_``."""
-    return YScalar(re.sub(r"\belse\s*=", "else_=", node.text), node.span, node.style)
-
 
 OP_KEYS = (
     "op", "requires", "torch", "promote", "types", "out", "let", "lower", "complex", "ignore",
