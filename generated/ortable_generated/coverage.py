@@ -297,7 +297,7 @@ COVERAGE: tuple[
     ('aten::conv2d.padding', 'specs/aten/conv.yaml', '', '18', 'f32 f64 c64', True, 3, 0, 8, '1 1 6', 'convolution.direct_convolution', '1/4', '3/3'),
     ('aten::conv3d', 'specs/aten/conv.yaml', 'aten::convolution', '18', 'f32', True, 5, 0, 3, '', '', '6/11', '3/3'),
     ('aten::conv3d.padding', 'specs/aten/conv.yaml', 'aten::conv2d.padding', '18', 'f32', False, 3, 0, 2, '', '', '8/18', '3/3'),
-    ('aten::conv_tbc', 'specs/aten/channels.yaml', '', '18', 'f32', False, 3, 2, 2, '', '', '', ''),
+    ('aten::conv_tbc', 'specs/aten/channels.yaml', '', '18', 'f32', False, 3, 2, 3, '', '', '', ''),
     ('aten::conv_transpose1d', 'specs/aten/conv.yaml', 'aten::convolution', '18', 'f32 i64 c64', True, 5, 0, 6, '', '', '16/29', '3/3'),
     ('aten::conv_transpose2d.input', 'specs/aten/conv.yaml', 'aten::convolution', '18', 'f32 c128', True, 5, 0, 5, '', '', '16/29', '3/3'),
     ('aten::conv_transpose3d.input', 'specs/aten/conv.yaml', 'aten::convolution', '18', 'f32', True, 5, 0, 4, '', '', '16/29', '3/3'),

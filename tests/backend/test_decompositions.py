@@ -11,7 +11,7 @@ from ortable import (
     get_decomposition_table,
     to_onnx,
 )
-from ortable_generated.aten.dispatch import CONVERTERS
+from ortable_generated.aten.dispatch import CONVERTERS, PLACE
 from ortable_generated.decompositions import DECOMPOSE
 
 aten = torch.ops.aten
@@ -29,7 +29,8 @@ def test_operators_without_a_converter_are_decomposed():
     table = get_decomposition_table()
     core = torch._decomp.core_aten_decompositions()
     aten_ops = [op for op in core if op.namespace == "aten"]
-    missing = [op for op in aten_ops if op.name() not in CONVERTERS and op not in table]
+    served = {*CONVERTERS, *PLACE}  # what torch runs (complex halves) is not decomposed
+    missing = [op for op in aten_ops if op.name() not in served and op not in table]
     assert missing == []
     assert all(callable(fct) for fct in table.values())
 

@@ -49,7 +49,8 @@ def test_constants_of_every_type_and_size(dtype, shape, backends):
     model = Holder()
     compiled = torch.compile(model, backend="ortable")
     torch.testing.assert_close(compiled(BATCH), model(BATCH))
-    assert backends[-1].sessions == [True]
+    # a result without elements is a constant of the graph
+    assert backends[-1].sessions == ([] if 0 in shape else [True])
     model.held.zero_()
     torch.testing.assert_close(compiled(BATCH), model(BATCH))
 
