@@ -815,7 +815,7 @@ COVERAGE: tuple[
     ('aten::round', 'specs/aten/unary.yaml', '', '18', 'f32 f64 bf16 i64', False, 1, 0, 4, '', '', '4/4', '1/1'),
     ('aten::round.decimals', 'specs/aten/unary.yaml', '', '18', 'f32 bf16', False, 3, 0, 4, '1 1 2', '', '21/21', '9/9'),
     ('aten::row_stack', 'specs/aten/views.yaml', 'aten::vstack', '18', 'f32', False, 1, 0, 1, '', '', '', ''),
-    ('aten::rrelu', 'specs/aten/activation.yaml', '', '18', 'f32 f64', False, 2, 1, 3, '1 2', '', '3/8', '0/3'),
+    ('aten::rrelu', 'specs/aten/activation.yaml', '', '18', 'f32 f64 f16', True, 2, 0, 5, '', '', '3/8', '0/3'),
     ('aten::rrelu_with_noise_backward', 'specs/aten/backward_indexing.yaml', '', '18', 'f32 f16', False, 2, 0, 3, '1 2', '', '', ''),
     ('aten::rrelu_with_noise_functional', 'specs/aten/activation.yaml', '', '18', 'f32', False, 2, 1, 2, '1 1', '', '', ''),
     ('aten::rsqrt', 'specs/aten/unary.yaml', '', '18', 'f32 f16 i64 c64', False, 2, 0, 4, '3 1', '', '18/18', '3/3'),

@@ -6,6 +6,7 @@ converters of convolution and unfold; `pooling` takes the padding of its gradien
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -42,6 +43,9 @@ from ortable.prelude.values import (
 )
 
 from .shapes import flipped_along
+
+# places of a kernel up to which a convolution is a sum of products, which needs the least memory
+_MOST_TERMS = 64
 
 __all__ = [
     "fold_indices",
@@ -270,9 +274,10 @@ def _summed(
 ) -> str:
     """Over the places of the kernel: a strided slice times the weights of that place."""
     strides, spacing = window
-    if not is_static(shape_of(graph, weight)):
+    kernel = shape_of(graph, weight)[2:]
+    if not is_static(shape_of(graph, weight)) or math.prod(static(kernel)) > _MOST_TERMS:
         return _gathered(graph, x, weight, window, groups)
-    kernel = static(shape_of(graph, weight)[2:])
+    kernel = static(kernel)
     space = list(shape_of(graph, x)[2:])
     reach = [size - step * (k - 1) for size, step, k in zip(space, spacing, kernel, strict=True)]
     total = None
@@ -292,7 +297,8 @@ def _gathered(
     window: tuple[Sequence[int], Sequence[int]],
     groups: int,
 ) -> str:
-    """All windows at once, times the kernels: for kernels of dynamic sizes."""
+    """All windows at once, times the kernels: for kernels of dynamic sizes, and for those whose sum
+    would be many nodes."""
     n = rank_of(graph, weight) - 2
     counts: list[SymInt] = []
     out, inner, *kernel = shape_of(graph, weight)
