@@ -9,10 +9,10 @@ from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_tanh
 from ortable.lowerings.normalization import per_channel
 from ortable.lowerings.pointwise import leaky
-from ortable.lowerings.sampling import random_uniform
+from ortable.lowerings.sampling import random_slopes
 from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_exp, c_scaled
 from ortable.prelude.error_functions import erf_of
-from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_used, rank_of, shape_of, square_root
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_used, rank_of, square_root
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, larger_of, log1p_of, relu_of, smaller_of, softplus_of
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
@@ -182,10 +182,8 @@ def aten_rrelu(graph: Graph, res: ResultSpec, self: Result, lower: Scalar = 0.12
     """aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor"""
     if training:
         graph.case = 1
-        first, last, dtype = (as_float(lower), as_float(upper), dtype_of(graph, self))
-        span = graph.make_node('Mul', [random_uniform(graph, shape_of(graph, self), dtype), const(graph, last - first, dtype)])
-        slopes = graph.make_node('Add', [span, const(graph, first, dtype)])
-        return graph.make_node('Where', [graph.make_node('LessOrEqual', [self, const(graph, 0, dtype)]), graph.make_node('Mul', [self, slopes]), self], res.outputs)
+        slopes = random_slopes(graph, self, as_float(lower), as_float(upper))
+        return graph.make_node('Where', [graph.make_node('LessOrEqual', [self, const(graph, 0, dtype_of(graph, self))]), graph.make_node('Mul', [self, slopes]), self], res.outputs)
     graph.case = 2
     return leaky(graph, self, (as_float(lower) + as_float(upper)) / 2)
 

@@ -37,6 +37,7 @@ __all__ = [
     "random_features",
     "random_integers",
     "random_normal",
+    "random_slopes",
     "random_uniform",
 ]
 
@@ -82,6 +83,14 @@ def random_normal(graph: Graph, shape: SymInts, mean: Float, std: Float, dtype: 
     if mean != 0:
         result = graph.make_node("Add", [result, const(graph, mean, compute_dtype)])
     return cast(graph, result, dtype)
+
+
+def random_slopes(graph: Graph, x: Result, lower: Float, upper: Float) -> Result:
+    """A number in ``[lower, upper)`` for each element of ``x``, in its dtype."""
+    dtype = graph.get_type(x)
+    draws = random_uniform(graph, shape_of(graph, x), dtype)
+    span = graph.make_node("Mul", [draws, const(graph, upper - lower, dtype)])
+    return graph.make_node("Add", [span, const(graph, lower, dtype)])
 
 
 def random_integers(
