@@ -83,7 +83,8 @@ def einsum_dtype(graph: Graph, equation: Str, tensors: Results) -> Dtype:
     text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
     left, _, right = text.partition("->")
     alone = [x for x in set(left) - {".", ","} if x not in right and _terms_with(left, x) == 1]
-    return own if dtypes.is_float_type(own) or not alone else dtypes.int64
+    is_int = not (dtypes.is_float_type(own) or dtypes.is_complex_type(own))
+    return dtypes.int64 if is_int and alone else own
 
 
 def _terms_with(left: str, letter: str) -> int:
