@@ -147,7 +147,8 @@ def test_a_wrong_decomposition_is_torchs_own() -> None:
     alone = Program(inputs, (Step(loss, (0, 1), (0,), key),), (2,))
     assert oracle.check(alone, "export").kind == "exact"
     writing = Program(inputs, (write, Step(loss, (0, 1), (0,), key)), (3,))
-    assert oracle.check(writing, "export").kind == "discarded"
+    mended = torch.__version__ >= (2, 15)
+    assert oracle.check(writing, "export").kind == ("exact" if mended else "discarded")
 
 
 def test_a_crash_of_eager_is_torchs_own(tmp_path: Path) -> None:
