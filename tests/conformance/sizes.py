@@ -24,12 +24,7 @@ MOST_ELEMENTS = 200_000
 INVARIANTS = {
     "_segment_reduce.lengths": "lengths add up to the size; torch's kernel does not look",
     "_segment_reduce.offsets": "offsets end at the size; torch's kernel does not look",
-    "bucketize": "boundaries are sorted",
-    "linalg.cholesky_ex": "matrices are positive definite; of others LAPACK leaves no factor",
     "linalg.pinv.singular": "factors have full rank; a singular value at the bound is kept or not",
-    "lu_unpack": "pivots are rows of the matrix; neither torch nor ONNX Runtime looks",
-    "nn.functional.embedding_bag": "offsets ascend and end at the size",
-    "searchsorted": "the sequence is sorted",
 }
 # A dimension of one tensor: the number of a symbol, or a function of the symbols.
 Sizes = Mapping[Any, int]
@@ -65,6 +60,8 @@ def other_sizes(
     for assignments in (_smaller(free), _larger(free)):
         for sizes in assignments:
             resized = at_sizes(call, free, sizes)
+            if resized is not None and call.op in REPAIRS:
+                resized = REPAIRS[call.op](resized)
             if resized is not None and _accepted(module, resized, same):
                 found.append(resized)
                 break
@@ -145,6 +142,53 @@ def at_sizes(call: Call, free: Free, sizes: Sizes) -> Call | None:
         (call.args, call.kwargs),
     )
     return replace(call, args=args, kwargs=kwargs)
+
+
+def _sorted_boundaries(call: Call) -> Call:
+    """Boundaries are sorted."""
+    values, boundaries, *rest = call.args
+    return replace(call, args=(values, boundaries.sort(-1).values, *rest))
+
+
+def _sorted_sequence(call: Call) -> Call | None:
+    """The sequence is sorted, by the sorter where one is given."""
+    if call.kwargs.get("sorter") is not None:
+        order = call.args[0].argsort(-1)
+        return replace(call, kwargs={**call.kwargs, "sorter": order})
+    return replace(call, args=(call.args[0].sort(-1).values, *call.args[1:]))
+
+
+def _ascending_offsets(call: Call) -> Call:
+    """Offsets ascend from 0, and none is beyond the indices."""
+    offsets = call.kwargs.get("offsets")
+    if offsets is None:
+        return call
+    ascending = offsets.sort().values.clamp(max=call.args[1].shape[0])
+    return replace(call, kwargs={**call.kwargs, "offsets": ascending})
+
+
+def _positive_definite(call: Call) -> Call:
+    """Matrices are positive definite; of others LAPACK leaves no factor."""
+    matrix, *rest = call.args
+    size = matrix.shape[-1]
+    product = matrix @ matrix.mH + size * torch.eye(size, dtype=matrix.dtype)
+    return replace(call, args=(product, *rest))
+
+
+def _rows_as_pivots(call: Call) -> Call:
+    """Pivots are rows of the matrix, counted from 1; neither torch nor ONNX Runtime looks."""
+    matrix, pivots, *rest = call.args
+    return replace(call, args=(matrix, pivots.clamp(1, max(matrix.shape[-2], 1)), *rest))
+
+
+# What makes the values of other sizes fulfil what an operator asks of them.
+REPAIRS: dict[str, Callable[[Call], Call | None]] = {
+    "bucketize": _sorted_boundaries,
+    "linalg.cholesky_ex": _positive_definite,
+    "lu_unpack": _rows_as_pivots,
+    "nn.functional.embedding_bag": _ascending_offsets,
+    "searchsorted": _sorted_sequence,
+}
 
 
 def _evaluated(expression: Any, sizes: Sizes) -> int | None:
