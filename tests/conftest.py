@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import settings
 from onnx.reference import ReferenceEvaluator
 
 from ortable import GraphBuilder
+from tests.rotation import turn
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-program",
         action="store_true",
-        help="run each small program of the sweeps in all of its modes, not only in one",
+        help="run programs and models in all modes, not only in one that the commit chooses",
     )
 
 
@@ -67,9 +69,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if not _does_more_at_all_opsets(item)]
     else:
         left_out = [item for item in items if _is_of_the_sweeps(item, sweeps) != sweeps]
+    if not config.getoption("--every-program"):
+        asked = {argument.partition("::")[2] for argument in config.args}
+        gone = set(left_out)
+        waiting = _of_other_turns([item for item in items if item not in gone])
+        left_out += [item for item in waiting if item.name not in asked]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
 
 
 def _is_of_the_sweeps(item: pytest.Item, sweeps: bool) -> bool:
@@ -77,6 +85,27 @@ def _is_of_the_sweeps(item: pytest.Item, sweeps: bool) -> bool:
     if item.get_closest_marker("slow") is not None or "sweeps" in item.path.parts:
         return True
     return sweeps and item.get_closest_marker("sweep") is not None
+
+
+def _of_other_turns(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Tests marked `alternates` whose turn another commit has: of the values of a parameter one
+    runs with each combination of the others, or each second, third... where the mark says so."""
+    groups: dict[tuple[object, ...], list[pytest.Item]] = {}
+    for item in items:
+        mark = item.get_closest_marker("alternates")
+        if mark is not None and isinstance(item, pytest.Function):
+            (name,) = mark.args
+            given = item.callspec.params.items()
+            others = tuple(sorted((other, repr(v)) for other, v in given if other != name))
+            key = (item.path, item.originalname, mark.kwargs.get("parts"), others)
+            groups.setdefault(key, []).append(item)
+    waiting: list[pytest.Item] = []
+    for (_, _, parts, others), found in groups.items():
+        chosen = turn() + zlib.crc32(repr(others).encode())  # not one mode for all the others
+        waiting += [
+            item for index, item in enumerate(found) if (index + chosen) % (parts or len(found))
+        ]
+    return waiting
 
 
 def _does_more_at_all_opsets(item: pytest.Item) -> bool:
@@ -99,6 +128,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     gc.freeze()
+    # Little of a test's graphs is garbage before it ends: ten times fewer walks over all of them.
+    gc.set_threshold(10_000, 10, 10)
     gc.enable()
 
 

@@ -22,6 +22,7 @@ def relative_errors(model: nn.Module, exact: nn.Module) -> dict[str, float]:
     return found
 
 
+@pytest.mark.alternates("dtype")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
 @pytest.mark.parametrize("name", ["mlp", "resnet", "gpt2", "convnext", "dlrm"])
 def test_models_train_under_autocast(name, dtype):

@@ -1,5 +1,6 @@
 """Blocks of language models and small whole ones, as PyTorch's former backend `onnxrt` was tested
-with: static, at every length, and with a cache."""
+with: static, at every length, and with a cache. Each with one of two families, which the commit
+chooses (``--every-program``: with both)."""
 
 from __future__ import annotations
 
@@ -80,6 +81,7 @@ def marked(args):
 @pytest.mark.parametrize(
     ("kind", "attention"), [("Attention", "eager"), ("Attention", "sdpa"), ("DecoderLayer", "sdpa")]
 )
+@pytest.mark.alternates("family")
 @pytest.mark.parametrize("family", ["llama", "phi"])
 def test_blocks_of_language_models(family, kind, attention):
     records = assert_equal_to_eager(Block(family, kind, attention), [masked(2, 5)])
@@ -95,12 +97,14 @@ def test_blocks_of_language_models_at_every_length(family, kind):
     assert [r["kind"] for r in records] == ["inference", "forward", "backward"]
 
 
+@pytest.mark.alternates("family")
 @pytest.mark.parametrize("family", ["llama", "phi"])
 def test_whole_language_models(family):
     calls = [(torch.randint(0, 37, (2, 5)),)]
     assert_equal_to_eager(Language(family, "sdpa"), calls)
 
 
+@pytest.mark.alternates("family")
 @pytest.mark.parametrize("family", ["llama", "phi"])
 def test_whole_language_models_at_every_length(family):
     calls = [marked((torch.randint(0, 37, sizes),)) for sizes in ((2, 5), (3, 7), (4, 12))]
@@ -129,6 +133,7 @@ def test_default_call_where_heads_share_keys():
     assert [r["kind"] for r in storage["instance"]] == ["inference", "forward", "backward"]
 
 
+@pytest.mark.alternates("family")
 @pytest.mark.parametrize("family", ["llama", "phi"])
 def test_decoding_with_a_static_cache(family):
     """The cache is written in place, one token at a time."""

@@ -1,5 +1,6 @@
-"""The model set of the benchmarks at small sizes: every model compiles as one graph, with fixed
-and with free batch sizes, and computes what eager does."""
+"""The model set of the benchmarks at small sizes: every model compiles as one graph, with a fixed
+or with a free batch size, as the commit chooses (``--every-program``: both), and computes what
+eager does."""
 
 from __future__ import annotations
 
@@ -33,24 +34,19 @@ def compiled_with(model, storage, **kwargs):
     )
 
 
+@pytest.mark.alternates("free")
+@pytest.mark.parametrize("free", [False, True], ids=["fixed batch", "free batch"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_runs_whole_in_onnxruntime(name):
+def test_a_model_runs_whole_in_onnxruntime_and_is_compiled_once(name, free):
     model, arguments = build(name, small=True)
     storage = {}
-    compiled = compiled_with(model, storage, dynamic=False)
+    if free:
+        for argument in arguments:
+            torch._dynamo.mark_dynamic(argument, 0)
+        compiled = compiled_with(model, storage)
+        _, others = build(name, small=True, batch=3)
+    else:
+        compiled, others = compiled_with(model, storage, dynamic=False), arguments
     check(model, compiled, arguments)
-    check(model, compiled, arguments)
-    assert [record["kind"] for record in storage["instance"]] == ["inference"]
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_model_with_a_free_batch_size_is_compiled_once(name):
-    model, arguments = build(name, small=True)
-    for argument in arguments:
-        torch._dynamo.mark_dynamic(argument, 0)
-    storage = {}
-    compiled = compiled_with(model, storage)
-    check(model, compiled, arguments)
-    _, others = build(name, small=True, batch=3)
     check(model, compiled, others)
     assert [record["kind"] for record in storage["instance"]] == ["inference"]

@@ -76,6 +76,7 @@ def train(trainable: Trainable, *, dynamic: bool, make_optimizer) -> None:
         got.load_state_dict(eager.state_dict())
 
 
+@pytest.mark.alternates("name", parts=2)
 @pytest.mark.parametrize("name", SMALL_TRAINABLES)
 def test_model_trains_like_eager(name, rnn_in_graph):
     def sgd(parameters):

@@ -53,6 +53,7 @@ WIRINGS = {
 }
 
 
+@pytest.mark.alternates("dynamic")
 @pytest.mark.parametrize("wiring", WIRINGS)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_it_trains_in_every_place(wiring, dynamic):

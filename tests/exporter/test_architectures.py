@@ -1,5 +1,6 @@
 """Architectures that people export, with fixed and with free dimensions: all of them convert, pass
-onnx's checker, run in ONNX Runtime and compute what eager does, on another size too."""
+onnx's checker, run in ONNX Runtime and compute what eager does, on another size too. The commit
+chooses which of both an architecture has; with ``--every-program`` it has both."""
 
 from __future__ import annotations
 
@@ -41,6 +42,7 @@ def free_dimensions(model: onnx.ModelProto) -> set[str]:
     }
 
 
+@pytest.mark.alternates("dynamic")
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_an_architecture_computes_what_eager_does(name: str, dynamic: bool) -> None:

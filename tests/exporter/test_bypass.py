@@ -164,6 +164,7 @@ class Steps(torch.nn.Module):
         return self.rnn(x)
 
 
+@pytest.mark.alternates("bidirectional")
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
 def test_a_dynamic_number_of_steps(kind, bidirectional) -> None:

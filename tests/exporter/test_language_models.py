@@ -1,5 +1,6 @@
 """Language models with a cache: prompt and single tokens go through one graph, greedy decoding with
-ONNX Runtime gives the tokens of ``generate``, caches are tensors, objects or written in place."""
+ONNX Runtime gives the tokens of ``generate``, caches are tensors, objects or written in place.
+The commit chooses half of the decoders; ``--every-program`` runs all of them."""
 
 from __future__ import annotations
 
@@ -39,6 +40,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "greedy_llama.py"
 SIZES = [(2, 3, 4), (1, 1, 7), (1, 5, 0), (3, 1, 1), (1, 1, 0), (2, 9, 3)]
 
 
+@pytest.mark.alternates("name", parts=2)
 @pytest.mark.parametrize("name", DECODERS)
 def test_one_graph_takes_prompts_and_single_tokens(name: str) -> None:
     decoder, session = exported_decoder(name)
@@ -49,6 +51,7 @@ def test_one_graph_takes_prompts_and_single_tokens(name: str) -> None:
         assert_close(call(session, example), [logits, *cache])
 
 
+@pytest.mark.alternates("name", parts=2)
 @pytest.mark.parametrize("name", DECODERS)
 def test_greedy_decoding_gives_the_tokens_of_generate(name: str) -> None:
     decoder, session = exported_decoder(name)

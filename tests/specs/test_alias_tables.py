@@ -44,27 +44,40 @@ def _schemas(of: str) -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
-def test_a_callable_is_what_the_interpreter_calls_it(name: str) -> None:
-    module, _, attribute = name.rpartition(".")
-    function = getattr(importlib.import_module(module), attribute)
-    shown = qualified_name(function)
-    assert (
-        shown == name
-        or getattr(importlib.import_module(shown.rpartition(".")[0]), attribute) is function
-    )
-    assert _schemas(CALLABLES[name].packet)
+MODULES = sorted({name.rpartition(".")[0] for name in CALLABLES})
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_a_method_of_tensors_means_an_operator(name: str) -> None:
-    assert callable(getattr(torch.Tensor, name))
-    assert _schemas(METHODS[name].packet)
+def _callables(module: str) -> list[str]:
+    return sorted(name for name in CALLABLES if name.rpartition(".")[0] == module)
 
 
-@pytest.mark.parametrize("name", sorted(CALLABLES))
-def test_positional_arguments_stand_in_the_order_of_the_schema(name: str) -> None:
+@pytest.mark.parametrize("module", MODULES)
+def test_a_callable_is_what_the_interpreter_calls_it(module: str) -> None:
+    for name in _callables(module):
+        attribute = name.rpartition(".")[2]
+        function = getattr(importlib.import_module(module), attribute)
+        shown = qualified_name(function)
+        assert (
+            shown == name
+            or getattr(importlib.import_module(shown.rpartition(".")[0]), attribute) is function
+        ), name
+        assert _schemas(CALLABLES[name].packet), name
+
+
+def test_a_method_of_tensors_means_an_operator() -> None:
+    for name in METHODS:
+        assert callable(getattr(torch.Tensor, name)), name
+        assert _schemas(METHODS[name].packet), name
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_positional_arguments_stand_in_the_order_of_the_schema(module: str) -> None:
     """An exchanged order (torch.nn.functional.embedding) would silently compute something else."""
+    for name in _callables(module):
+        _assert_order(name)
+
+
+def _assert_order(name: str) -> None:
     module, _, attribute = name.rpartition(".")
     function = getattr(importlib.import_module(module), attribute)
     if module == "operator" or inspect.isbuiltin(function):
@@ -87,15 +100,12 @@ def test_positional_arguments_stand_in_the_order_of_the_schema(name: str) -> Non
     ), (name, wanted, _schemas(call.packet))
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [("callable", n) for n in sorted(CALLABLES)] + [("method", n) for n in sorted(METHODS)],
-)
-def test_pack_and_fixed_name_arguments_of_the_operator(kind: str, name: str) -> None:
-    call = (CALLABLES if kind == "callable" else METHODS)[name]
-    schemas = _schemas(call.packet)
-    assert call.pack is None or call.pack in schemas[0]
-    assert all(any(each in schema for schema in schemas) for each in call.fixed)
+@pytest.mark.parametrize("table", [CALLABLES, METHODS], ids=["callables", "methods"])
+def test_pack_and_fixed_name_arguments_of_the_operator(table: dict[str, Any]) -> None:
+    for name, call in table.items():
+        schemas = _schemas(call.packet)
+        assert call.pack is None or call.pack in schemas[0], name
+        assert all(any(each in schema for schema in schemas) for each in call.fixed), name
 
 
 @pytest.mark.parametrize(

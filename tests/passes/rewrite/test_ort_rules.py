@@ -52,6 +52,7 @@ def same_as_torch(module: Any, args: tuple[Any, ...], model: Any) -> None:
     assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
 
 
+@pytest.mark.alternates("opset")
 @pytest.mark.parametrize("opset", [18, 24])
 @pytest.mark.parametrize("name", [*ATTENTION, "llama"])
 def test_models(name: str, opset: int) -> None:
