@@ -1,7 +1,7 @@
 """Lower-case words of the spec language for dense linear algebra: factorisations of matrices, or
 batches of them, and what is solved with them.
 
-The algorithms are loops in ``lowerings/linalg_*``.
+The algorithms are loops in ``factor`` and ``jacobi``.
 """
 
 from __future__ import annotations
