@@ -377,7 +377,7 @@ COVERAGE: tuple[
     ('aten::fake_quantize_per_tensor_affine.tensor_qparams', 'specs/aten/fake_quantize.yaml', '', '18', 'f32 f64 i32', False, 1, 0, 2, '', '', '', ''),
     ('aten::fake_quantize_per_tensor_affine_cachemask', 'specs/aten/fake_quantize.yaml', '', '18', 'f32 f64 f16 bf16', False, 1, 0, 4, '', '', '', ''),
     ('aten::fake_quantize_per_tensor_affine_cachemask_backward', 'specs/aten/fake_quantize.yaml', '', '18', 'f32 b', False, 1, 0, 1, '', '', '', ''),
-    ('aten::feature_alpha_dropout', 'specs/aten/random.yaml', '', '18', 'f32 c64', True, 5, 1, 5, '1 1 1 1 1', '', '45/52', '5/6'),
+    ('aten::feature_alpha_dropout', 'specs/aten/random.yaml', '', '18', 'f32 f16 c64', True, 5, 1, 8, '2 1 3 1 1', '', '45/52', '5/6'),
     ('aten::feature_dropout', 'specs/aten/random.yaml', '', '18', 'f32 c64', True, 5, 1, 5, '1 1 1 1 1', '', '22/32', '4/6'),
     ('aten::fft_fft', 'specs/aten/fft.yaml', '', '18', 'f64 i64 c64', False, 1, 0, 4, '', '', '30/30', '3/3'),
     ('aten::fft_fft2', 'specs/aten/fft.yaml', '', '18', 'c64', False, 1, 0, 2, '', '', '27/27', '3/3'),
