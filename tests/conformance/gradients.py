@@ -19,7 +19,16 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
-from tests.conformance.compare import NEIGHBOURS, WIDER, as_exact, as_real, nudged
+from tests.conformance.compare import (
+    ANY_OF_EQUAL,
+    NEIGHBOURS,
+    WIDER,
+    as_exact,
+    as_real,
+    nudged,
+    points_to_the_same,
+)
+from tests.conformance.samples import Call
 from tests.conformance.sizes import resize
 
 __all__ = [
@@ -50,7 +59,7 @@ TOLERANCES = {
 }
 # torch does not promise which of two equal elements comes first, so each may have the other's
 # gradient. (Eager's order is another one than that of a stable sort from some length on.)
-UNSTABLE = ("msort", "sort")
+UNSTABLE = ("msort", *ANY_OF_EQUAL)
 EXACT_DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.complex64}
 SEED = 11
 
@@ -182,6 +191,9 @@ class _Call:
         self.out = _out_of(op_info, sample) if variant == "out" else []
         self.dynamic: bool | None = None  # as torch.compile takes it
         self.unstable = op_info.name in UNSTABLE
+        self.sample = Call(
+            op_info.name, "", 0, operator, (sample.input, *sample.args), dict(sample.kwargs)
+        )
         several = len(self.out) > 1
 
         def function(*tensors: torch.Tensor) -> Any:
@@ -381,7 +393,7 @@ def _compared(
 ) -> GradientOutcome:
     """`exact`, or what differs first; a difference that torch's own graphs show is torch's."""
     detail = _difference(expected, found, dtype, lambda: _runs(call, tensors))
-    if detail is None or (call.unstable and _same_but_for_ties(tensors, expected, found)):
+    if detail is None or (call.unstable and _same_but_for_ties(call, tensors, expected, found)):
         return GradientOutcome("exact")
     try:
         torch._dynamo.reset()
@@ -394,12 +406,13 @@ def _compared(
 
 
 def _same_but_for_ties(
-    tensors: Sequence[torch.Tensor], expected: _Results, found: _Results
+    call: _Call, tensors: Sequence[torch.Tensor], expected: _Results, found: _Results
 ) -> bool:
     """Whether the values are the same, and each gradient once equal elements have exchanged
     theirs: equal elements of a tensor have the same gradients in some order."""
+    sample = replace(call.sample, args=(tensors[0], *call.sample.args[1:]))
     for want, have in zip(expected.values, found.values, strict=True):
-        if _unlike(want, have, want.dtype) and not _picks_the_same(tensors[0], want, have):
+        if _unlike(want, have, want.dtype) and not points_to_the_same(sample, want, have):
             return False
     for tensor, want, have in zip(tensors, expected.gradients, found.gradients, strict=True):
         if want is None or have is None or want.shape != have.shape:
@@ -411,14 +424,6 @@ def _same_but_for_ties(
         if pairs[0] != pairs[1]:
             return False
     return True
-
-
-def _picks_the_same(source: torch.Tensor, want: torch.Tensor, have: torch.Tensor) -> bool:
-    """Whether two permutations of a vector pick equal elements in turn."""
-    if source.dim() != 1 or want.dtype != torch.int64 or have.dtype != torch.int64:
-        return False
-    order = torch.arange(source.numel())
-    return torch.equal(have.sort().values, order) and torch.equal(source[want], source[have])
 
 
 def _runs(call: _Call, tensors: Sequence[torch.Tensor]) -> _Runs:
