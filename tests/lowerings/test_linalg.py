@@ -28,6 +28,10 @@ def _run(
     function: Callable[..., object], *args: torch.Tensor, dynamic: object = None
 ) -> list[torch.Tensor]:
     program = torch.export.export(_Call(function), args, dynamic_shapes=dynamic)
+    return _session_run(program, *args)
+
+
+def _session_run(program: torch.export.ExportedProgram, *args: torch.Tensor) -> list[torch.Tensor]:
     model = ortable.to_onnx(program)
     proto = getattr(model, "model_proto", model)
     session = onnxruntime.InferenceSession(
@@ -88,6 +92,18 @@ def test_wide_matrices_of_dynamic_size() -> None:
     sizes = torch.export.Dim.DYNAMIC
     (found,) = _run(torch.linalg.svdvals, x, dynamic=(({0: sizes, 1: sizes},),))
     torch.testing.assert_close(found, torch.linalg.svdvals(x))
+
+
+@pytest.mark.parametrize("function", [torch.linalg.eigh, torch.linalg.svd])
+@pytest.mark.parametrize("shape", [(2, 0, 0), (0, 3, 3)])
+def test_nothing_of_a_dynamic_batch(
+    function: Callable[..., object], shape: tuple[int, ...]
+) -> None:
+    batch = torch.export.Dim.DYNAMIC
+    given = (torch.zeros(2, *shape[1:]),)
+    program = torch.export.export(_Call(function), given, dynamic_shapes=(({0: batch},),))
+    found = _session_run(program, torch.zeros(shape))
+    assert [each.shape for each in found] == [each.shape for each in function(torch.zeros(shape))]
 
 
 def test_pivots_of_a_larger_matrix() -> None:

@@ -302,13 +302,13 @@ def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     # the columns of u * s are orthogonal: reflectors normalise and complete them
     packed, tau = factor.reflectors(graph, _first(graph, scaled, count))
     left = factor.orthogonal(graph, packed, tau, rows if full else count)
-    signs = matrix.unit_batch(graph, field.real_of(left), dim_of(graph, left, 2), count)
     heads = diagonal_elements(graph, field.real_of(packed))
     negative = graph.make_node("Less", [heads, const_like(graph, 0, heads)])
     flips = graph.make_node("Where", [negative, *(const_like(graph, n, heads) for n in (-2, 0))])
-    column = unsqueezed(graph, flips, [2])
-    total = matrix_product(graph, signs, column)
-    total = graph.make_node("Add", [matrix_transpose(graph, total), const_like(graph, 1, total)])
+    # the batch stands on the left: ONNX Runtime's MatMul has no empty one on the right alone
+    square = unit_matrix(graph, count, dim_of(graph, left, 2), dtype_of(graph, flips))
+    total = matrix_product(graph, unsqueezed(graph, flips, [1]), square)
+    total = graph.make_node("Add", [total, const_like(graph, 1, total)])
     left = field.product(graph, left, total)
     right = right if full else _first(graph, right, count)
     parts = (right, left) if wide else (left, right)
