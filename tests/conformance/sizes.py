@@ -60,8 +60,7 @@ def other_sizes(
     for assignments in (_smaller(free), _larger(free)):
         for sizes in assignments:
             resized = at_sizes(call, free, sizes)
-            if resized is not None and call.op in REPAIRS:
-                resized = REPAIRS[call.op](resized)
+            resized = resized and fulfilling(resized)
             if resized is not None and _accepted(module, resized, same):
                 found.append(resized)
                 break
@@ -136,12 +135,23 @@ def at_sizes(call: Call, free: Free, sizes: Sizes) -> Call | None:
         if resized is None:
             return None
         fresh.append(resized)
-    remaining = iter(fresh)
+    return with_tensors(call, fresh)
+
+
+def with_tensors(call: Call, tensors: Sequence[torch.Tensor]) -> Call:
+    """The call with others in the place of its tensors, in order."""
+    remaining = iter(tensors)
     args, kwargs = pytree.tree_map(
         lambda leaf: next(remaining) if isinstance(leaf, torch.Tensor) else leaf,
         (call.args, call.kwargs),
     )
     return replace(call, args=args, kwargs=kwargs)
+
+
+def fulfilling(call: Call) -> Call | None:
+    """The call with values that fulfil what its operator asks of them; None where none do."""
+    repair = _REPAIRS.get(call.op)
+    return call if repair is None else repair(call)
 
 
 def _sorted_boundaries(call: Call) -> Call:
@@ -182,7 +192,7 @@ def _rows_as_pivots(call: Call) -> Call:
 
 
 # What makes the values of other sizes fulfil what an operator asks of them.
-REPAIRS: dict[str, Callable[[Call], Call | None]] = {
+_REPAIRS: dict[str, Callable[[Call], Call | None]] = {
     "bucketize": _sorted_boundaries,
     "linalg.cholesky_ex": _positive_definite,
     "lu_unpack": _rows_as_pivots,
