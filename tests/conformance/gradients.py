@@ -29,7 +29,7 @@ from tests.conformance.compare import (
     points_to_the_same,
 )
 from tests.conformance.drawn import UNINITIALISED
-from tests.conformance.samples import Call
+from tests.conformance.samples import Call, name_of
 from tests.conformance.sizes import fulfilling, resize, with_tensors
 
 __all__ = [
@@ -199,7 +199,7 @@ class _Call:
         self.dynamic: bool | None = None  # as torch.compile takes it
         self.unstable = op_info.name in UNSTABLE
         self.sample = Call(
-            op_info.name, "", 0, operator, (sample.input, *sample.args), dict(sample.kwargs)
+            name_of(op_info), "", 0, operator, (sample.input, *sample.args), dict(sample.kwargs)
         )
         several = len(self.out) > 1
 

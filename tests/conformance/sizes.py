@@ -185,6 +185,15 @@ def _positive_definite(call: Call) -> Call:
     return replace(call, args=(product, *rest))
 
 
+def _of_full_rank(call: Call) -> Call:
+    """The factors of a singular matrix are far from losing rank themselves."""
+    factors = [
+        each + each.shape[-1] * torch.eye(*each.shape[-2:], dtype=each.dtype)
+        for each in call.args[:2]
+    ]
+    return replace(call, args=(*factors, *call.args[2:]))
+
+
 def _rows_as_pivots(call: Call) -> Call:
     """Pivots are rows of the matrix, counted from 1; neither torch nor ONNX Runtime looks."""
     matrix, pivots, *rest = call.args
@@ -195,6 +204,7 @@ def _rows_as_pivots(call: Call) -> Call:
 _REPAIRS: dict[str, Callable[[Call], Call | None]] = {
     "bucketize": _sorted_boundaries,
     "linalg.cholesky_ex": _positive_definite,
+    "linalg.pinv.singular": _of_full_rank,
     "lu_unpack": _rows_as_pivots,
     "nn.functional.embedding_bag": _ascending_offsets,
     "searchsorted": _sorted_sequence,
