@@ -1,7 +1,7 @@
 """Lower-case words of the spec language for dense linear algebra: factorisations of matrices, or
 batches of them, and what is solved with them.
 
-The algorithms are loops in ``lowerings/linalg_*``.
+The algorithms are loops in ``factor`` and ``jacobi``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
-from ortable.inference.shape import broadcast
 from ortable.ir import Graph
 from ortable.prelude.complex_arithmetic import matrix_adjoint
 from ortable.prelude.complex_value import ComplexValue, part_type
@@ -22,7 +21,6 @@ from ortable.prelude.facts import (
     Result,
     Str,
     SymInt,
-    SymInts,
     Tensor,
     Tensors,
     dim_of,
@@ -183,7 +181,7 @@ def lu_solved(
 ) -> Tensor:
     """x of A x = b, or of A' x = b, from LU factors; leading dimensions broadcast."""
     rows = dim_of(graph, factors, -1)
-    together = _together(graph, [factors, b])
+    together = matrix.joint_batch(graph, [factors, b])
     flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, together)) for x in (factors, b)]
     pivots = expanded(graph, pivots, [*together, rows])
     order = factor.row_order(graph, matrix.flat_batch(graph, pivots, 1), rows)
@@ -211,18 +209,11 @@ def triangular_solved(
     graph: Graph, a: Tensor, b: Tensor, upper: Bool, unit: Bool = False
 ) -> Tensor:
     """x of a x = b for a triangular ``a``; leading dimensions broadcast."""
-    together = _together(graph, [a, b])
+    together = matrix.joint_batch(graph, [a, b])
     flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, together)) for x in (a, b)]
     return matrix.with_batch(
         graph, factor.triangular(graph, flat[0], flat[1], upper, unit), together
     )
-
-
-def _together(graph: Graph, xs: Tensors) -> SymInts:
-    result = broadcast(*(tuple(matrix.batch_of(graph, x)) for x in xs))
-    if result is None:
-        raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
-    return list(result)
 
 
 def cholesky_factor(graph: Graph, x: Tensor, upper: Bool) -> Tensors:
