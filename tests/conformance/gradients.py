@@ -28,8 +28,9 @@ from tests.conformance.compare import (
     nudged,
     points_to_the_same,
 )
-from tests.conformance.samples import Call
-from tests.conformance.sizes import resize
+from tests.conformance.drawn import UNINITIALISED
+from tests.conformance.samples import Call, name_of
+from tests.conformance.sizes import fulfilling, resize, with_tensors
 
 __all__ = [
     "STAGES", "GradientOutcome", "check_gradients", "gradient_samples", "numbered_samples",
@@ -131,7 +132,7 @@ def check_gradients(
     compiled = _compiled(call.function, chosen, dynamic)
     call.dynamic = dynamic
     outcome = _outcome(call, call.tensors, compiled, expected, dtype)
-    longer = _longer(call.tensors) if dynamic and outcome.stage == "exact" else None
+    longer = _longer(call) if dynamic and outcome.stage == "exact" else None
     if longer is None:
         return outcome
     try:
@@ -158,17 +159,23 @@ def _outcome(
     return _compared(call, tensors, expected, found, dtype)
 
 
-def _longer(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
+def _longer(call: _Call) -> list[torch.Tensor] | None:
     """The tensors with every dimension of more than one element two longer, so that equal sizes
-    stay equal; None where there is nothing to lengthen."""
+    stay equal, and values that fulfil what the operator asks; None where there is nothing to
+    lengthen."""
     found = []
-    for tensor in tensors:
+    for tensor in call.tensors:
         grown = resize(tensor, [size + 2 if size > 1 else size for size in tensor.shape])
         if grown is None:
             return None
         found.append(grown)
-    same = all(new.shape == old.shape for new, old in zip(found, tensors, strict=True))
-    return None if same else found
+    if all(new.shape == old.shape for new, old in zip(found, call.tensors, strict=True)):
+        return None
+    longer = fulfilling(with_tensors(call.sample, found))
+    if longer is None:
+        return None
+    pairs = zip(longer.tensors(), call.tensors, strict=True)
+    return [new.detach().requires_grad_(old.requires_grad) for new, old in pairs]
 
 
 @dataclass
@@ -192,7 +199,7 @@ class _Call:
         self.dynamic: bool | None = None  # as torch.compile takes it
         self.unstable = op_info.name in UNSTABLE
         self.sample = Call(
-            op_info.name, "", 0, operator, (sample.input, *sample.args), dict(sample.kwargs)
+            name_of(op_info), "", 0, operator, (sample.input, *sample.args), dict(sample.kwargs)
         )
         several = len(self.out) > 1
 
@@ -392,6 +399,8 @@ def _compared(
     dtype: torch.dtype,
 ) -> GradientOutcome:
     """`exact`, or what differs first; a difference that torch's own graphs show is torch's."""
+    if call.sample.op in UNINITIALISED:
+        expected, found = _zeroed(expected), _zeroed(found)
     detail = _difference(expected, found, dtype, lambda: _runs(call, tensors))
     if detail is None or (call.unstable and _same_but_for_ties(call, tensors, expected, found)):
         return GradientOutcome("exact")
@@ -403,6 +412,11 @@ def _compared(
     if _difference(plain, found, dtype, list) is None:
         return GradientOutcome("uncaptured", f"torch's own graphs differ from eager: {detail}")
     return GradientOutcome("mismatch", detail)
+
+
+def _zeroed(results: _Results) -> _Results:
+    """Results of memory as it was found, of which shapes and dtypes alone are compared."""
+    return _Results([torch.zeros_like(value) for value in results.values], results.gradients)
 
 
 def _same_but_for_ties(
