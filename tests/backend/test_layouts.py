@@ -9,6 +9,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ortable import dims
+from ortable.backend.execute.results import with_strides
 from ortable.backend.lower.strides import contiguous_strides, dense_order, inverse
 from ortable.backend.lower.views import trace_views
 
@@ -35,6 +36,15 @@ def test_dense_order_makes_any_permutation_contiguous(order):
 )
 def test_gaps_and_overlaps_are_not_dense(tensor):
     assert dense_order(tensor.shape, tensor.stride()) is None
+
+
+@pytest.mark.parametrize("strides", [(2, 0, 1), (0, 0, 0), (1, 1, 1), (4, 2, 1), (6, 1, 2)])
+def test_a_result_has_the_strides_of_a_tensor_whose_elements_share_memory(strides):
+    """Those that share memory are equal, as they were where torch computed them."""
+    tensor = torch.randn(12).as_strided((2, 3, 2), strides)
+    found = with_strides(tensor.contiguous(), strides)
+    assert found.stride() == strides
+    torch.testing.assert_close(found, tensor, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0, 3), (1, 1), (2, 1, 3)])

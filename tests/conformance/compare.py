@@ -207,7 +207,7 @@ def _draw(call: Call, place: int, number: int) -> torch.Tensor:
 # -- indices --------------------------------------------------------------------------------------
 
 # Their indices are any of those that equal values have, says torch's documentation.
-_ANY_OF_EQUAL = ("argsort", "kthvalue", "median", "mode", "nanmedian", "sort", "topk")
+ANY_OF_EQUAL = ("argsort", "kthvalue", "median", "mode", "nanmedian", "sort", "topk")
 # Of these, no two indices along the axis are the same.
 _DISTINCT = ("argsort", "sort", "topk")
 
@@ -215,7 +215,7 @@ _DISTINCT = ("argsort", "sort", "topk")
 def points_to_the_same(call: Call, wanted: torch.Tensor, got: torch.Tensor) -> bool:
     """Whether two results of indices pick equal values, where torch leaves the choice open: equal
     to the last bit, and each index once where the operator sorts."""
-    if call.op not in _ANY_OF_EQUAL or wanted.dtype != torch.int64 or call.kwargs.get("stable"):
+    if call.op not in ANY_OF_EQUAL or wanted.dtype != torch.int64 or call.kwargs.get("stable"):
         return False
     source = call.args[0]
     others = [arg for arg in call.args[1:] if isinstance(arg, int) and not isinstance(arg, bool)]

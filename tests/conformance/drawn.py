@@ -13,7 +13,7 @@ from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
 # What they return is memory as it was found.
-_UNINITIALISED = (
+UNINITIALISED = (
     "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
 )  # fmt: skip
 # Of their first argument they read the shape and dtype alone.
@@ -118,7 +118,7 @@ def _reason(node: Node) -> str | None:
         return "random" if any(_has_drawing(inner) for inner in _subgraphs(node)) else None
     packet = _packet(node)
     size = _count(node.meta.get("val"))
-    if packet in _UNINITIALISED:
+    if packet in UNINITIALISED:
         return "memory" if size != 0 else None
     if packet in ("resize", "resize_"):
         source = node.args[0]

@@ -19,8 +19,18 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
-from tests.conformance.compare import NEIGHBOURS, WIDER, as_exact, as_real, nudged
-from tests.conformance.sizes import resize
+from tests.conformance.compare import (
+    ANY_OF_EQUAL,
+    NEIGHBOURS,
+    WIDER,
+    as_exact,
+    as_real,
+    nudged,
+    points_to_the_same,
+)
+from tests.conformance.drawn import UNINITIALISED
+from tests.conformance.samples import Call, name_of
+from tests.conformance.sizes import fulfilling, resize, with_tensors
 
 __all__ = [
     "STAGES", "GradientOutcome", "check_gradients", "gradient_samples", "numbered_samples",
@@ -50,7 +60,7 @@ TOLERANCES = {
 }
 # torch does not promise which of two equal elements comes first, so each may have the other's
 # gradient. (Eager's order is another one than that of a stable sort from some length on.)
-UNSTABLE = ("msort", "sort")
+UNSTABLE = ("msort", *ANY_OF_EQUAL)
 EXACT_DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.complex64}
 SEED = 11
 
@@ -122,7 +132,7 @@ def check_gradients(
     compiled = _compiled(call.function, chosen, dynamic)
     call.dynamic = dynamic
     outcome = _outcome(call, call.tensors, compiled, expected, dtype)
-    longer = _longer(call.tensors) if dynamic and outcome.stage == "exact" else None
+    longer = _longer(call) if dynamic and outcome.stage == "exact" else None
     if longer is None:
         return outcome
     try:
@@ -149,17 +159,23 @@ def _outcome(
     return _compared(call, tensors, expected, found, dtype)
 
 
-def _longer(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
+def _longer(call: _Call) -> list[torch.Tensor] | None:
     """The tensors with every dimension of more than one element two longer, so that equal sizes
-    stay equal; None where there is nothing to lengthen."""
+    stay equal, and values that fulfil what the operator asks; None where there is nothing to
+    lengthen."""
     found = []
-    for tensor in tensors:
+    for tensor in call.tensors:
         grown = resize(tensor, [size + 2 if size > 1 else size for size in tensor.shape])
         if grown is None:
             return None
         found.append(grown)
-    same = all(new.shape == old.shape for new, old in zip(found, tensors, strict=True))
-    return None if same else found
+    if all(new.shape == old.shape for new, old in zip(found, call.tensors, strict=True)):
+        return None
+    longer = fulfilling(with_tensors(call.sample, found))
+    if longer is None:
+        return None
+    pairs = zip(longer.tensors(), call.tensors, strict=True)
+    return [new.detach().requires_grad_(old.requires_grad) for new, old in pairs]
 
 
 @dataclass
@@ -182,6 +198,9 @@ class _Call:
         self.out = _out_of(op_info, sample) if variant == "out" else []
         self.dynamic: bool | None = None  # as torch.compile takes it
         self.unstable = op_info.name in UNSTABLE
+        self.sample = Call(
+            name_of(op_info), "", 0, operator, (sample.input, *sample.args), dict(sample.kwargs)
+        )
         several = len(self.out) > 1
 
         def function(*tensors: torch.Tensor) -> Any:
@@ -380,8 +399,10 @@ def _compared(
     dtype: torch.dtype,
 ) -> GradientOutcome:
     """`exact`, or what differs first; a difference that torch's own graphs show is torch's."""
+    if call.sample.op in UNINITIALISED:
+        expected, found = _zeroed(expected), _zeroed(found)
     detail = _difference(expected, found, dtype, lambda: _runs(call, tensors))
-    if detail is None or (call.unstable and _same_but_for_ties(tensors, expected, found)):
+    if detail is None or (call.unstable and _same_but_for_ties(call, tensors, expected, found)):
         return GradientOutcome("exact")
     try:
         torch._dynamo.reset()
@@ -393,13 +414,19 @@ def _compared(
     return GradientOutcome("mismatch", detail)
 
 
+def _zeroed(results: _Results) -> _Results:
+    """Results of memory as it was found, of which shapes and dtypes alone are compared."""
+    return _Results([torch.zeros_like(value) for value in results.values], results.gradients)
+
+
 def _same_but_for_ties(
-    tensors: Sequence[torch.Tensor], expected: _Results, found: _Results
+    call: _Call, tensors: Sequence[torch.Tensor], expected: _Results, found: _Results
 ) -> bool:
     """Whether the values are the same, and each gradient once equal elements have exchanged
     theirs: equal elements of a tensor have the same gradients in some order."""
+    sample = replace(call.sample, args=(tensors[0], *call.sample.args[1:]))
     for want, have in zip(expected.values, found.values, strict=True):
-        if _unlike(want, have, want.dtype) and not _picks_the_same(tensors[0], want, have):
+        if _unlike(want, have, want.dtype) and not points_to_the_same(sample, want, have):
             return False
     for tensor, want, have in zip(tensors, expected.gradients, found.gradients, strict=True):
         if want is None or have is None or want.shape != have.shape:
@@ -411,14 +438,6 @@ def _same_but_for_ties(
         if pairs[0] != pairs[1]:
             return False
     return True
-
-
-def _picks_the_same(source: torch.Tensor, want: torch.Tensor, have: torch.Tensor) -> bool:
-    """Whether two permutations of a vector pick equal elements in turn."""
-    if source.dim() != 1 or want.dtype != torch.int64 or have.dtype != torch.int64:
-        return False
-    order = torch.arange(source.numel())
-    return torch.equal(have.sort().values, order) and torch.equal(source[want], source[have])
 
 
 def _runs(call: _Call, tensors: Sequence[torch.Tensor]) -> _Runs:

@@ -86,6 +86,11 @@ def _text(value: Any) -> str:
     return repr(value)
 
 
+def name_of(info: Any) -> str:
+    """The OpInfo's name, with its variant where it has one."""
+    return info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
+
+
 @cache
 def op_infos() -> dict[str, Any]:
     """Every OpInfo by name (``name.variant`` where a variant has its own), in name order."""
@@ -94,8 +99,7 @@ def op_infos() -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for info in [*op_db, *hop_db]:
-        name = info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
-        found.setdefault(name, info)
+        found.setdefault(name_of(info), info)
     return dict(sorted(found.items()))
 
 

@@ -60,8 +60,7 @@ def other_sizes(
     for assignments in (_smaller(free), _larger(free)):
         for sizes in assignments:
             resized = at_sizes(call, free, sizes)
-            if resized is not None and call.op in REPAIRS:
-                resized = REPAIRS[call.op](resized)
+            resized = resized and fulfilling(resized)
             if resized is not None and _accepted(module, resized, same):
                 found.append(resized)
                 break
@@ -136,12 +135,23 @@ def at_sizes(call: Call, free: Free, sizes: Sizes) -> Call | None:
         if resized is None:
             return None
         fresh.append(resized)
-    remaining = iter(fresh)
+    return with_tensors(call, fresh)
+
+
+def with_tensors(call: Call, tensors: Sequence[torch.Tensor]) -> Call:
+    """The call with others in the place of its tensors, in order."""
+    remaining = iter(tensors)
     args, kwargs = pytree.tree_map(
         lambda leaf: next(remaining) if isinstance(leaf, torch.Tensor) else leaf,
         (call.args, call.kwargs),
     )
     return replace(call, args=args, kwargs=kwargs)
+
+
+def fulfilling(call: Call) -> Call | None:
+    """The call with values that fulfil what its operator asks of them; None where none do."""
+    repair = _REPAIRS.get(call.op)
+    return call if repair is None else repair(call)
 
 
 def _sorted_boundaries(call: Call) -> Call:
@@ -175,6 +185,15 @@ def _positive_definite(call: Call) -> Call:
     return replace(call, args=(product, *rest))
 
 
+def _of_full_rank(call: Call) -> Call:
+    """The factors of a singular matrix are far from losing rank themselves."""
+    factors = [
+        each + each.shape[-1] * torch.eye(*each.shape[-2:], dtype=each.dtype)
+        for each in call.args[:2]
+    ]
+    return replace(call, args=(*factors, *call.args[2:]))
+
+
 def _rows_as_pivots(call: Call) -> Call:
     """Pivots are rows of the matrix, counted from 1; neither torch nor ONNX Runtime looks."""
     matrix, pivots, *rest = call.args
@@ -182,9 +201,10 @@ def _rows_as_pivots(call: Call) -> Call:
 
 
 # What makes the values of other sizes fulfil what an operator asks of them.
-REPAIRS: dict[str, Callable[[Call], Call | None]] = {
+_REPAIRS: dict[str, Callable[[Call], Call | None]] = {
     "bucketize": _sorted_boundaries,
     "linalg.cholesky_ex": _positive_definite,
+    "linalg.pinv.singular": _of_full_rank,
     "lu_unpack": _rows_as_pivots,
     "nn.functional.embedding_bag": _ascending_offsets,
     "searchsorted": _sorted_sequence,

@@ -56,6 +56,13 @@ def test_a_converter_of_the_user_is_called_like_a_generated_one() -> None:
     assert seen == [(1, (2, 3), "args_0")]
 
 
+def test_a_result_without_elements_is_made_by_the_converter_of_the_user_too() -> None:
+    """Where the tables' own converter would serve, the result is a constant."""
+    empty, functions = torch.rand(0, 3), {"aten::special_erfcx": marked()}
+    assert kinds(convert(torch.special.erfcx, empty, dispatcher=None)) in ([], ["Identity"])
+    assert kinds(convert(torch.special.erfcx, empty, dispatcher=functions)) == ["Softsign"]
+
+
 def spelled(value: object) -> str:
     """A test id that is the same in every process: functions print their address."""
     return value if isinstance(value, str) else getattr(value, "__name__", type(value).__name__)

@@ -12,6 +12,8 @@ import torch
 
 import ortable
 
+_KINDS = [(torch.float32, False), (torch.complex128, False), (torch.complex128, True)]
+
 
 class _Call(torch.nn.Module):
     def __init__(self, inner: Callable[..., object]) -> None:
@@ -26,6 +28,10 @@ def _run(
     function: Callable[..., object], *args: torch.Tensor, dynamic: object = None
 ) -> list[torch.Tensor]:
     program = torch.export.export(_Call(function), args, dynamic_shapes=dynamic)
+    return _session_run(program, *args)
+
+
+def _session_run(program: torch.export.ExportedProgram, *args: torch.Tensor) -> list[torch.Tensor]:
     model = ortable.to_onnx(program)
     proto = getattr(model, "model_proto", model)
     session = onnxruntime.InferenceSession(
@@ -88,9 +94,76 @@ def test_wide_matrices_of_dynamic_size() -> None:
     torch.testing.assert_close(found, torch.linalg.svdvals(x))
 
 
+@pytest.mark.parametrize("function", [torch.linalg.eigh, torch.linalg.svd])
+@pytest.mark.parametrize("shape", [(2, 0, 0), (0, 3, 3)])
+def test_nothing_of_a_dynamic_batch(
+    function: Callable[..., object], shape: tuple[int, ...]
+) -> None:
+    batch = torch.export.Dim.DYNAMIC
+    given = (torch.zeros(2, *shape[1:]),)
+    program = torch.export.export(_Call(function), given, dynamic_shapes=(({0: batch},),))
+    found = _session_run(program, torch.zeros(shape))
+    assert [each.shape for each in found] == [each.shape for each in function(torch.zeros(shape))]
+
+
 def test_pivots_of_a_larger_matrix() -> None:
     x = _matrix(3, 40, 40)
     factors, pivots = _run(torch.linalg.lu_factor, x)
     wanted = torch.linalg.lu_factor(x)
     torch.testing.assert_close(factors, wanted[0])
     assert torch.equal(pivots, wanted[1])
+
+
+def _integers(dtype: torch.dtype, size: int) -> torch.Tensor:
+    """Matrices that need exchanges and blocks of two rows, and singular ones, whose pivots become
+    zero exactly."""
+    generator = torch.Generator().manual_seed(0)
+    parts = torch.randint(-1, 2, (2, 40, size, size), generator=generator).to(dtype)
+    parts = parts * (torch.rand(40, size, size, generator=generator) < 0.6)
+    return parts[0] + 1j * parts[1] if dtype.is_complex else parts[0]
+
+
+@pytest.mark.parametrize(("dtype", "hermitian"), _KINDS)
+def test_symmetric_factors_are_those_of_lapack(dtype: torch.dtype, hermitian: bool) -> None:
+    batch = torch.export.Dim.DYNAMIC
+
+    def factored(x: torch.Tensor) -> object:
+        return torch.linalg.ldl_factor_ex(x, hermitian=hermitian)
+
+    x = _integers(dtype, 4)
+    wanted = factored(x)
+    given = torch.view_as_real(x) if dtype.is_complex else x
+    got = _run(lambda x: factored(_as_kind(x, dtype)), given, dynamic=(({0: batch},),))
+    assert torch.equal(got[1], wanted[1])
+    assert {len(set(row.sign().tolist())) for row in wanted[1]} == {1, 2}
+    assert torch.equal(got[2], wanted[2])
+    assert wanted[2].unique().numel() > 2
+    if not dtype.is_complex:
+        assert torch.equal(got[0], wanted[0])
+        return
+    torch.testing.assert_close(_as_kind(got[0], dtype), wanted[0])
+
+
+def _as_kind(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return torch.view_as_complex(x) if dtype.is_complex else x
+
+
+@pytest.mark.parametrize(("dtype", "hermitian"), _KINDS)
+def test_symmetric_matrices_of_dynamic_size_are_solved(dtype: torch.dtype, hermitian: bool) -> None:
+    size = torch.export.Dim.DYNAMIC
+    x, b = _matrix(2, 20, 20, dtype=dtype), _matrix(20, 3, dtype=dtype)
+
+    def solved(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        x, b = _as_kind(x, dtype), _as_kind(b, dtype)
+        factors, pivots = torch.linalg.ldl_factor(x, hermitian=hermitian)
+        result = torch.linalg.ldl_solve(factors, pivots, b, hermitian=hermitian)
+        return torch.view_as_real(result) if dtype.is_complex else result
+
+    given = [torch.view_as_real(each) if dtype.is_complex else each for each in (x, b)]
+    (got,) = _run(solved, *given, dynamic=(({1: size, 2: size}, {0: size}),))
+    other = x.tril(-1).mH if hermitian else x.tril(-1).mT
+    whole = x.tril() + other
+    if hermitian and dtype.is_complex:
+        whole = whole - 1j * torch.diag_embed(x.diagonal(dim1=1, dim2=2).imag)
+    loose = {"rtol": 1e-3, "atol": 1e-3} if dtype is torch.float32 else {}
+    torch.testing.assert_close(whole @ _as_kind(got, dtype), b.expand(2, 20, 3), **loose)

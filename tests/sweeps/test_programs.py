@@ -16,7 +16,6 @@ PROGRAMS = every_program()
 # What has no form in ONNX, with the words of the refusal; inductor calls torch's kernels for these.
 REFUSED = {
     "matrices/eigvals": "eigenvalues of a general matrix",
-    "matrices/ldl_factor": "the pivots of Bunch and Kaufman",
 }
 
 

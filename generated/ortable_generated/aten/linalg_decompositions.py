@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int32, int64
 from ortable.errors import UnsupportedCase
+from ortable.lowerings.linalg.ldl import ldl_factors, ldl_solved
 from ortable.lowerings.linalg.power import matrix_exp, matrix_power, multi_dot
 from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_lengths, symmetric_parts, symmetric_values
 from ortable.prelude.complex_arithmetic import matrix_adjoint, part_dtype
@@ -66,17 +67,19 @@ def aten_linalg_householder_product(graph: Graph, res: ResultSpec, input: Result
 
 def aten_linalg_ldl_factor(graph: Graph, res: ResultSpec, self: Result, *, hermitian: Bool = False) -> Any:
     """aten::linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)"""
-    raise UnsupportedCase('aten::linalg_ldl_factor: the pivots of Bunch and Kaufman, which no operator of ONNX finds')
+    result = ldl_factors(graph, self, hermitian)
+    return (result[0], result[1])
 
 
 def aten_linalg_ldl_factor_ex(graph: Graph, res: ResultSpec, self: Result, *, hermitian: Bool = False, check_errors: Bool = False) -> Any:
     """aten::linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)"""
-    raise UnsupportedCase('aten::linalg_ldl_factor_ex: the pivots of Bunch and Kaufman, which no operator of ONNX finds')
+    result = ldl_factors(graph, self, hermitian)
+    return (result[0], result[1], result[2])
 
 
 def aten_linalg_ldl_solve(graph: Graph, res: ResultSpec, LD: Result, pivots: Result, B: Result, *, hermitian: Bool = False) -> Result:
     """aten::linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor"""
-    raise UnsupportedCase('aten::linalg_ldl_solve: the pivots of Bunch and Kaufman, with blocks of two rows')
+    return ldl_solved(graph, LD, pivots, B, hermitian)
 
 
 def aten_linalg_matrix_exp(graph: Graph, res: ResultSpec, self: Result) -> Result:
@@ -272,6 +275,23 @@ def complex_aten_linalg_eigvalsh(graph: Graph, res: ResultSpec, self: Result, UP
 def complex_aten_linalg_householder_product(graph: Graph, res: ResultSpec, input: Result, tau: Result) -> Result:
     """aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor"""
     return orthogonal_part(graph, input, tau, dim_of(graph, input, -1))
+
+
+def complex_aten_linalg_ldl_factor(graph: Graph, res: ResultSpec, self: Result, *, hermitian: Bool = False) -> Any:
+    """aten::linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)"""
+    result = ldl_factors(graph, self, hermitian)
+    return (result[0], result[1])
+
+
+def complex_aten_linalg_ldl_factor_ex(graph: Graph, res: ResultSpec, self: Result, *, hermitian: Bool = False, check_errors: Bool = False) -> Any:
+    """aten::linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)"""
+    result = ldl_factors(graph, self, hermitian)
+    return (result[0], result[1], result[2])
+
+
+def complex_aten_linalg_ldl_solve(graph: Graph, res: ResultSpec, LD: Result, pivots: Result, B: Result, *, hermitian: Bool = False) -> Result:
+    """aten::linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor"""
+    return ldl_solved(graph, LD, pivots, B, hermitian)
 
 
 def complex_aten_linalg_matrix_exp(graph: Graph, res: ResultSpec, self: Result) -> Result:

@@ -427,24 +427,22 @@ class DynamoInterpreter:
         """
         self.graph.case = 0
         value = results.node_value(node)
+        key = of or calls.operator_key(node)
         try:
             if value is results.UNKNOWN:
-                op = calls.operator_key(node)
-                res = results.record_from_rule(
-                    self.graph, node, self.tables.rules.get(op), args, kwargs
-                )
+                rule = self.tables.rules.get(calls.operator_key(node))
+                res = results.record_from_rule(self.graph, node, rule, args, kwargs)
             else:
                 res = results.record_of(self.graph, node, value, self.rename)
-                if results.are_empty(res):
+                if results.are_empty(res) and converter is self.tables.native(key):
                     self.has_complex |= not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
                     return results.empty(self.graph, res, value.__class__ in (list, tuple))
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
-                key = of or calls.operator_key(node)
                 converter = self.complex_converter(key, converter, res, args, kwargs)
             first = len(self.graph.nodes)
             returned = converter(self.graph, res, *args, **kwargs)
             if self.graph.case:
-                self.cases[node] = f"{of or calls.operator_key(node)}/{self.graph.case}"
+                self.cases[node] = f"{key}/{self.graph.case}"
             returned = results.named_as_torch(self.graph, node, res, returned, first)
             if value.__class__ is torch.SymInt:
                 return self.adopt_integer(value, returned)

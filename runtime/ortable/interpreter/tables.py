@@ -26,7 +26,7 @@ class ConverterTables:
     overloads that are decomposed by torch when asked for; ``foreach``: overloads on lists of
     tensors -> what calls the operators of one tensor in their place; ``place``: overload -> why
     the backend leaves its calls to torch; ``draws``: overload -> function of a call, what torch
-    draws for it.
+    draws for it; ``given``: those of ``converters`` that the caller gave.
     """
 
     converters: Mapping[str, Converter]
@@ -41,6 +41,14 @@ class ConverterTables:
     foreach: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     place: Mapping[str, str] = field(default_factory=dict)
     draws: Mapping[str, Function] = field(default_factory=dict)
+    given: Mapping[str, Converter] = field(default_factory=dict)
+
+    def native(self, key: str) -> Converter | None:
+        """The generated converter of an overload or higher order operator; None where the caller
+        gave one."""
+        if key in self.given:
+            return None
+        return self.converters.get(key) or self.hops.get(key)
 
     def extended(self, converters: Mapping[str, Converter]) -> ConverterTables:
         """The same tables with ``converters`` added, or put in the place of the entries they
@@ -53,6 +61,7 @@ class ConverterTables:
             self,
             converters=ChainMap(given, self.converters),  # type: ignore[arg-type]
             complex_converters=ChainMap(given, self.complex_converters),  # type: ignore[arg-type]
+            given={**self.given, **given},
         )
 
 

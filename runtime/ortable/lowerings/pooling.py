@@ -223,9 +223,8 @@ def pooled_max(
         dtypes.bfloat16: dtypes.float32,
     }.get(own, own)
     if indexed and own in (dtypes.int8, dtypes.uint8):
-        compute_dtype = (
-            dtypes.float32
-        )  # of a window of nothing but the lowest int, no place is said
+        # ONNX Runtime says no index for a window of nothing but the lowest int
+        compute_dtype = dtypes.float32
     window = broadcast_ints(kernel, n)
     attributes = {
         "kernel_shape": window,

@@ -110,7 +110,7 @@ def random_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Exponentially distributed numbers, rate 1, of a float dtype; none is 0 or infinite."""
     compute_dtype = opmath_dtype(dtype)
     uniform = random_uniform(graph, shape, compute_dtype)
-    tiny = const(graph, 2.0**-24, compute_dtype)
+    tiny = const(graph, 0.5 ** _BITS[compute_dtype], compute_dtype)
     left = graph.make_node(
         "Max", [graph.make_node("Sub", [const(graph, 1, compute_dtype), uniform]), tiny]
     )
@@ -133,8 +133,8 @@ def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
     """``count`` indices of the last axis, each drawn anew with the probs that the weights give."""
     check_random(graph)
     shape = shape_of(graph, weights)
-    rows = reshape_to(graph, cast(graph, weights, dtypes.float32), [-1, shape[-1]])
     if _has_kernels(graph) and is_static([count]):
+        rows = reshape_to(graph, cast(graph, weights, dtypes.float32), [-1, shape[-1]])
         sizes = {"sample_size": static(count), "dtype": dtypes.int64}
         result = graph.make_node("Multinomial", [graph.make_node("Log", [rows])], **sizes)
         return reshape_to(graph, result, [*shape[:-1], count])

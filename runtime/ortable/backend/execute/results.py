@@ -60,8 +60,21 @@ def as_promised(tensor: torch.Tensor, fetch: Fetch, values: Callable[[Any], Any]
     if fetch.permutation is not None:
         return own(tensor.permute(fetch.permutation))
     if fetch.strides is not None:
-        strided = torch.empty_strided(
-            tensor.shape, values(fetch.strides), dtype=tensor.dtype, device=tensor.device
-        )
-        return strided.copy_(tensor) if tensor.numel() else strided  # nothing was written
+        return with_strides(tensor, values(fetch.strides))
     return tensor
+
+
+def with_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    """A copy of a tensor with these strides."""
+    strided = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    if not tensor.numel():
+        return strided  # there is nothing to write
+    try:
+        return strided.copy_(tensor)
+    except RuntimeError:
+        # elements that share memory, as only `empty_strided` hands them out: torch copies nothing
+        # into them
+        memory = tensor.new_empty(strided.untyped_storage().nbytes() // tensor.itemsize)
+        places = torch.arange(memory.numel(), device=tensor.device)
+        memory[places.as_strided(strided.shape, strides)] = tensor
+        return memory.as_strided(strided.shape, strides)

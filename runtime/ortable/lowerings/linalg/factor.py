@@ -49,7 +49,7 @@ def lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
         size = make("Where", [open_, size, const_like(body, -1, size)])
         best = make("Max", [make("ArgMax", [size], axis=1, keepdims=1), place])
         best = make("Squeeze", [best, consts(body, [2], dtypes.int64)])
-        source = unsqueezed(body, _exchanged(body, line, place, best), [2])
+        source = unsqueezed(body, exchanged(body, line, place, best), [2])
         a = each(body, "GatherND", [a, source], batch_dims=1)
         order = make("GatherND", [order, source], batch_dims=1)
         one = const(body, 1, dtypes.int64)
@@ -60,7 +60,7 @@ def lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
     return a, cast(graph, pivots, dtypes.int32), order
 
 
-def _exchanged(body: Graph, line: str, first: str, second: str) -> str:
+def exchanged(body: Graph, line: str, first: str, second: str) -> str:
     """[batch, rows]: the places 0, 1, ... with ``first`` and ``second`` [batch, 1] exchanged."""
     make = body.make_node
     result = make("Where", [make("Equal", [line, second]), first, line])
@@ -93,7 +93,7 @@ def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
         make = body.make_node
         other = make("Gather", [pivots, first_axis(body, place)], axis=1)
         other = make("Sub", [other, const(body, 1, dtypes.int64)])
-        source = unsqueezed(body, _exchanged(body, line, place, other), [2])
+        source = unsqueezed(body, exchanged(body, line, place, other), [2])
         return [make("GatherND", [order, source], batch_dims=1)]
 
     return run_loop(graph, dim_of(graph, pivots, 1), [order], step)[0]

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 
 from ortable import dims, dtypes
 from ortable.dims import Dim
+from ortable.errors import UnsupportedCase
+from ortable.inference.shape import broadcast
 from ortable.ir import Graph
 from ortable.prelude.complex_value import ComplexValue, part_type
 from ortable.prelude.facts import Tensor, dim_of, dtype_of, shape_of
@@ -32,6 +34,14 @@ def batch_of(graph: Graph, x: Tensor, kept: int = 2) -> list[Dim]:
     """The leading dimensions of ``x``, before the last ``kept``."""
     shape = list(shape_of(graph, x))
     return shape[: len(shape) - kept]
+
+
+def joint_batch(graph: Graph, xs: Sequence[Tensor]) -> list[Dim]:
+    """The leading dimensions to which those of ``xs`` broadcast."""
+    result = broadcast(*(tuple(batch_of(graph, x)) for x in xs))
+    if result is None:
+        raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
+    return list(result)
 
 
 def in_batch(graph: Graph, x: Tensor, batch: Sequence[Dim]) -> Tensor:

@@ -1,7 +1,7 @@
 """Lower-case words of the spec language for dense linear algebra: factorisations of matrices, or
 batches of them, and what is solved with them.
 
-The algorithms are loops in ``lowerings/linalg_*``.
+The algorithms are loops in ``factor`` and ``jacobi``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
-from ortable.inference.shape import broadcast
 from ortable.ir import Graph
 from ortable.prelude.complex_arithmetic import matrix_adjoint
 from ortable.prelude.complex_value import ComplexValue, part_type
@@ -22,7 +21,6 @@ from ortable.prelude.facts import (
     Result,
     Str,
     SymInt,
-    SymInts,
     Tensor,
     Tensors,
     dim_of,
@@ -183,7 +181,7 @@ def lu_solved(
 ) -> Tensor:
     """x of A x = b, or of A' x = b, from LU factors; leading dimensions broadcast."""
     rows = dim_of(graph, factors, -1)
-    together = _together(graph, [factors, b])
+    together = matrix.joint_batch(graph, [factors, b])
     flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, together)) for x in (factors, b)]
     pivots = expanded(graph, pivots, [*together, rows])
     order = factor.row_order(graph, matrix.flat_batch(graph, pivots, 1), rows)
@@ -211,18 +209,11 @@ def triangular_solved(
     graph: Graph, a: Tensor, b: Tensor, upper: Bool, unit: Bool = False
 ) -> Tensor:
     """x of a x = b for a triangular ``a``; leading dimensions broadcast."""
-    together = _together(graph, [a, b])
+    together = matrix.joint_batch(graph, [a, b])
     flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, together)) for x in (a, b)]
     return matrix.with_batch(
         graph, factor.triangular(graph, flat[0], flat[1], upper, unit), together
     )
-
-
-def _together(graph: Graph, xs: Tensors) -> SymInts:
-    result = broadcast(*(tuple(matrix.batch_of(graph, x)) for x in xs))
-    if result is None:
-        raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
-    return list(result)
 
 
 def cholesky_factor(graph: Graph, x: Tensor, upper: Bool) -> Tensors:
@@ -311,13 +302,13 @@ def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     # the columns of u * s are orthogonal: reflectors normalise and complete them
     packed, tau = factor.reflectors(graph, _first(graph, scaled, count))
     left = factor.orthogonal(graph, packed, tau, rows if full else count)
-    signs = matrix.unit_batch(graph, field.real_of(left), dim_of(graph, left, 2), count)
     heads = diagonal_elements(graph, field.real_of(packed))
     negative = graph.make_node("Less", [heads, const_like(graph, 0, heads)])
     flips = graph.make_node("Where", [negative, *(const_like(graph, n, heads) for n in (-2, 0))])
-    column = unsqueezed(graph, flips, [2])
-    total = matrix_product(graph, signs, column)
-    total = graph.make_node("Add", [matrix_transpose(graph, total), const_like(graph, 1, total)])
+    # the batch stands on the left: ONNX Runtime's MatMul has no empty one on the right alone
+    square = unit_matrix(graph, count, dim_of(graph, left, 2), dtype_of(graph, flips))
+    total = matrix_product(graph, unsqueezed(graph, flips, [1]), square)
+    total = graph.make_node("Add", [total, const_like(graph, 1, total)])
     left = field.product(graph, left, total)
     right = right if full else _first(graph, right, count)
     parts = (right, left) if wide else (left, right)
