@@ -99,9 +99,10 @@ def _of_other_turns(items: list[pytest.Item]) -> list[pytest.Item]:
             others = tuple(sorted((other, repr(v)) for other, v in given if other != name))
             key = (item.path, item.originalname, mark.kwargs.get("parts"), others)
             groups.setdefault(key, []).append(item)
+    now = turn() if groups else 0
     waiting: list[pytest.Item] = []
     for (_, _, parts, others), found in groups.items():
-        chosen = turn() + zlib.crc32(repr(others).encode())  # not one mode for all the others
+        chosen = now + zlib.crc32(repr(others).encode())  # not one mode for all the others
         waiting += [
             item for index, item in enumerate(found) if (index + chosen) % (parts or len(found))
         ]

@@ -4,7 +4,6 @@ command lines and tests that rotate (conformance, suites, derived samples, fuzzi
 from __future__ import annotations
 
 import datetime
-import functools
 import subprocess
 import zlib
 from pathlib import Path
@@ -14,7 +13,6 @@ ROOT = Path(__file__).parents[1]
 TESTED = ("specs", "codegen", "generated", "runtime")
 
 
-@functools.cache
 def turn() -> int:
     """A number below 2**32 of the specs, the code generator and the runtime as they are committed:
     another change of these gives another number. Without git it follows from the date."""
