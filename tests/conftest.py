@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,22 +89,19 @@ def _is_of_the_sweeps(item: pytest.Item, sweeps: bool) -> bool:
 def _of_other_turns(items: list[pytest.Item]) -> list[pytest.Item]:
     """Tests marked `alternates` whose turn another commit has: of the values of a parameter one
     runs with each combination of the others, or each second, third... where the mark says so."""
-    groups: dict[tuple[object, ...], list[pytest.Item]] = {}
+    groups: dict[tuple[Any, ...], list[pytest.Item]] = {}
     for item in items:
         mark = item.get_closest_marker("alternates")
         if mark is not None and isinstance(item, pytest.Function):
-            (name,) = mark.args
+            (name,), parts = mark.args, mark.kwargs.get("parts", 0)
             given = item.callspec.params.items()
             others = tuple(sorted((other, repr(v)) for other, v in given if other != name))
-            key = (item.path, item.originalname, mark.kwargs.get("parts"), others)
-            groups.setdefault(key, []).append(item)
-    now = turn() if groups else 0
+            groups.setdefault((item.path, item.originalname, others, parts), []).append(item)
     waiting: list[pytest.Item] = []
-    for (_, _, parts, others), found in groups.items():
-        chosen = now + zlib.crc32(repr(others).encode())  # not one mode for all the others
-        waiting += [
-            item for index, item in enumerate(found) if (index + chosen) % (parts or len(found))
-        ]
+    # begins elsewhere in each group: not one mode for all the others
+    for first, ((*_, parts), found) in enumerate(groups.items(), turn() if groups else 0):
+        count = parts or len(found)
+        waiting += [item for index, item in enumerate(found, first) if index % count]
     return waiting
 
 
