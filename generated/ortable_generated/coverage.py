@@ -425,7 +425,7 @@ COVERAGE: tuple[
     ('aten::frobenius_norm.dim', 'specs/aten/linalg_norm.yaml', 'aten::linalg_vector_norm', '18', 'f32', False, 4, 0, 2, '', '', '', ''),
     ('aten::full', 'specs/aten/create.yaml', '', '18', '', False, 1, 0, 6, '', '', '21/21', ''),
     ('aten::full_like', 'specs/aten/create.yaml', '', '18', 'f32 f16 i64 c64', True, 1, 0, 8, '', '', '31/31', ''),
-    ('aten::gather', 'specs/aten/indexing.yaml', '', '18', 'f32 i64 i32 b c64', True, 1, 0, 9, '', '', '30/30', '3/3'),
+    ('aten::gather', 'specs/aten/indexing.yaml', '', '18', 'f32 i64 i32 u8 b c64', True, 2, 0, 11, '2 8', '', '30/30', '3/3'),
     ('aten::gcd', 'specs/aten/number.yaml', '', '18', 'i64 i32 i8 u8', True, 1, 0, 4, '', '', '9/9', ''),
     ('aten::ge.Scalar', 'specs/aten/compare.yaml', '', '18', 'f32 i64 b', False, 1, 0, 3, '', '', '', ''),
     ('aten::ge.Tensor', 'specs/aten/compare.yaml', '', '18', 'f32 i64 i32 b', False, 1, 0, 3, '', '', '33/33', ''),

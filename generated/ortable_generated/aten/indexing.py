@@ -8,11 +8,11 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.indexing import index_put, index_tensor, nonzero_columns, one_hot_index
 from ortable.lowerings.shapes import broadcast_except, broadcast_to_common
 from ortable.prelude.complex_arithmetic import c_truth
-from ortable.prelude.facts import axis_of, dtype_of, is_int, rank_of
+from ortable.prelude.facts import axis_of, differs, dtype_of, is_int, rank_of, shape_of
 from ortable.prelude.indexing import gather_dtype, nonzero_rows
 from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none
 from ortable.prelude.shapes import as_flat, expanded, iota
-from ortable.prelude.values import as_vec, at_least_1d, cast, const, reshape_to, with_rank_of
+from ortable.prelude.values import as_vec, at_least_1d, cast, const, filled, reshape_to, with_rank_of
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -43,6 +43,11 @@ def aten_embedding(graph: Graph, res: ResultSpec, weight: Result, indices: Resul
 
 def aten_gather(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> Result:
     """aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
+    if differs(max(rank_of(graph, index), 1), max(rank_of(graph, self), 1)):
+        # torch takes another rank where the index has no elements
+        graph.case = 1
+        return filled(graph, shape_of(graph, index), 0, dtype_of(graph, self))
+    graph.case = 2
     indices = cast(graph, at_least_1d(graph, index), gather_dtype(graph, index))
     result = graph.make_node('GatherElements', [at_least_1d(graph, self), indices], axis=axis_of(graph, self, dim))
     return with_rank_of(graph, result, index)
