@@ -37,8 +37,8 @@ SAME = {
     "hypot_of": 0, "leading_part": 0, "matrix_product": 0, "matrix_transpose": 0, "permuted": 0,
     "polynomial": 0, "reshape_to": 0, "scaled": 0, "sliced": 0, "squeezed": 0, "summed_over": 0,
     "reduced_extreme": 0, "product_over": 0, "take_along_dim": 0, "triu": 0, "unsqueezed": 0,
-    "with_rank_of": 0, "log1p_of": 0, "expm1_of": 0, "atan_of": 0, "atan2_of": 0, "acos_of": 0,
-    "erf_of": 0, "softplus_of": 0, "floor_quotient": 0, "int_pow": 0, "truncated": 0,
+    "with_rank_of": 0, "log1p_of": 0, "expm1_of": 0, "sinh_of": 0, "atan_of": 0, "atan2_of": 0,
+    "acos_of": 0, "erf_of": 0, "softplus_of": 0, "floor_quotient": 0, "int_pow": 0, "truncated": 0,
 }  # fmt: skip
 # Words that give the dtype that an argument names
 GIVEN = {

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
+from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.embedding_bag import bag_indices
 from ortable.lowerings.reductions import distance_slope
 from ortable.lowerings.segment_gradient import segment_reduce_backward
@@ -116,6 +117,11 @@ def aten_rrelu_with_noise_backward(graph: Graph, res: ResultSpec, grad_output: R
 def complex_aten__efficientzerotensor(graph: Graph, res: ResultSpec, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::_efficientzerotensor(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return complex_aten_zeros(graph, res, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+def complex_aten_masked_scatter_backward(graph: Graph, res: ResultSpec, grad_output: Result, mask: Result, sizes: SymInts) -> Result:
+    """aten::masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor"""
+    return each_part(graph, res, aten_masked_scatter_backward, {'grad_output': grad_output}, mask=mask, sizes=sizes)
 
 
 def rule_aten__cdist_backward(graph: Graph, grad_output: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Rules:

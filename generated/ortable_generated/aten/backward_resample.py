@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.grid_gradient import grid_sampler_backward
 from ortable.lowerings.resize import edge_weights, resample_weights
 from ortable.prelude.facts import dtype_of, shape_of
@@ -116,6 +117,21 @@ def aten_upsample_trilinear3d_backward(graph: Graph, res: ResultSpec, grad_outpu
     """aten::upsample_trilinear3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor"""
     weights = resample_weights('linear', input_size, output_size, align_corners, [scales_d, scales_h, scales_w], dtype_of(graph, grad_output))
     return summed_back(graph, grad_output, weights)
+
+
+def complex_aten_replication_pad1d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, padding: SymInts) -> Result:
+    """aten::replication_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor"""
+    return each_part(graph, res, aten_replication_pad1d_backward, {'grad_output': grad_output, 'self': self}, padding=padding)
+
+
+def complex_aten_replication_pad2d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, padding: SymInts) -> Result:
+    """aten::replication_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor"""
+    return each_part(graph, res, aten_replication_pad2d_backward, {'grad_output': grad_output, 'self': self}, padding=padding)
+
+
+def complex_aten_replication_pad3d_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, padding: SymInts) -> Result:
+    """aten::replication_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding) -> Tensor"""
+    return each_part(graph, res, aten_replication_pad3d_backward, {'grad_output': grad_output, 'self': self}, padding=padding)
 
 
 def rule_aten__upsample_bicubic2d_aa_backward(graph: Graph, grad_output: Result, output_size: SymInts, input_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:

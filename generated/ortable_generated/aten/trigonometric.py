@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import float64
 from ortable.lowerings.complex.arithmetic import c_mul_i, promote_complex
 from ortable.lowerings.complex.functions import c_acos, c_acosh, c_asin, c_atanh, c_cosh, c_sinh, c_tanh
-from ortable.lowerings.pointwise import expm1_of
+from ortable.lowerings.pointwise import sinh_of
 from ortable.prelude.complex_arithmetic import as_complex, c_div, c_is_zero, c_scaled, c_where
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
@@ -142,15 +142,8 @@ def aten_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_sinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sinh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    if dtype_of(graph, self) != float64:
-        graph.case = 1
-        return cast(graph, graph.make_node('Sinh', [opmath(graph, self)]), dtype_of(graph, self))
-    graph.case = 2
-    one = const(graph, 1, float64)
-    grown = expm1_of(graph, self)
-    near = graph.make_node('Add', [grown, graph.make_node('Div', [grown, graph.make_node('Add', [grown, one])])])
-    result = graph.make_node('Where', [graph.make_node('Less', [graph.make_node('Abs', [self]), one]), near, graph.make_node('Sub', [graph.make_node('Exp', [self]), graph.make_node('Exp', [graph.make_node('Neg', [self])])])])
-    return graph.make_node('Mul', [result, const(graph, 0.5, float64)], res.outputs)
+    graph.case = 1
+    return cast(graph, sinh_of(graph, opmath(graph, self)), dtype_of(graph, self))
 
 
 def aten_tan(graph: Graph, res: ResultSpec, self: Result) -> Result:
@@ -238,7 +231,7 @@ def complex_aten_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def complex_aten_sinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sinh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
-    graph.case = 3
+    graph.case = 2
     return c_sinh(graph, self)
 
 

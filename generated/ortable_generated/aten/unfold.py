@@ -132,6 +132,11 @@ def complex_aten_pixel_unshuffle(graph: Graph, res: ResultSpec, self: Result, do
     return each_part(graph, res, aten_pixel_unshuffle, {'self': self}, downscale_factor=downscale_factor)
 
 
+def complex_aten_unfold_backward(graph: Graph, res: ResultSpec, grad_in: Result, input_sizes: SymInts, dim: Int, size: Int, step: Int) -> Result:
+    """aten::unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor"""
+    return each_part(graph, res, aten_unfold_backward, {'grad_in': grad_in}, input_sizes=input_sizes, dim=dim, size=size, step=step)
+
+
 def rule_aten_col2im(graph: Graph, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Rules:
     return ((dtype_or_none(graph, self), None),)
 

@@ -30,6 +30,7 @@ __all__ = [
     "leaky",
     "natural_log",
     "remainder_of",
+    "sinh_of",
     "trunc_quotient",
     "truncated",
 ]
@@ -146,3 +147,17 @@ def expm1_of(graph: Graph, x: Result) -> Result:
     near = make("Div", [make("Add", [t, t]), make("Sub", [one, t])])
     small = make("Less", [make("Abs", [x]), one])
     return make("Where", [small, near, make("Sub", [make("Exp", [x]), one])])
+
+
+def sinh_of(graph: Graph, x: Result) -> Result:
+    """The hyperbolic sine; written out for float64, for which ONNX Runtime has no kernel: near 0 by
+    e = exp(x) - 1 as (e + e / (e + 1)) / 2."""
+    make = graph.make_node
+    if graph.get_type(x) != dtypes.float64:
+        return make("Sinh", [x])
+    one = const_like(graph, 1, x)
+    grown = expm1_of(graph, x)
+    near = make("Add", [grown, make("Div", [grown, make("Add", [grown, one])])])
+    far = make("Sub", [make("Exp", [x]), make("Exp", [make("Neg", [x])])])
+    small = make("Less", [make("Abs", [x]), one])
+    return make("Mul", [make("Where", [small, near, far]), const_like(graph, 0.5, x)])

@@ -7,7 +7,7 @@ from typing import Any
 
 from ortable import dtypes
 from ortable.ir import Graph
-from ortable.lowerings.pointwise import expm1_of
+from ortable.lowerings.pointwise import expm1_of, sinh_of
 from ortable.prelude.complex_arithmetic import Complex, c_abs, c_conj, c_mul
 from ortable.prelude.complex_value import ComplexValue
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, is_sign_set, log1p_of
@@ -85,16 +85,11 @@ def c_tanh(graph: Graph, x: Complex) -> Complex:
 def _hyperbolic(graph: Graph, x: str, odd: bool) -> str:
     """The real hyperbolic sine (``odd``) or cosine; written out for float64, which has no
     kernel."""
+    if odd:
+        return sinh_of(graph, x)
     make = graph.make_node
     if graph.get_type(x) != dtypes.float64:
-        return make("Sinh" if odd else "Cosh", [x])
-    if odd:
-        near = expm1_of(graph, x)  # sinh x = (e + e / (e + 1)) / 2, e = exp(x) - 1
-        far = make("Div", [near, make("Add", [near, const_like(graph, 1, x)])])
-        far = make("Where", [make("IsInf", [near]), const_like(graph, 1, x), far])
-        back = make("Equal", [near, const_like(graph, -1, x)])
-        far = make("Where", [back, make("Neg", [make("Exp", [make("Neg", [x])])]), far])
-        return make("Mul", [make("Add", [near, far]), const_like(graph, 0.5, x)])
+        return make("Cosh", [x])
     both = make("Add", [make("Exp", [x]), make("Exp", [make("Neg", [x])])])
     return make("Mul", [both, const_like(graph, 0.5, x)])
 
