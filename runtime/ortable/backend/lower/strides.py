@@ -32,17 +32,17 @@ def dense_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...]
     ones = [axis for axis in range(rank) if shape[axis] == 1]
     remaining = [axis for axis in range(rank) if shape[axis] != 1]
     order: list[int] = []
-    expected: Dim = 1
-    guarded: Dim = 1  # torch writes max(1, s) in strides of sizes that may be 0
+    expected: list[Dim] = [1]
     while remaining:
-        found = [a for a in remaining if strides[a] == expected or strides[a] == guarded]
+        found = [a for a in remaining if strides[a] in expected]
         if not found:
             return None
         axis = found[-1]
         remaining.remove(axis)
         order.insert(0, axis)
-        expected = expected * shape[axis]
-        guarded = guarded * dims.maximum(1, shape[axis])
+        # torch writes max(1, s) in strides, but for sizes of which it can tell that they are not 0
+        sizes = (shape[axis], dims.maximum(1, shape[axis]))
+        expected = list(dict.fromkeys(each * size for each in expected for size in sizes))
     if order == sorted(order):
         return tuple(range(rank))
     return (*ones, *order)
