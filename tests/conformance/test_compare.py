@@ -97,7 +97,7 @@ def test_a_wrong_element_of_a_gradient_is_a_mismatch() -> None:
     offsets = torch.tensor([1e8, 0.0])
 
     class Info:
-        name, inplace_variant = "f", None
+        name, variant_test_name, inplace_variant = "f", "", None
 
         @staticmethod
         def op(x: torch.Tensor) -> torch.Tensor:
