@@ -26,6 +26,7 @@ from ortable.exporter.capture import exported as capture
 from ortable.exporter.capture import functionalize
 from ortable.ir.versions import ORT_MAX_OPSET
 
+from .deviations import deviation
 from .judge import Judge, close
 from .nodes import NotNodes, graph_of
 from .program import TRACED, Program, leaves, run_steps
@@ -50,6 +51,7 @@ UNCHECKED = (
 )  # fmt: skip
 # what run_decompositions says of prims whose results are views
 NO_GRADIENT = "eager: there is nothing to differentiate"
+AS_IT_IS = "this GraphModule cannot be converted as it is"
 TORCHS_OWN = "We only support functionalizing operators whose outputs do not have alias annotations"
 FINDS = ("mismatch", "error", "invalid", "crash", "timeout")
 Words = Any
@@ -195,6 +197,12 @@ def _worst(have: torch.Tensor, want: torch.Tensor) -> str:
 
 def check(program: Program, mode: str) -> Outcome:
     """What comes of the program through one front door."""
+    outcome = _checked(program, mode)
+    reason = deviation(program) if outcome.kind == "mismatch" else None
+    return outcome if reason is None else Outcome("discarded", reason)
+
+
+def _checked(program: Program, mode: str) -> Outcome:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -321,6 +329,9 @@ def _each_place(
         except Exception as error:
             if TORCHS_OWN in str(error):
                 return Outcome("discarded", f"torch: {_line(error)}")
+            if AS_IT_IS in str(error):
+                refused.append(Outcome("refused", _line(error), where))
+                continue
             return Outcome("error", _reason(error), where)
         reached.rewrites.update(builder.record.rewrites.counts())
         for shapes, wanted, judge in expected:

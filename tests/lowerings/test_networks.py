@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -59,6 +60,18 @@ def test_indices_that_nobody_reads_cost_no_node() -> None:
     marks = ["IsNaN", "Cast", "IsInf", "Cast", "Sub"]
     assert ops == ["MaxPool", *marks, "MaxPool", "Less", "Where", "Greater", "Where"]
     assert len(proto.graph.node[0].output) == 1
+
+
+@pytest.mark.parametrize("opset", [18, 26])
+def test_shapes_of_pools_whose_last_window_would_start_in_the_padding_are_what_onnx_infers(
+    opset: int,
+) -> None:
+    """Before opset 22 ONNX counts such a window, and ONNX Runtime refused models for it."""
+    x = torch.rand(1, 2, 5, 6, 5)
+    module = _First(lambda x: torch.nn.functional.max_pool3d(x, 2, 3, 1, ceil_mode=True))
+    model, _ = _model_and_ops(module, x, target_opset=opset)
+    onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    np.testing.assert_array_equal(_run(model, x)[0], module(x).numpy())
 
 
 def test_gemm_reads_transposed_matrices_the_other_way_round() -> None:

@@ -233,6 +233,8 @@ def pooled_max(
         "dilations": broadcast_ints(spacing, n),
         "ceil_mode": int(ceil),
     }
+    if ceil:
+        attributes |= _past_the_end(shape_of(graph, x)[-n:], attributes)
     batched = unsqueezed(graph, cast(graph, x, compute_dtype), extra)
     result = graph.make_node("MaxPool", [batched], 2 if indexed else 1, **attributes)
     values, places = result if indexed else (result, None)
@@ -249,6 +251,22 @@ def pooled_max(
             values = _with_special(graph, batched, values, attributes)
     result = [squeezed(graph, cast(graph, values, own), extra)]
     return result if places is None else [*result, squeezed(graph, places, extra)]
+
+
+def _past_the_end(sizes: SymInts, attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attributes to put in the place of ceil_mode where the last window would start past the input:
+    torch and the kernel leave it out, ONNX's inference of shapes counts it before opset 22, and
+    ONNX Runtime then refuses the model."""
+    names = ("kernel_shape", "strides", "pads", "dilations")
+    begins, ends, past = attributes["pads"][: len(sizes)], [], False
+    for size, k, step, pad, gap in zip(sizes, *(attributes[each] for each in names), strict=False):
+        if not isinstance(size, int):
+            return {}
+        reach = gap * (k - 1) + 1
+        (count,) = static([_window_count(size, reach, step, pad, True)])
+        past = past or count < dims.ceildiv(size + 2 * pad - reach, step) + 1
+        ends.append(max(pad, (count - 1) * step + reach - size - pad))
+    return {"pads": [*begins, *ends], "ceil_mode": 0} if past else {}
 
 
 def _with_special(graph: Graph, x: Result, values: Result, attributes: dict[str, Any]) -> Result:
