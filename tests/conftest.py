@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-program",
         action="store_true",
-        help="run programs and models in all modes, not only in one that the commit chooses",
+        help="run programs and models in all modes at once, not in one that the commit chooses",
     )
 
 
@@ -62,21 +62,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests marked as slow run with the sweeps, and with all opsets; both leave out what
-    `make test` runs in the same way."""
+    `make test` runs in the same way. Of tests that alternate the sweeps run the other modes."""
     sweeps = config.getoption("--sweeps")
     if config.getoption("--opsets") == "all" and not sweeps:
-        left_out = [item for item in items if not _does_more_at_all_opsets(item)]
+        left_out = {item for item in items if not _does_more_at_all_opsets(item)}
     else:
-        left_out = [item for item in items if _is_of_the_sweeps(item, sweeps) != sweeps]
-    if not config.getoption("--every-program"):
+        every = config.getoption("--every-program")
         asked = {argument.partition("::")[2] for argument in config.args}
-        gone = set(left_out)
-        waiting = _of_other_turns([item for item in items if item not in gone])
-        left_out += [item for item in waiting if item.name not in asked]
+        waiting = [] if every else [i for i in _of_other_turns(items) if i.name not in asked]
+        later = {*waiting, *(item for item in items if _is_of_the_sweeps(item, sweeps))}
+        left_out = {item for item in items if (item in later) != sweeps}
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
-        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 def _is_of_the_sweeps(item: pytest.Item, sweeps: bool) -> bool:

@@ -1,6 +1,6 @@
 """Blocks of language models and small whole ones, as PyTorch's former backend `onnxrt` was tested
-with: static, at every length, and with a cache. Each with one of two families, which the commit
-chooses (``--every-program``: with both)."""
+with: static, at every length, and with a cache. Of two families the commit
+chooses one, and the sweeps run the other."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The model set of the benchmarks at small sizes: every model compiles as one graph, with a fixed
-or with a free batch size, as the commit chooses (``--every-program``: both), and computes what
-eager does."""
+or with a free batch size, as the commit chooses (the sweeps run the other), and computes
+what eager does."""
 
 from __future__ import annotations
 

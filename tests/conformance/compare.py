@@ -79,7 +79,7 @@ def _compare_values(
     call: Call, place: int, wanted: torch.Tensor, got: torch.Tensor, is_complex: bool
 ) -> None:
     right = within_tolerance(got, wanted)
-    if bool(right.all()) or points_to_the_same(call, wanted, got):
+    if bool(right.all()) or points_to_the_same(call, place, wanted, got):
         return
     if wanted.dtype in WIDER:
         right = right | as_exact(got, wanted, _errors_of_call(call, place), is_complex)
@@ -212,10 +212,13 @@ ANY_OF_EQUAL = ("argsort", "kthvalue", "median", "mode", "nanmedian", "sort", "t
 _DISTINCT = ("argsort", "sort", "topk")
 
 
-def points_to_the_same(call: Call, wanted: torch.Tensor, got: torch.Tensor) -> bool:
+def points_to_the_same(call: Call, place: int, wanted: torch.Tensor, got: torch.Tensor) -> bool:
     """Whether two results of indices pick equal values, where torch leaves the choice open: equal
-    to the last bit, and each index once where the operator sorts."""
-    if call.op not in ANY_OF_EQUAL or wanted.dtype != torch.int64 or call.kwargs.get("stable"):
+    to the last bit, and each index once where the operator sorts. ``place``: which of the
+    operator's results they are; values come before indices."""
+    if call.op not in ANY_OF_EQUAL or place != (0 if call.op == "argsort" else 1):
+        return False
+    if wanted.dtype != torch.int64 or call.kwargs.get("stable"):
         return False
     source = call.args[0]
     others = [arg for arg in call.args[1:] if isinstance(arg, int) and not isinstance(arg, bool)]

@@ -425,8 +425,8 @@ def _same_but_for_ties(
     """Whether the values are the same, and each gradient once equal elements have exchanged
     theirs: equal elements of a tensor have the same gradients in some order."""
     sample = replace(call.sample, args=(tensors[0], *call.sample.args[1:]))
-    for want, have in zip(expected.values, found.values, strict=True):
-        if _unlike(want, have, want.dtype) and not points_to_the_same(sample, want, have):
+    for place, (want, have) in enumerate(zip(expected.values, found.values, strict=True)):
+        if _unlike(want, have, want.dtype) and not points_to_the_same(sample, place, want, have):
             return False
     for tensor, want, have in zip(tensors, expected.gradients, found.gradients, strict=True):
         if want is None or have is None or want.shape != have.shape:

@@ -142,6 +142,14 @@ def test_indices_of_nearly_equal_values_are_not_free() -> None:
         )
 
 
+def test_values_that_are_ints_are_not_taken_for_indices() -> None:
+    x = torch.tensor([1, 1, 1])
+    kth = _call(torch.kthvalue, x, 2, op="kthvalue")
+    compare(kth, [torch.tensor(1), torch.tensor(1)], [torch.tensor(1), torch.tensor(2)])
+    with pytest.raises(Mismatch):
+        compare(kth, [torch.tensor(1), torch.tensor(1)], [torch.tensor(2), torch.tensor(1)])
+
+
 # -- what is drawn --------------------------------------------------------------------------------
 
 

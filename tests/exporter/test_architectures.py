@@ -1,6 +1,6 @@
 """Architectures that people export, with fixed and with free dimensions: all of them convert, pass
 onnx's checker, run in ONNX Runtime and compute what eager does, on another size too. The commit
-chooses which of both an architecture has; with ``--every-program`` it has both."""
+chooses which of both an architecture has; the sweeps run the other."""
 
 from __future__ import annotations
 

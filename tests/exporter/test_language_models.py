@@ -1,6 +1,6 @@
 """Language models with a cache: prompt and single tokens go through one graph, greedy decoding with
 ONNX Runtime gives the tokens of ``generate``, caches are tensors, objects or written in place.
-The commit chooses half of the decoders; ``--every-program`` runs all of them."""
+The commit chooses half of the decoders; the sweeps run the other half."""
 
 from __future__ import annotations
 

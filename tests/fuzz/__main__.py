@@ -1,5 +1,6 @@
 """`python -m tests.fuzz --count 1000 --seed 1 --jobs 2`: runs programs, prints what was found and
-reached; the exit status is 1 where there is a find. A find is a script in build/fuzz."""
+reached. A find is a script in build/fuzz. The exit status is 1 where there is a find, or where too
+few programs were exact to say that there is none."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def main(arguments: list[str]) -> int:
         print(runner.report(tally, 0))
     (BUILD / "unreached.json").write_text(runner.unreached(tally))
     print(f"not reached, and why: {BUILD / 'unreached.json'}")
-    return 1 if tally.finds else 0
+    return 1 if tally.finds or runner.too_little(tally) else 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -40,6 +40,9 @@ SHARES = {"gradient": 6, "compile": 8, "fx": 16, "nodes": 24}
 # modes in turn for an entry that programs around it did not reach
 TURNS = ("nodes", "export", "fx", "compile")
 GRAPHS = 4  # every so many batches is one of ONNX graphs
+# what must be exact of a mode's programs, from so many on; torch differentiates half of them
+ENOUGH = 20
+EXACT_SHARE, EXACT_GRADIENTS = 0.6, 0.3
 DEFAULT_CHECK = oracle.check
 
 
@@ -319,6 +322,19 @@ def work(number: int, of: int, start: int, first: int, count: int, until: float 
     worker.log.unlink(missing_ok=True)
 
 
+def too_little(tally: Tally) -> list[str]:
+    """The front doors through which too small a share of programs came out exact: a run that
+    refuses everything, or that torch captures nothing of, finds nothing either."""
+    short = []
+    for mode in (*oracle.MODES, "onnx"):
+        total = sum(n for key, n in tally.outcomes.items() if key.startswith(f"{mode} "))
+        exact = tally.outcomes[f"{mode} exact"]
+        share = EXACT_GRADIENTS if mode == "gradient" else EXACT_SHARE
+        if total >= ENOUGH and exact < share * total:
+            short.append(f"{mode}: {exact} of {total} programs are exact")
+    return short
+
+
 def report(tally: Tally, seconds: float) -> str:
     """The summary that is printed."""
     keys = set(catalog().keys)
@@ -331,6 +347,7 @@ def report(tally: Tally, seconds: float) -> str:
     )
     lines.append(f"rewrites reached: {len(fired)} of {len(rules)} ({len(fired) / len(rules):.1%})")
     kinds = Counter(each["kind"] for each in tally.finds)
+    lines += [f"too little: {each}" for each in too_little(tally)]
     lines.append(f"finds: {len(tally.finds)} {dict(kinds)}")
     for each in sorted(tally.finds, key=lambda each: (each["kind"], each["keys"])):
         lines.append(f"  {each['kind']} x{each['times']} {each['mode']}: {', '.join(each['keys'])}")

@@ -7,6 +7,7 @@ import pickle
 import random
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import torch
 
 from ortable_generated.aten import dispatch
 from tests.fuzz import __main__ as fuzz
-from tests.fuzz import judge, onnx_programs, oracle, runner
+from tests.fuzz import deviations, judge, onnx_programs, oracle, runner
 from tests.fuzz.catalog import ROOT, catalog
 from tests.fuzz.program import Input, Program, Step, run_steps
 from tests.fuzz.script import script
@@ -81,6 +82,36 @@ def test_a_wrong_dtype_and_an_error_are_found(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setitem(dispatch.CONVERTERS, "aten::relu", broken)
     assert oracle.check(Program((X,), (RELU,), (1,)), "export").kind == "error"
+
+
+def test_a_deviation_excuses_what_it_names_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the input that is listed, and for the operator that is listed."""
+    monkeypatch.setattr(deviations, "deviations", lambda: {"aten::relu": ("strided", "of a test")})
+    program, dense = Program((X,), (RELU,), (1,)), replace(X, layout="contiguous")
+    assert deviations.deviation(program) == "aten::relu: of a test"
+    assert deviations.deviation(replace(program, inputs=(dense,))) is None
+    assert deviations.deviation(replace(program, steps=(replace(RELU, key="aten::abs"),))) is None
+
+
+def test_what_differs_is_looked_up_among_the_deviations(
+    wrong_relu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program((X,), (RELU,), (1,))
+    assert oracle.check(program, "export").kind == "mismatch"
+    monkeypatch.setattr(oracle, "deviation", lambda program: "of a test")
+    assert oracle.check(program, "export").kind == "discarded"
+
+
+def test_the_deviations_that_are_listed_exist() -> None:
+    keys = {key.partition(".")[0] for key in catalog().keys}
+    for operator, (holds, why) in deviations.deviations().items():
+        assert operator in keys and holds in deviations.HOLDS and why
+
+
+def test_a_run_that_refuses_everything_is_too_little() -> None:
+    refusing = runner.Tally(Counter({"export refused": 20, "fx exact": 20, "gradient refused": 3}))
+    assert runner.too_little(refusing) == ["export: 0 of 20 programs are exact"]
+    assert "too little: export" in runner.report(refusing, 1)
 
 
 def test_a_script_runs_by_itself(tmp_path: Path) -> None:

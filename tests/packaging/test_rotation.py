@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,26 @@ def test_without_git_the_date_decides(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(rotation, "ROOT", tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert 700_000 < rotation.turn() < 900_000
+
+
+def _collected(*options: str) -> list[str]:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    path = "tests/backend/test_autocast.py"
+    run = subprocess.run(
+        [*command, path, *options], cwd=rotation.ROOT, capture_output=True, text=True
+    )
+    return [line for line in run.stdout.splitlines() if line.startswith(path)]
+
+
+def test_the_sweeps_run_what_alternating_tests_leave_out() -> None:
+    first, others = _collected(), _collected("--sweeps")
+    assert others and set(first).isdisjoint(others)
+    assert sorted(first + others) == sorted(_collected("--every-program"))
+
+
+def test_the_sweeps_collect_every_alternating_test() -> None:
+    (folders,) = re.findall(r"worksteal (.*) --sweeps", (rotation.ROOT / "Makefile").read_text())
+    for path in (rotation.ROOT / "tests").rglob("test_*.py"):
+        if "\n@pytest.mark.alternates(" in path.read_text():
+            name = path.relative_to(rotation.ROOT).as_posix()
+            assert any(name.startswith(f"{folder}/") for folder in folders.split()), name
