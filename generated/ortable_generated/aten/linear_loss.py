@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.lowerings.linear_loss import chunked, chunked_rows
-from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
+from ortable.prelude.metadata import dtype_or_none, scalar_shape
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -17,7 +17,7 @@ def rule_torch_nn__linear_cross_entropy_batch_chunked(graph: Graph, input: Resul
 
 
 def rule_torch_nn__linear_cross_entropy_batch_chunked_no_reduction(graph: Graph, input: Result, linear_weight: Result, target: Result, linear_bias: Result | None, weight: Result | None, ignore_index: SymInt, batch_chunk_size: SymInt, acc_policy: Str, acc_dtype: Dtype) -> Rules:
-    return ((dtype_or_none(graph, input), shape_or_none(graph, target)),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def torch_nn__linear_cross_entropy_batch_chunked(graph: Graph, res: ResultSpec, input: Result, linear_weight: Result, target: Result, linear_bias: Result | None, weight: Result | None, reduction: Str, ignore_index: SymInt, label_smoothing: Float, batch_chunk_size: SymInt, acc_policy: Str, acc_dtype: Dtype, allow_retain_graph: Bool, compute_input_grad: Bool, compute_linear_weight_grad: Bool, compute_linear_bias_grad: Bool) -> Any:

@@ -2,8 +2,9 @@
 and in the same pass the gradients that its backward scales. torch goes over chunks of the batch to
 save memory; the sums are the same.
 
-In come tensors [batch, in], [classes, in], [batch], out go names of results. Called by the
-generated converters of torch_nn."""
+In come tensors [batch, in], [classes, in] and as target [batch] (classes) or, since torch 2.15,
+[batch, classes] (their probs), out go names of results. Called by the generated converters of
+torch_nn."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, ResultSpec
-from ortable.prelude.facts import Dtype, dim_of
+from ortable.prelude.facts import Dtype, dim_of, is_float
 from ortable.prelude.matrices import matrix_product, matrix_transpose, projected
 from ortable.prelude.shapes import iota, zeros_of
 from ortable.prelude.sums import summed_over
@@ -25,10 +26,10 @@ from .softmax import log_softmax_of
 class _Rows:
     """What the loss of each row consists of, in the dtype of the sums."""
 
-    logs: str  # the logarithms of the probabilities, [batch, classes]
+    logs: str  # the logarithms of the probs, [batch, classes]
     losses: str  # what each row loses, with its weight, [batch]
     weights: str  # the weight of each row, 0 for ignored targets, [batch]
-    target: str  # the class of each row, 0 for ignored ones, [batch]
+    wanted: str  # the target's weighted probs, [batch, classes]
 
 
 def chunked(
@@ -52,16 +53,14 @@ def chunked(
     layer = [cast(graph, each, acc_dtype) for each in (input, linear_weight)]
     bias = cast(graph, linear_bias, acc_dtype) if linear_bias is not None else None
     rows = _rows(graph, [*layer, target], bias, weight, ignore_index)
-    loss, shares = summed_over(graph, rows.losses, [0], False), rows.weights
+    loss = summed_over(graph, rows.losses, [0], False)
+    total = None
     if reduction == "mean":
-        total = summed_over(graph, shares, [0], False)
+        total = _divisor(graph, rows, target)
         loss = make("Div", [loss, total])  # NaN where no row counts
-        nothing = make("Equal", [total, const(graph, 0, acc_dtype)])
-        total = make("Where", [nothing, const(graph, float("nan"), acc_dtype), total])
-        shares = make("Div", [shares, total])
     grads = [zeros_of(graph, [0, 0], own), zeros_of(graph, [0, 0], own), zeros_of(graph, [0], own)]
     if compute_input_grad or compute_linear_weight_grad or compute_linear_bias_grad:
-        slope = _slope(graph, rows, shares, dim_of(graph, linear_weight, 0))
+        slope = _slope(graph, rows, total)
         if compute_input_grad:
             grads[0] = matrix_product(graph, slope, layer[1])
         if compute_linear_weight_grad:
@@ -94,8 +93,10 @@ def _rows(
     graph: Graph, given: list[str], bias: str | None, weight: str | None, ignore_index: Dim
 ) -> _Rows:
     make, (x, matrix, target) = graph.make_node, given
-    kind = graph.get_type(x)
     logs = log_softmax_of(graph, projected(graph, x, matrix, bias), 1)
+    if is_float(graph, target):
+        return _rows_of_probs(graph, logs, target, weight)
+    kind = graph.get_type(x)
     ignored = make("Equal", [target, const(graph, ignore_index, dtypes.int64)])
     inside = make("Where", [ignored, const(graph, 0, dtypes.int64), target])
     if weight is None:
@@ -105,12 +106,36 @@ def _rows(
     weights = make("Where", [ignored, const(graph, 0, kind), weights])
     picked = make("GatherElements", [logs, unsqueezed(graph, inside, [1])], axis=1)
     losses = make("Mul", [make("Neg", [squeezed(graph, picked, [1])]), weights])
-    return _Rows(logs, losses, weights, inside)
+    classes = iota(graph, 0, dim_of(graph, matrix, 0), 1)
+    at_target = make("Equal", [unsqueezed(graph, inside, [1]), classes])
+    wanted = make("Mul", [cast(graph, at_target, kind), unsqueezed(graph, weights, [1])])
+    return _Rows(logs, losses, weights, wanted)
 
 
-def _slope(graph: Graph, rows: _Rows, shares: str, classes: Dim) -> str:
-    """The gradient of the scores: probabilities, less 1 at the target, times the share."""
+def _rows_of_probs(graph: Graph, logs: str, target: str, weight: str | None) -> _Rows:
+    """No class is ignored; the weight of a row is the sum of its weighted probs."""
+    make, kind = graph.make_node, graph.get_type(logs)
+    wanted = cast(graph, target, kind)
+    if weight is not None:
+        wanted = make("Mul", [wanted, cast(graph, weight, kind)])
+    losses = make("Neg", [summed_over(graph, make("Mul", [wanted, logs]), [1], False)])
+    return _Rows(logs, losses, summed_over(graph, wanted, [1], False), wanted)
+
+
+def _divisor(graph: Graph, rows: _Rows, target: str) -> str:
+    """What a mean divides by: the weights of all rows, or the number of rows of probs."""
+    if is_float(graph, target):
+        return const(graph, dim_of(graph, target, 0), graph.get_type(rows.logs))
+    return summed_over(graph, rows.weights, [0], False)
+
+
+def _slope(graph: Graph, rows: _Rows, total: str | None) -> str:
+    """The gradient of the scores: weighted probs, less those of the target, times the share."""
     make, kind = graph.make_node, graph.get_type(rows.logs)
-    at_target = make("Equal", [unsqueezed(graph, rows.target, [1]), iota(graph, 0, classes, 1)])
-    away = make("Sub", [make("Exp", [rows.logs]), cast(graph, at_target, kind)])
-    return make("Mul", [away, unsqueezed(graph, shares, [1])])
+    weighted = make("Mul", [make("Exp", [rows.logs]), unsqueezed(graph, rows.weights, [1])])
+    away = make("Sub", [weighted, rows.wanted])
+    if total is None:
+        return away
+    nothing = make("Equal", [total, const(graph, 0, kind)])
+    total = make("Where", [nothing, const(graph, float("nan"), kind), total])
+    return make("Div", [away, total])

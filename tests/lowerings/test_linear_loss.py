@@ -1,0 +1,71 @@
+"""Chunked cross entropy of a linear layer whose target is probs of classes, which torch takes since
+2.15 (the sample calls of the spec have classes as target, as every version takes them)."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from packaging.version import Version
+from torch.nn.functional import cross_entropy, linear
+
+import ortable
+
+pytest.importorskip("torch.nn.modules.linear_cross_entropy", reason="came with torch 2.13")
+CHUNKED = "_linear_cross_entropy_batch_chunked"
+SIZES = (2, "compact", torch.float32)  # of chunks, and how torch accumulates
+
+
+class _Chunked(torch.nn.Module):
+    def __init__(self, reduction: str) -> None:
+        super().__init__()
+        self.reduction = reduction
+
+    def forward(
+        self, x: torch.Tensor, matrix: torch.Tensor, target: torch.Tensor,
+        bias: torch.Tensor | None, weight: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, ...]:  # fmt: skip
+        arguments = (x, matrix, target, bias, weight)
+        if self.reduction == "none":
+            rows = getattr(torch.ops.torch_nn, f"{CHUNKED}_no_reduction")
+            return (rows(*arguments, -100, *SIZES),)
+        op = getattr(torch.ops.torch_nn, CHUNKED)
+        return op(*arguments, self.reduction, -100, 0.0, *SIZES, False, True, True, True)
+
+
+def _converted(module: torch.nn.Module, *args: torch.Tensor | None) -> list[np.ndarray]:
+    model = ortable.to_onnx(module, args).SerializeToString()
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    given = [each.numpy() for each in args if each is not None]
+    names = [each.name for each in session.get_inputs()]
+    return session.run(None, dict(zip(names, given, strict=True)))
+
+
+# torch before 2.15 captures the reduced loss of probs, and refuses them when it runs
+FROM_2_15 = pytest.mark.skipif(
+    Version(torch.__version__) < Version("2.15.dev"), reason="torch takes no probs before 2.15"
+)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("reduction", ["mean", "sum", pytest.param("none", marks=FROM_2_15)])
+def test_probs_as_target(reduction: str, weighted: bool) -> None:
+    torch.manual_seed(0)
+    x, matrix, bias = torch.randn(5, 3), torch.randn(4, 3), torch.randn(4)
+    target = torch.rand(5, 4).softmax(1)
+    weight = torch.rand(4) if weighted else None
+    leaves = [each.requires_grad_() for each in (x.clone(), matrix.clone(), bias.clone())]
+    loss = cross_entropy(linear(*leaves), target, weight, reduction=reduction)
+    wanted = [loss.detach()]
+    if reduction != "none":
+        wanted += torch.autograd.grad(loss, leaves)
+    got = _converted(_Chunked(reduction), x, matrix, target, bias, weight)
+    for result, reference in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(result, reference, rtol=2e-5, atol=2e-6)
+
+
+def test_the_mean_over_no_rows_of_probs_is_nan() -> None:
+    arguments = (torch.randn(0, 3), torch.randn(4, 3), torch.rand(0, 4), torch.rand(4), None)
+    loss, *slopes = _converted(_Chunked("mean"), *arguments)
+    assert np.isnan(loss) and [each.shape for each in slopes] == [(0, 3), (4, 3), (4,)]
