@@ -1218,7 +1218,7 @@ COVERAGE: tuple[
     ('quantized_decomposed::choose_qparams_symmetric.tensor', 'specs/aten/quantized_groups.yaml', '', '18', 'f32 f16', True, 1, 0, 3, '', '', '', ''),
     ('quantized_decomposed::convert_element_type.no_fuse', 'specs/aten/quantized.yaml', 'aten::_to_copy', '18', 'f32', False, 2, 0, 1, '', '', '', ''),
     ('quantized_decomposed::dequantize_per_channel', 'specs/aten/quantized.yaml', '', '18', 'f32 f64 i64 i32 i16 i8 u8', True, 4, 0, 6, '1 1 2 3', '', '', ''),
-    ('quantized_decomposed::dequantize_per_channel_group', 'specs/aten/quantized_groups.yaml', '', '18 21', 'f32 i32 i8', False, 2, 0, 3, '', '', '', ''),
+    ('quantized_decomposed::dequantize_per_channel_group', 'specs/aten/quantized_groups.yaml', '', '18 21', 'f32 i32 i8', False, 2, 0, 4, '1 3', '', '', ''),
     ('quantized_decomposed::dequantize_per_tensor', 'specs/aten/quantized.yaml', '', '18 21', 'i32 i16 i8 u8', True, 4, 0, 9, '2 1 2 5', '', '', ''),
     ('quantized_decomposed::dequantize_per_tensor.tensor', 'specs/aten/quantized.yaml', '', '18', 'f32 f64 i64 i32 i8 u8', True, 2, 0, 2, '0 2', '', '', ''),
     ('quantized_decomposed::dequantize_per_tensor.tensor2', 'specs/aten/quantized.yaml', 'quantized_decomposed::dequantize_per_tensor.tensor', '18', 'f32 i64 i8', False, 2, 0, 1, '', '', '', ''),

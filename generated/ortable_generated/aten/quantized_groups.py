@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64, int32, int64, int8, uint8
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.quantize import as_nibbles, as_vector_of_one, group_length
-from ortable.prelude.facts import axes_of, dtype_of, is_static, rank_of, shape_of, static
+from ortable.lowerings.quantize import as_nibbles, as_vector_of_one, group_length, has_scale_per_group
+from ortable.prelude.facts import axes_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import larger_of, smaller_of
 from ortable.prelude.promotion import common_dtype, machine_epsilon, opmath_dtype
@@ -87,7 +87,8 @@ def quantized_decomposed_dequantize_per_channel_group(graph: Graph, res: ResultS
     own_dtype = dtype_of(graph, input)
     plain = own_dtype in (int8, uint8) and dtype_of(graph, scales) == float32 and (output_dtype == float32)
     nibbles = quant_min >= -8 and quant_max <= 7
-    if graph.opset >= 21 and plain and rank_of(graph, scales) == 2 and fits(graph, zero_points, own_dtype) and is_static(size):
+    own_scales = has_scale_per_group(graph, input, scales, zero_points, size)
+    if graph.opset >= 21 and plain and own_scales and fits(graph, zero_points, own_dtype):
         graph.case = 1
         codes = as_nibbles(graph, input, zero_points) if nibbles else input
         zero = zero_codes(graph, zero_points, dtype_of(graph, codes))

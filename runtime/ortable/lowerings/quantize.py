@@ -42,6 +42,7 @@ __all__ = [
     "float32_below",
     "group_length",
     "has_codes",
+    "has_scale_per_group",
     "is_dequantized",
     "is_grouped",
     "known_as",
@@ -182,6 +183,21 @@ def group_length(graph: Graph, x: Result, scales: Result, group_size: Int) -> Sy
     if dims.differs(dim_of(graph, scales, -1), 1):
         return group_size
     return dims.minimum(group_size, dim_of(graph, x, -1))  # torch refuses a rest
+
+
+def has_scale_per_group(
+    graph: Graph, x: Result, scales: Result, zero: Result | None, size: SymInt
+) -> Bool:
+    """True when every group of a matrix has a scale and a zero point of its own, as a blocked
+    DequantizeLinear asks: torch shares a single one."""
+    given = [shape_of(graph, each) for each in (scales, zero) if each is not None]
+    wanted = shape_of(graph, x)
+    return isinstance(size, int) and all(
+        len(shape) == len(wanted) == 2
+        and dims.same(shape[0], wanted[0])
+        and dims.same(shape[1] * size, wanted[1])
+        for shape in given
+    )
 
 
 def is_grouped(graph: Graph, x: Result, block: SymInts) -> Bool:
