@@ -240,6 +240,30 @@ def test_groups_of_four_bits(opset: int, tmp_path: Path) -> None:
     assert weights == [onnx.TensorProto.INT4 if opset == 21 else onnx.TensorProto.INT8]
 
 
+class _Grouped(nn.Module):
+    def forward(self, x: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor) -> torch.Tensor:
+        codes = Q.quantize_per_channel_group(x, scales, zeros, -8, 7, torch.int8, 128)
+        there = (-8, 7, torch.int8, 128, torch.float32)
+        return Q.dequantize_per_channel_group(codes, scales, zeros, *there)
+
+
+@pytest.mark.parametrize("opset", [18, 21])
+def test_a_row_of_dynamic_length_that_is_less_than_a_group(opset: int) -> None:
+    def inputs(*sizes: int) -> tuple[torch.Tensor, ...]:
+        x = torch.randn(sizes, generator=torch.Generator().manual_seed(1))
+        scales, zeros = torch.tensor([[0.25], [0.5], [1]]), torch.tensor([[1], [-2], [0]])
+        return x, scales[: len(x)], zeros[: len(x)].int()
+
+    rows, length = torch.export.Dim("rows"), torch.export.Dim("length", min=2, max=127)
+    sizes = ({0: rows, 1: length}, {0: rows}, {0: rows})
+    exported = torch.export.export(_Grouped(), inputs(2, 4), dynamic_shapes=sizes)
+    model = ortable.to_onnx(exported, target_opset=opset)
+    for feeds in (inputs(2, 4), inputs(3, 127)):
+        names = [each.name for each in model.graph.input]
+        (found,) = run_onnx(model, {n: x.numpy() for n, x in zip(names, feeds, strict=True)})
+        torch.testing.assert_close(found, _Grouped()(*feeds))
+
+
 def test_weights_in_float8() -> None:
     module = quantized("Float8WeightOnlyConfig")
     x = torch.randn(ROWS, generator=torch.Generator().manual_seed(1))

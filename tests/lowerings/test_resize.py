@@ -1,4 +1,4 @@
-"""Interpolation by factors of images whose size is not known while converting."""
+"""Interpolation of images whose size is not known while converting."""
 
 from __future__ import annotations
 
@@ -40,3 +40,23 @@ def test_one_model_serves_images_of_every_size(factor: float, mode: str) -> None
     for image in (example, torch.randn(3, 3, 9, 7)):
         (found,) = session.run(None, {name: image.numpy()})
         torch.testing.assert_close(torch.from_numpy(found), module(image))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_antialiasing_copies_an_axis_that_happens_to_keep_its_size(mode: str) -> None:
+    class Resized(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.interpolate(x, (6, 4), mode=mode, antialias=True)
+
+    auto = torch.export.Dim.AUTO
+    model = ortable.to_onnx(
+        Resized(), (torch.randn(1, 2, 5, 7),), dynamic_shapes=({2: auto, 3: auto},)
+    )
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    for size in ((6, 4), (6, 8), (3, 4)):
+        image = torch.arange(2.0 * size[0] * size[1]).reshape(1, 2, *size)
+        image[..., 1, 2] = float("inf")  # a weight of 0 would make NaN of it
+        (found,) = session.run(None, {session.get_inputs()[0].name: image.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), Resized()(image))

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64, int32, int64, int8, uint8
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.quantize import as_nibbles, as_vector_of_one
-from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of, shape_of, static
+from ortable.lowerings.quantize import as_nibbles, as_vector_of_one, group_length
+from ortable.prelude.facts import axes_of, dtype_of, is_static, rank_of, shape_of, static
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import larger_of, smaller_of
 from ortable.prelude.promotion import common_dtype, machine_epsilon, opmath_dtype
@@ -83,12 +83,11 @@ def quantized_decomposed_choose_qparams_tensor(graph: Graph, res: ResultSpec, in
 
 def quantized_decomposed_dequantize_per_channel_group(graph: Graph, res: ResultSpec, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Result:
     """quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size, ScalarType output_dtype) -> Tensor"""
-    whole = dim_of(graph, input, -1)
-    size = whole if group_size > whole and dim_of(graph, scales, -1) == 1 else group_size
+    size = group_length(graph, input, scales, group_size)
     own_dtype = dtype_of(graph, input)
     plain = own_dtype in (int8, uint8) and dtype_of(graph, scales) == float32 and (output_dtype == float32)
     nibbles = quant_min >= -8 and quant_max <= 7
-    if graph.opset >= 21 and plain and rank_of(graph, scales) == 2 and fits(graph, zero_points, own_dtype):
+    if graph.opset >= 21 and plain and rank_of(graph, scales) == 2 and fits(graph, zero_points, own_dtype) and is_static(size):
         graph.case = 1
         codes = as_nibbles(graph, input, zero_points) if nibbles else input
         zero = zero_codes(graph, zero_points, dtype_of(graph, codes))
@@ -97,7 +96,7 @@ def quantized_decomposed_dequantize_per_channel_group(graph: Graph, res: ResultS
     groups, factor = (reshape_to(graph, input, [-1, size]), reshape_to(graph, scales, [-1, 1]))
     zero = const(graph, 0, int32) if zero_points is None else reshape_to(graph, zero_points, [-1, 1])
     shifted = graph.make_node('Sub', [*cast_all(graph, [groups, zero], common_dtype(graph, [groups, zero]))])
-    result = graph.make_node('Mul', [*cast_all(graph, [shifted, factor], common_dtype(graph, [shifted, factor]))])
+    result = graph.make_node('Mul', [*cast_all(graph, [shifted, factor], common_dtype(graph, [groups, zero, factor]))])
     return cast(graph, reshape_to(graph, result, shape_of(graph, input)), output_dtype)
 
 
@@ -110,13 +109,13 @@ def quantized_decomposed_dequantize_per_token(graph: Graph, res: ResultSpec, inp
 
 def quantized_decomposed_quantize_per_channel_group(graph: Graph, res: ResultSpec, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int) -> Result:
     """quantized_decomposed::quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size) -> Tensor"""
-    whole = dim_of(graph, input, -1)
-    size = whole if group_size > whole and dim_of(graph, scales, -1) == 1 else group_size
+    size = group_length(graph, input, scales, group_size)
     groups = reshape_to(graph, input, [-1, size])
     factor, zero = (reshape_to(graph, scales, [-1, 1]), reshape_to(graph, zero_points, [-1, 1]))
     inverse = graph.make_node('Div', [const(graph, 1, dtype_of(graph, factor)), factor])
     steps = graph.make_node('Mul', [*cast_all(graph, [groups, inverse], common_dtype(graph, [groups, inverse]))])
-    shifted = graph.make_node('Round', [graph.make_node('Add', [*cast_all(graph, [steps, zero], common_dtype(graph, [steps, zero]))])])
+    compute_dtype = common_dtype(graph, [groups, factor, zero])
+    shifted = graph.make_node('Round', [graph.make_node('Add', [*cast_all(graph, [steps, zero], compute_dtype)])])
     low, high = (const(graph, quant_min, dtype_of(graph, shifted)), const(graph, quant_max, dtype_of(graph, shifted)))
     return reshape_to(graph, cast(graph, graph.make_node('Clip', [shifted, low, high]), dtype), shape_of(graph, input))
 

@@ -19,6 +19,7 @@ from ortable.prelude.facts import (
     Ints,
     Result,
     Results,
+    SymInt,
     SymInts,
     dim_of,
     dtype_max,
@@ -39,6 +40,7 @@ __all__ = [
     "codes_of",
     "fake_quantized",
     "float32_below",
+    "group_length",
     "has_codes",
     "is_dequantized",
     "is_grouped",
@@ -172,6 +174,14 @@ def channel_axis(graph: Graph, x: Result, block: SymInts) -> Int:
     sizes = list(zip(shape_of(graph, x), block, strict=True))
     several = [axis for axis, (size, step) in enumerate(sizes) if not dims.same(size, step)]
     return several[0] if len(several) == 1 and sizes[several[0]][1] == 1 else -1
+
+
+def group_length(graph: Graph, x: Result, scales: Result, group_size: Int) -> SymInt:
+    """How many elements of the last dimension share a scale: ``group_size``, or all of them where
+    there are fewer and a row has one scale."""
+    if dims.differs(dim_of(graph, scales, -1), 1):
+        return group_size
+    return dims.minimum(group_size, dim_of(graph, x, -1))  # torch refuses a rest
 
 
 def is_grouped(graph: Graph, x: Result, block: SymInts) -> Bool:

@@ -4,8 +4,9 @@ of torch; pooling and padding are taken backwards the same way, as linear maps o
 ONNX's Resize rounds source coordinates in another way; it is used only where every coordinate is
 exact in float32. Sizes that are known give constant tables of places and weights; dynamic ones give
 the nodes that compute them. The weights of a gradient are read from torch's own gradient of a unit
-matrix while converting, so every mode rounds as torch does. In come a tensor and sizes, out goes
-the name of the result. Called by generated converters of resize, grids and gradients."""
+matrix while converting, so every mode rounds as torch does; those of a filter are read likewise.
+In come a tensor and sizes, out goes the name of the result. Called by generated converters of
+resize, grids and gradients."""
 
 from __future__ import annotations
 
@@ -63,8 +64,12 @@ _CUBIC, _CUBIC_FILTER = -0.75, -0.5
 _REACH = {"linear_filter": 1, "cubic_filter": 2, "lanczos_filter": 3}
 
 
+# torch's names of the filters.
+_SMOOTH = {"linear": "bilinear", "cubic": "bicubic", "lanczos": "lanczos"}
+
+
 # Modes in which an axis of unchanged size is a copy.
-_COPYING = ("nearest", "nearest_exact", "linear")
+_COPYING = ("nearest", "nearest_exact", "linear", *_REACH)
 
 
 def resized(
@@ -92,7 +97,8 @@ def resized(
     result = x if how.startswith("nearest") else cast(graph, x, opmath_dtype(own))
     copied = False
     for place in reversed(range(len(have))):
-        if how in _COPYING and _stays(have[place], wanted[place], factors[place]):
+        factor = None if how.endswith("_filter") else factors[place]  # filters copy whatever it is
+        if how in _COPYING and _stays(have[place], wanted[place], factor):
             copied = how == "linear"
             continue
         axis = _Axis(graph, have[place], wanted[place], factors[place], align, dtype)
@@ -372,10 +378,31 @@ class _Axis:
         """A weighted sum over the window of each element of the result: torch's antialiasing."""
         make, rest = self.graph.make_node, list(range(2, self.rank - axis + 1))
         places, weights, inside = (self._settled(each) for each in self._window(how))
+        if self.static and self.have and self.goal:
+            weights = self._torchs_weights(how, places, inside)
         part = make("Gather", [x, places], axis=axis)
         part = make("Mul", [part, unsqueezed(self.graph, weights, rest)])
         part = make("Where", [unsqueezed(self.graph, inside, rest), part, self._number(0)])
         return make("ReduceSum", [part, consts(self.graph, [axis + 1], dtypes.int64)], keepdims=0)
+
+    def _torchs_weights(self, how: str, places: str, inside: str) -> str:
+        """torch's own weights at known places: next to a zero of the filter they depend on fused
+        multiplications, and an infinite element takes the sign of the least weight."""
+        import torch
+
+        from ortable.compat.torch import disable_current_modes
+
+        window, counts = self.graph.get_constant(places), self.graph.get_constant(inside)
+        taps = window.shape[1]  # a window has one of the places of each of so many combs
+        combs = np.arange(self.have) % taps == np.arange(taps)[:, None]
+        combs = combs.astype(dtypes.to_numpy(self.kind)).reshape(1, taps, 1, self.have)
+        name = f"_upsample_{_SMOOTH[how.removesuffix('_filter')]}2d_aa"
+        with disable_current_modes(), torch.no_grad():
+            resized_aa = getattr(torch.ops.aten, name)
+            goal, factors = [1, self.goal], [None, self.factor]
+            table = resized_aa(torch.from_numpy(combs), goal, self.align, *factors)
+        weights = table[0, :, 0].numpy()[window % taps, np.arange(self.goal)[:, None]]
+        return self.graph.make_initializer("", np.where(counts, weights, 0).astype(combs.dtype))
 
     def _window(self, how: str) -> tuple[str, str, str]:
         """Places, weights and whether they count, each [goal, taps]."""
@@ -394,6 +421,10 @@ class _Axis:
         taps = make("Add", [make("Mul", [make("Ceil", [reach]), two]), one])
         places = make("Add", [first, make("Range", [zero, taps, one])])
         inside = make("Less", [places, end])
+        if not self.static:  # torch copies an axis of unchanged size
+            same = make("Equal", [self._size(self.have), self._size(self.goal)])
+            own = make("Equal", [places, unsqueezed(self.graph, self._ramp(), [1])])
+            inside = make("Where", [same, own, inside])
         away = make("Add", [make("Sub", [places, center]), half])
         away = make("Mul", [make("Abs", [away]), make("Div", [one, ratio])])
         weights = make("Where", [inside, self._filter(away, how), zero])
@@ -501,9 +532,6 @@ def _response(count: int, dtype: int, backward: Callable[[Any, Any], Any]) -> np
     with disable_current_modes(), torch.no_grad():
         unit = torch.eye(count, dtype=compute_dtype, device="cpu").reshape(1, count, 1, count)
         return backward(torch, unit)[0, :, 0].numpy().T
-
-
-_SMOOTH = {"linear": "bilinear", "cubic": "bicubic", "lanczos": "lanczos"}
 
 
 def _resampled(torch: Any, grad: Any, how: str, sizes: Any, corners: bool, scale: Any) -> Any:
