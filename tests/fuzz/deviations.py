@@ -4,6 +4,7 @@ goes the reason, or None. `oracle` asks where a program differs."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,29 +14,50 @@ import yaml
 
 from .program import Program, Step, run_steps
 
+LARGE = 2.0**20
+
+
+def _infinite(tensor: torch.Tensor) -> bool:
+    return not bool(tensor.isfinite().all())
+
+
+def _extreme(tensor: torch.Tensor) -> bool:
+    return _infinite(tensor) or bool((tensor.abs() > LARGE).any())
+
+
 HOLDS: dict[str, Callable[[torch.Tensor], bool]] = {
     "nan": lambda tensor: bool(tensor.isnan().any()),
-    "infinite": lambda tensor: not bool(tensor.isfinite().all()),
+    "infinite": _infinite,
+    "extreme": _extreme,
     "strided": lambda tensor: not tensor.is_contiguous(),
 }
 
 
 @cache
 def deviations() -> dict[str, tuple[str, str]]:
-    """What the tensors of an operator must hold, and why it then differs, by operator."""
+    """What the tensors of an operator must hold, and why it then differs, by the operator's name,
+    in which * stands for any part."""
     found = yaml.safe_load((Path(__file__).parent / "deviations.yaml").read_text())
-    return {each["op"]: (each["holds"], each["why"]) for each in found}
+    return {
+        name: (each["holds"], each["why"])
+        for each in found
+        for name in (each["op"] if isinstance(each["op"], list) else [each["op"]])
+    }
+
+
+def listed(operator: str) -> tuple[str, str] | None:
+    """The entry of an operator."""
+    return next((e for name, e in deviations().items() if fnmatchcase(operator, name)), None)
 
 
 def deviation(program: Program) -> str | None:
     """Why the program may differ from eager; None where nothing that is listed excuses it."""
-    listed = deviations()
-    if not any(_operator(step) in listed for step in program.steps):
+    if not any(listed(_operator(step)) for step in program.steps):
         return None
     reasons: list[str] = []
 
     def look(step: Step, values: list[Any], made: list[Any]) -> list[Any]:
-        holds, why = listed.get(_operator(step), ("", ""))
+        holds, why = listed(_operator(step)) or ("", "")
         given = [values[place] for place in step.operands]
         tensors = [each for each in given if isinstance(each, torch.Tensor)]
         if holds and any(HOLDS[holds](each) for each in tensors):

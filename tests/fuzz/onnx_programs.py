@@ -243,7 +243,11 @@ def _feeds(
     found = {}
     for name, sample in graph.samples.items():
         named = {key: size for size, key in sample.dims if key}
-        shape = concrete_shape(sample, {**named, **sizes}) if graph.symbols else sample.shape
+        grown = concrete_shape(sample, {**named, **sizes}) if graph.symbols else sample.shape
+        declared = graph.builder.values[name].shape or grown  # one pattern's size is another's name
+        shape = tuple(
+            own if isinstance(own, int) else size for own, size in zip(declared, grown, strict=True)
+        )
         made = draw(sample, shape, generator, special and is_free(sample), zeros)
         if noise and made.dtype.is_floating_point:
             moved = torch.rand(made.shape, generator=torch.Generator().manual_seed(number + 7))

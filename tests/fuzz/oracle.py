@@ -18,6 +18,7 @@ from typing import Any
 
 import onnx
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ortable
 from ortable.debug.harness.entries import run_onnx
@@ -48,14 +49,22 @@ UNCHECKED = (
     "aten::as_strided_scatter",
     *(f"aten::reflection_pad{axes}d_backward" for axes in (1, 2, 3)),
     *(f"aten::replication_pad{axes}d_backward" for axes in (1, 2, 3)),
+    "aten::adaptive_max_pool2d_backward", "aten::adaptive_max_pool3d_backward",
+    "aten::fractional_max_pool2d_backward", "aten::fractional_max_pool3d_backward",
+    "aten::_pdist_backward",
 )  # fmt: skip
 NO_GRADIENT = "eager: there is nothing to differentiate"
 AS_IT_IS = "this GraphModule cannot be converted as it is"
-# what run_decompositions says of prims whose results are views, and of losses with dynamic sizes,
-# whose reduction is a word for torch's own meta functions and an int for the operator
+# what run_decompositions says of prims whose results are views; of losses with dynamic sizes, whose
+# reduction is a word for torch's own meta functions and an int for the operator; of windows that
+# share elements; of constants, and of views in place of views; and of std_mean
 TORCHS_OWN = (
     "We only support functionalizing operators whose outputs do not have alias annotations",
     "is not a valid value for reduction",
+    "a tensor being mutated that has internal overlap",
+    "is mutated in the forward method. Pls register it as buffer",
+    "!= num_mutated_inp_runtime_indices",
+    "std_mean() takes from 1 to 2 positional arguments",
 )
 FINDS = ("mismatch", "error", "invalid", "crash", "timeout")
 Words = Any
@@ -505,7 +514,25 @@ def _compiled(program: Program, wanted: list[Any], gradient: bool) -> Outcome:
         _compare(wanted, found, judge, program.random)
     except Exception as error:
         return Outcome("discarded", f"aot_eager: {_line(error)}")
+    if kind == "mismatch" and not _fakes_agree(program, wanted):
+        return Outcome("discarded", "torch foretells other dtypes or shapes than eager has")
     return Outcome(kind, detail, f"rewrites {rewrites}")
+
+
+def _fakes_agree(program: Program, wanted: Sequence[torch.Tensor]) -> bool:
+    """Whether torch's fake tensors, which tell every backend what to return, are of eager's dtypes
+    and shapes."""
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            tensors = [mode.from_tensor(each) for each in program.tensors()]
+            values = run_steps(program, tensors)
+    except Exception:
+        return True
+    made = [values[each] for each in program.outputs]
+    return all(
+        (each.dtype, each.shape) == (want.dtype, want.shape)
+        for each, want in zip(made, wanted, strict=False)
+    )
 
 
 def _run_compiled(

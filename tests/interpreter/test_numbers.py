@@ -133,3 +133,20 @@ def test_a_length_is_computed_through_floats() -> None:
 def test_a_length_that_no_node_computes_is_an_error_of_ours() -> None:
     with pytest.raises(OrtableError, match="no ONNX form"):
         check(lambda x, n, u: torch.arange(0, torch.sym_sqrt(n), 0.5))
+
+
+def test_a_tensor_whose_number_is_read_stays_a_tensor() -> None:
+    """float64, where its number counts as a Python float."""
+
+    class Both(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return torch.full((1,), x.item()), x.abs()
+
+    value = torch.tensor(-2.5, dtype=torch.float64)
+    model = ortable.to_onnx(Both(), (value,)).SerializeToString()
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    found = session.run(None, {session.get_inputs()[0].name: value.numpy()})
+    assert [(each.dtype.name, each.tolist()) for each in found] == [
+        ("float32", [-2.5]),
+        ("float64", 2.5),
+    ]

@@ -1,8 +1,9 @@
-"""torch.cond becomes If: branches with captured weights, several results, dynamic dimensions,
-nesting; equal to eager."""
+"""torch.cond becomes If, and torch.switch a chain of them: branches with captured weights, several
+results, dynamic dimensions, nesting; equal to eager."""
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import onnxruntime
@@ -124,3 +125,33 @@ def test_dynamic_dimensions_reach_the_branches(kind: type[torch.nn.Module]) -> N
     calls = [(POSITIVE,), (NEGATIVE,), (torch.ones(7, 4),), (-torch.ones(7, 4),)]
     batch = torch.export.Dim("batch", min=2, max=100)
     check(kind(), calls, dynamic_shapes=({0: batch},))
+
+
+class Switched(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, index: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        def doubled(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x * 2, x.sum()
+
+        def mapped(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.linear(x), x.amax()
+
+        def squared(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x * x, x.mean()
+
+        operators = importlib.import_module("torch._higher_order_ops.switch")
+        return operators.switch(index, (doubled, mapped, squared), (x,))
+
+
+HAS_SWITCH = importlib.util.find_spec("torch._higher_order_ops.switch") is not None
+
+
+@pytest.mark.skipif(not HAS_SWITCH, reason="torch.switch came with torch 2.15")
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_switch_is_a_chain_of_ifs(shape: tuple[int, ...]) -> None:
+    # an index beyond the branches is clamped
+    calls = [(torch.full(shape, place), torch.randn(3, 4)) for place in (0, 1, 2, 9, -3)]
+    assert check(Switched(), calls).count("If") == 1

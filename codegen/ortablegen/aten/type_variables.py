@@ -124,8 +124,8 @@ class _Variables(ast.NodeTransformer):
         self.texts = texts
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id not in self.texts:
-            return node
+        if node.id not in self.texts or isinstance(node.ctx, ast.Store):
+            return node  # a local of this name is an error: nothing reads it
         found = ast.parse(self.texts[node.id], mode="eval").body
         for each in ast.walk(found):
             if isinstance(each, ast.expr | ast.keyword):

@@ -10,7 +10,7 @@ from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import dtype_of, is_used, square_root
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, softplus_of
-from ortable.prelude.promotion import opmath
+from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
@@ -174,6 +174,7 @@ def aten_tanh_backward(graph: Graph, res: ResultSpec, grad_output: Result, outpu
 
 def aten_threshold_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, threshold: Scalar) -> Result:
     """aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor"""
+    grad_output, self = promote_values(graph, 'default', [grad_output, self])
     stopped = graph.make_node('LessOrEqual', [self, const_like(graph, threshold, self)])
     return graph.make_node('Where', [stopped, const_like(graph, 0, grad_output), grad_output], res.outputs)
 
@@ -257,4 +258,4 @@ def rule_aten_tanh_backward(graph: Graph, grad_output: Result, output: Result) -
 
 
 def rule_aten_threshold_backward(graph: Graph, grad_output: Result, self: Result, threshold: Scalar) -> Rules:
-    return ((dtype_or_none(graph, grad_output), broadcast(shape_or_none(graph, grad_output), shape_or_none(graph, self))),)
+    return ((promoted_dtype(graph, 'default', grad_output, self), broadcast(shape_or_none(graph, grad_output), shape_or_none(graph, self))),)

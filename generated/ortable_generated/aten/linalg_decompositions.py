@@ -7,7 +7,7 @@ from ortable.dtypes import int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.linalg.ldl import ldl_factors, ldl_solved
 from ortable.lowerings.linalg.power import matrix_exp, matrix_power, multi_dot
-from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_lengths, symmetric_parts, symmetric_values
+from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, polar_parts, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_lengths, symmetric_parts, symmetric_values
 from ortable.prelude.complex_arithmetic import matrix_adjoint, part_dtype
 from ortable.prelude.complex_value import complex_type, part_type
 from ortable.prelude.facts import dim_of, dtype_of, rank_of, shape_of
@@ -144,6 +144,12 @@ def aten_linalg_pinv_atol_rtol_tensor(graph: Graph, res: ResultSpec, self: Resul
 def aten_linalg_pinv_rcond_tensor(graph: Graph, res: ResultSpec, self: Result, rcond: Result, hermitian: Bool = False) -> Result:
     """aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor"""
     return pseudo_inverse(graph, self, const(graph, 0, part_dtype(dtype_of(graph, self))), rcond, hermitian)
+
+
+def aten_linalg_polar(graph: Graph, res: ResultSpec, A: Result) -> Any:
+    """aten::linalg_polar(Tensor A) -> (Tensor U, Tensor H)"""
+    parts = polar_parts(graph, A)
+    return (parts[0], parts[1])
 
 
 def aten_linalg_qr(graph: Graph, res: ResultSpec, A: Result, mode: Str = 'reduced') -> Any:
@@ -358,6 +364,12 @@ def complex_aten_linalg_pinv_rcond_tensor(graph: Graph, res: ResultSpec, self: R
     return pseudo_inverse(graph, self, const(graph, 0, part_dtype(dtype_of(graph, self))), rcond, hermitian)
 
 
+def complex_aten_linalg_polar(graph: Graph, res: ResultSpec, A: Result) -> Any:
+    """aten::linalg_polar(Tensor A) -> (Tensor U, Tensor H)"""
+    parts = polar_parts(graph, A)
+    return (parts[0], parts[1])
+
+
 def complex_aten_linalg_qr(graph: Graph, res: ResultSpec, A: Result, mode: Str = 'reduced') -> Any:
     '''aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)'''
     rows = dim_of(graph, A, -2)
@@ -526,6 +538,10 @@ def rule_aten_linalg_pinv_atol_rtol_tensor(graph: Graph, self: Result, *, atol: 
 
 def rule_aten_linalg_pinv_rcond_tensor(graph: Graph, self: Result, rcond: Result, hermitian: Bool = False) -> Rules:
     return ((dtype_or_none(graph, self), None),)
+
+
+def rule_aten_linalg_polar(graph: Graph, A: Result) -> Rules:
+    return ((dtype_or_none(graph, A), shape_or_none(graph, A)), (dtype_or_none(graph, A), None),)
 
 
 def rule_aten_linalg_qr(graph: Graph, A: Result, mode: Str = 'reduced') -> Rules:

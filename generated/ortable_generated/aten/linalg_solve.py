@@ -40,7 +40,8 @@ def aten__linalg_slogdet(graph: Graph, res: ResultSpec, A: Result) -> Any:
 def aten__linalg_solve_ex(graph: Graph, res: ResultSpec, A: Result, B: Result, *, left: Bool = True, check_errors: Bool = False) -> Any:
     """aten::_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)"""
     vector = rank_of(graph, res) < rank_of(graph, A)
-    kept = lu_factors(graph, A) if is_used(res[1]) or is_used(res[3]) else [None, None]
+    asked = is_used(res[1]) or is_used(res[2]) or is_used(res[3])
+    kept = lu_factors(graph, A) if asked else [None, None]
     info = lu_info(graph, kept[0]) if is_used(res[3]) else None
     return (solved(graph, A, B, left, vector), kept[0], kept[1], info)
 
@@ -254,7 +255,8 @@ def complex_aten__linalg_slogdet(graph: Graph, res: ResultSpec, A: Result) -> An
 def complex_aten__linalg_solve_ex(graph: Graph, res: ResultSpec, A: Result, B: Result, *, left: Bool = True, check_errors: Bool = False) -> Any:
     """aten::_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)"""
     vector = rank_of(graph, res) < rank_of(graph, A)
-    kept = lu_factors(graph, A) if is_used(res[1]) or is_used(res[3]) else [None, None]
+    asked = is_used(res[1]) or is_used(res[2]) or is_used(res[3])
+    kept = lu_factors(graph, A) if asked else [None, None]
     info = lu_info(graph, kept[0]) if is_used(res[3]) else None
     return (solved(graph, A, B, left, vector), kept[0], kept[1], info)
 

@@ -183,6 +183,7 @@ SUBCLASS_PART: set[str] = {
 TRANSPARENT: dict[str, tuple[int, int, bool]] = {
     "autograd_function_apply": (0, 1, False),
     "dynamo_bypassing_wrapper": (1, 0, False),
+    "flex_gemm": (1, 0, True),
     "hints_wrapper": (0, 0, True),
     "invoke_quant": (0, 0, False),
     "invoke_quant_packed": (0, 0, False),

@@ -123,8 +123,14 @@ def aten_logit(graph: Graph, res: ResultSpec, self: Result, eps: Float | None = 
         graph.case = 1
         x = opmath(graph, self)
         return cast(graph, graph.make_node('Log', [graph.make_node('Div', [x, graph.make_node('Sub', [const_like(graph, 1, x), x])])]), dtype_of(graph, self))
+    if eps > 0.5:
+        # the lower bound lies above the upper one, and what is below both gets the lower one
+        graph.case = 2
+        low, high = (const(graph, eps, dtype_of(graph, self)), const(graph, 1 - eps, dtype_of(graph, self)))
+        z = opmath(graph, graph.make_node('Where', [graph.make_node('Less', [self, low]), low, graph.make_node('Clip', [self, low, high])]))
+        return cast(graph, graph.make_node('Log', [graph.make_node('Div', [z, graph.make_node('Sub', [const_like(graph, 1, z), z])])]), dtype_of(graph, self))
     # torch rounds the bounds to the dtype of self, 0.999 to 1 in bfloat16
-    graph.case = 2
+    graph.case = 3
     z = opmath(graph, graph.make_node('Clip', [self, const(graph, eps, dtype_of(graph, self)), const(graph, 1 - eps, dtype_of(graph, self))]))
     return cast(graph, graph.make_node('Log', [graph.make_node('Div', [z, graph.make_node('Sub', [const_like(graph, 1, z), z])])]), dtype_of(graph, self))
 

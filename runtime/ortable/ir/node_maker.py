@@ -13,6 +13,7 @@ from ortable.dims import SymDim
 from ortable.errors import BuilderError, KernelError
 from ortable.inference.value_info import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
+from ortable_generated.onnx.traits import ELEMENTWISE
 
 from . import casts, checks, constants, origins, versions
 from .context import LoweringContext
@@ -335,7 +336,8 @@ class NodeMaker(GraphInterface):
         for name, (dtype, shape, value) in zip(node.outputs, known, strict=True):
             if not name:
                 continue
-            info = ValueInfo(name, dtype or None, shape, None, value, None, node)
+            rank = self._broadcast_rank(node) if shape is None else None
+            info = ValueInfo(name, dtype or None, shape, rank, value, None, node)
             self.values[name] = info
             self.result_names.taken.add(name)
             if shape is not None:
@@ -344,6 +346,16 @@ class NodeMaker(GraphInterface):
                 self.constant_names.add(name)
                 info.constant = constants.LazyConstant(self, name)
         self.history.append(("make_node", node))
+
+    def _broadcast_rank(self, node: Node) -> int | None:
+        """The rank of an elementwise result whose shape is unknown, since sizes of two names meet;
+        None where that of an input is unknown."""
+        if node.op_type not in ELEMENTWISE or node.domain:
+            return None
+        inputs = [name for name in node.inputs if name]
+        if not all(self.has_rank(name) for name in inputs):
+            return None
+        return max((self.get_rank(name) for name in inputs), default=None)
 
     def _note_shape(self, info: ValueInfo, shape: dims.Shape) -> None:
         """Makes the sizes of a new result readable, and remembers a result that holds a size."""

@@ -12,7 +12,7 @@ from ortable.errors import UnsupportedCase
 from ortable.inference import promote_types
 from ortable.ir import Graph
 from ortable.ir.result import ResultSpec
-from ortable.prelude.values import cast, consts
+from ortable.prelude.values import as_scalar, cast, const, consts
 
 
 def cond(
@@ -33,6 +33,38 @@ def cond(
         "If", [pred], len(res), then_branch=branches[0], else_branch=branches[1]
     )
     return [result] if isinstance(result, str) else list(result)
+
+
+def switch(
+    graph: Graph, res: ResultSpec, index: Any, branches: Sequence[Any], operands: Sequence[Any]
+) -> list[str]:
+    """torch.switch (torch 2.15) as a chain of ONNX Ifs: branch ``index``, an integer of one
+    element that torch has clamped; the branches see the operands as results of the outer graph."""
+    if not isinstance(index, str):
+        index = as_scalar(graph, index)
+    elif graph.get_rank(index):
+        index = graph.make_node("Reshape", [index, consts(graph, [], dtypes.int64)])
+    result = _chain(graph.ctx, graph, len(res), index, list(branches), list(operands))
+    return [result] if isinstance(result, str) else list(result)
+
+
+def _chain(
+    ctx: Any, graph: Graph, count: int, index: str, branches: list[Any], operands: list[Any]
+) -> Any:
+    """If the index is 0 the first branch, and else the others, whose index is one less."""
+    kind = graph.get_type(index)
+    pred = graph.make_node("LessOrEqual", [index, const(graph, 0, kind)])
+    convert = functools.partial(ctx.convert_subgraph, operands=operands)
+    first = convert(branches[0], name="then", child=graph.subgraph("then_branch"))
+    rest = graph.subgraph("else_branch")
+    if len(branches) == 2:
+        rest = convert(branches[1], name="else", child=rest)
+    else:
+        less = rest.make_node("Sub", [index, const(rest, 1, kind)])
+        results = _chain(ctx, rest, count, less, branches[1:], operands)
+        for name in [results] if isinstance(results, str) else results:
+            rest.make_tensor_output(name)
+    return graph.make_node("If", [pred], count, then_branch=first, else_branch=rest)
 
 
 def out_dtype(graph: Graph, res: ResultSpec, op: Any, output_dtype: int, *operands: Any) -> Any:

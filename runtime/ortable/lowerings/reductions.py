@@ -141,6 +141,8 @@ def moments_over(graph: Graph, x: Result, axes: Ints) -> Results:
     squares = float_sum(graph, make("Mul", [rough, rough]), axes, True, True)
     compute_dtype = graph.get_type(slip)
     excess = make("Mul", [make("Mul", [slip, slip]), const(graph, count, compute_dtype)])
+    # an infinite mean stays: what differs from it by infinity is NaN
+    slip = make("Where", [make("IsNaN", [slip]), const(graph, 0, compute_dtype), slip])
     mean = make("Add", [cast(graph, first, compute_dtype), slip])
     return [cast(graph, mean, dtype), cast(graph, make("Sub", [squares, excess]), dtype)]
 

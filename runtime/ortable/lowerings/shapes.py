@@ -142,11 +142,11 @@ def ones_axes(graph: Graph, x: Result, axes: Ints) -> Ints:
 
 def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, otherwise: Int) -> Int:
     """How many pieces of ``size`` an axis gives; ``otherwise`` (torch's own count) when a size is
-    dynamic."""
+    dynamic, or where the axis is empty, of which torch makes as many as it is asked for."""
     have = dim_of(graph, x, axis)
-    if not (isinstance(have, int) and isinstance(size, int)):
+    if not (isinstance(have, int) and isinstance(size, int)) or not size:
         return otherwise
-    return max(-(-have // size), 1) if size else 1
+    return max(-(-have // size), 1)
 
 
 def even_sizes(graph: Graph, x: Result, axis: Int, count: Int) -> SymInts:

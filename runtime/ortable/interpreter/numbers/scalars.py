@@ -29,6 +29,8 @@ def adopt(graph: Graph, name: str, value: Any) -> str:
     kind = dtypes.float64 if isinstance(value, torch.SymFloat) else dtypes.boolean
     if graph.get_type(name) != kind:
         name = cast(graph, name, kind)
+    else:  # the name may be that of a tensor, which is no number
+        name = graph.make_node("Identity", [name])
     graph.numbers[name] = default_float() if kind == dtypes.float64 else kind
     return name
 

@@ -28,7 +28,7 @@ from .field import (
     real_of,
     rough_size,
 )
-from .matrix import first_axis, places, run_loop, sum_of_squares, unit_batch
+from .matrix import first_axis, places, run_loop, scale_of, sum_of_squares, unit_batch
 
 
 def lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
@@ -178,6 +178,7 @@ def reflectors(graph: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
     rows, columns, count = places(graph, a, -2), places(graph, a, -1), smaller_side(graph, a)
     marks = iota(graph, 0, count, 1)
     tau = zeros_of(graph, [dim_of(graph, a, 0), count], dtype_of(graph, a))
+    scale = scale_of(graph, a)
 
     def step(body: Graph, place: str, a: Tensor, tau: Tensor) -> list[Tensor]:
         make, at = body.make_node, first_axis(body, place)
@@ -199,8 +200,9 @@ def reflectors(graph: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
         own = squeezed(body, own, [2])
         return [a, each(body, "Where", [make("Equal", [marks, place]), own, tau])]
 
-    a, tau = run_loop(graph, count, [a, tau], step)
-    return a, tau
+    a, tau = run_loop(graph, count, [each(graph, "Div", [a, scale]), tau], step)
+    above = graph.make_node("LessOrEqual", [rows, columns])  # reflectors have no scale
+    return each(graph, "Where", [above, product(graph, a, scale), a]), tau
 
 
 def _reflector(body: Graph, head: Tensor, squares: str) -> tuple[Tensor, Tensor, str]:

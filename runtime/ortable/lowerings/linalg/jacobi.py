@@ -29,7 +29,7 @@ from .field import (
     quotient,
     real_of,
 )
-from .matrix import places, run_loop, sum_of_squares, unit_batch
+from .matrix import places, run_loop, scale_of, sum_of_squares, unit_batch
 
 _SWEEPS = 30
 
@@ -178,10 +178,12 @@ def _columns_at(graph: Graph, x: Tensor, order: str) -> Tensor:
 
 
 def singular(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor]:
-    """(a v, sigma, v): orthogonal columns [batch, m, n], their lengths [batch, n], descending, and
-    the orthogonal v [batch, n, n]."""
+    """(a v, sigma, v): orthogonal columns [batch, m, n] up to a factor, the singular values
+    [batch, n], descending, and the orthogonal v [batch, n, n]."""
     size, make = dim_of(graph, a, 2), graph.make_node
     rounds, own = _Rounds(graph, size), places(graph, a, -1)
+    scale = scale_of(graph, a)
+    a = each(graph, "Div", [a, scale])
     over = consts(graph, [1], dtypes.int64)
     epsilon = machine_epsilon(_part(graph, a)) / 2
     near, far = (const(graph, value, _part(graph, a)) for value in (epsilon, epsilon * epsilon))
@@ -211,4 +213,5 @@ def singular(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor]:
         long = hypot_of(graph, long, make("ReduceL2", [a.imag, over], keepdims=1))
     lengths = make("Squeeze", [long, over])
     values, order = make("TopK", [lengths, as_vec(graph, size)], 2, axis=1, largest=1)
+    values = make("Mul", [values, make("Squeeze", [scale, over])])
     return _columns_at(graph, a, order), values, _columns_at(graph, vectors, order)

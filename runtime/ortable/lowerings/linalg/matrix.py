@@ -17,6 +17,11 @@ from ortable.prelude.values import as_scalar, cast, const, consts, reshape_to, u
 
 Step = Callable[..., Sequence[str]]
 
+# How far the sum of a matrix's absolute values may be from 1, as a power of ten, before it is
+# scaled: rotations and reflectors multiply up to four numbers. As in LAPACK's drivers, matrices in
+# between keep every digit.
+_REACH = {dtypes.float32: 8, dtypes.float64: 70}
+
 
 def flat_batch(graph: Graph, x: Tensor, kept: int = 2) -> Tensor:
     """``x`` with its leading dimensions as one, before the last ``kept``."""
@@ -53,6 +58,22 @@ def places(graph: Graph, x: Tensor, axis: int) -> str:
     """0, 1, 2, ... along the rows (axis -2) or columns (axis -1), to compare with a place."""
     result = iota(graph, 0, dim_of(graph, x, axis), 1)
     return unsqueezed(graph, result, [1]) if axis == -2 else result
+
+
+def scale_of(graph: Graph, a: Tensor) -> str:
+    """[batch, 1, 1]: what to divide matrices by, 1 but for very large and very small ones."""
+    make, own = graph.make_node, part_type(dtype_of(graph, a))
+    both = consts(graph, [1, 2], dtypes.int64)
+    parts = (a.real, a.imag) if isinstance(a, ComplexValue) else (a,)
+    # a sum, not a maximum: that of no elements is 0
+    sums = [make("ReduceL1", [part, both], keepdims=1) for part in parts]
+    total = make("Add", sums) if len(sums) > 1 else sums[0]
+    one, reach = const(graph, 1, own), _REACH[own]
+    apart = make("Greater", [total, const(graph, 10.0**reach, own)])
+    small = make("Less", [total, const(graph, 10.0**-reach, own)])
+    some = make("Greater", [total, const(graph, 0, own)])
+    apart = make("Or", [apart, make("And", [small, some])])
+    return make("Where", [apart, total, one])
 
 
 def unit_batch(graph: Graph, like: Tensor, rows: Dim, columns: Dim) -> Tensor:

@@ -60,6 +60,7 @@ __all__ = [
     "matrix_norm",
     "noise_floor",
     "orthogonal_part",
+    "polar_parts",
     "pseudo_inverse",
     "reflected",
     "reflectors_of",
@@ -314,6 +315,17 @@ def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     parts = (right, left) if wide else (left, right)
     result = [parts[0], _first(graph, lengths, count), matrix_adjoint(graph, parts[1])]
     return [matrix.with_batch(graph, each, batch) for each in result]
+
+
+def polar_parts(graph: Graph, x: Tensor) -> Tensors:
+    """[u, h] with x = u h, of matrices with at least as many rows as columns: u has orthonormal
+    columns, and h is Hermitian (Higham, Functions of Matrices, 8.1)."""
+    left, lengths, right = singular_parts(graph, x, False)
+    stretched = field.product(graph, right, unsqueezed(graph, lengths, [-1]))
+    return [
+        matrix_product(graph, left, right),
+        matrix_product(graph, matrix_adjoint(graph, right), stretched),
+    ]
 
 
 def noise_floor(
