@@ -1003,7 +1003,7 @@ COVERAGE: tuple[
     ('aten::tensor_split.indices', 'specs/aten/shape_join.yaml', '', '18', 'f32 c64', True, 1, 0, 4, '', '', '13/13', '1/6'),
     ('aten::tensor_split.sections', 'specs/aten/shape_join.yaml', '', '18', 'f32 c64', True, 1, 0, 4, '', '', '18/18', '1/6'),
     ('aten::threshold', 'specs/aten/activation.yaml', '', '18', 'f32 f16 i64', False, 1, 0, 3, '', '', '28/28', '5/5'),
-    ('aten::threshold_backward', 'specs/aten/activation_backward.yaml', '', '18', 'f32 f16', True, 1, 0, 4, '', '', '', ''),
+    ('aten::threshold_backward', 'specs/aten/activation_backward.yaml', '', '18', 'f32 f16', True, 1, 0, 3, '', '', '', ''),
     ('aten::tile', 'specs/aten/shape_join.yaml', '', '18', 'f32 i64 c64', True, 2, 0, 5, '1 4', '', '56/56', '6/6'),
     ('aten::to.device', 'specs/aten/cast.yaml', '', '18', 'f32 c64', False, 2, 0, 4, '1 3', '', '36/36', '6/6'),
     ('aten::to.dtype', 'specs/aten/cast.yaml', '', '18', 'f32 i64 b c64', False, 2, 0, 6, '3 3', '', '1092/1098', '130/130'),

@@ -51,7 +51,7 @@ UNCHECKED = (
     *(f"aten::replication_pad{axes}d_backward" for axes in (1, 2, 3)),
     "aten::adaptive_max_pool2d_backward", "aten::adaptive_max_pool3d_backward",
     "aten::fractional_max_pool2d_backward", "aten::fractional_max_pool3d_backward",
-    "aten::_pdist_backward",
+    "aten::_pdist_backward", "aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward",
 )  # fmt: skip
 NO_GRADIENT = "eager: there is nothing to differentiate"
 AS_IT_IS = "this GraphModule cannot be converted as it is"

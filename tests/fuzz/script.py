@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .catalog import catalog
 from .oracle import PLACES, Outcome
 from .program import Program
 
@@ -108,6 +109,10 @@ def script(program: Program, mode: str, outcome: Outcome) -> str:
     parts = [_HEAD.format(title=title, detail=outcome.detail[:600])]
     if mode == "nodes":
         parts[0] = parts[0].replace(_HARNESS, f"{_HARNESS}\nfrom tests.fuzz.nodes import graph_of")
+    spaces = {step.key.partition("::")[0] for step in program.steps}
+    if not spaces <= {"aten", "prims"}:  # operators that come with a package
+        needed = "".join(f"import {each}\n" for each in sorted(catalog().modules))
+        parts[0] = parts[0].replace("import torch\n", f"import torch\n{needed}", 1)
     if any(word in program.source() for word in ("cond(", "while_loop(", "scan(")):
         parts.append(_FLOW)
     parts.append("\n\n" + program.source() + "\n")
