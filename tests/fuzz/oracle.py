@@ -52,12 +52,14 @@ UNCHECKED = (
     "aten::adaptive_max_pool2d_backward", "aten::adaptive_max_pool3d_backward",
     "aten::fractional_max_pool2d_backward", "aten::fractional_max_pool3d_backward",
     "aten::_pdist_backward", "aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward",
+    "aten::mkldnn_rnn_layer",
 )  # fmt: skip
 NO_GRADIENT = "eager: there is nothing to differentiate"
 AS_IT_IS = "this GraphModule cannot be converted as it is"
 # what run_decompositions says of prims whose results are views; of losses with dynamic sizes, whose
 # reduction is a word for torch's own meta functions and an int for the operator; of windows that
-# share elements; of constants, and of views in place of views; and of std_mean
+# share elements; of constants, and of views in place of views; of std_mean; and of writes into what
+# is as long as data says
 TORCHS_OWN = (
     "We only support functionalizing operators whose outputs do not have alias annotations",
     "is not a valid value for reduction",
@@ -65,6 +67,7 @@ TORCHS_OWN = (
     "is mutated in the forward method. Pls register it as buffer",
     "!= num_mutated_inp_runtime_indices",
     "std_mean() takes from 1 to 2 positional arguments",
+    "operators: GuardOnDataDependentSymNode: Could not guard",
 )
 FINDS = ("mismatch", "error", "invalid", "crash", "timeout")
 Words = Any
