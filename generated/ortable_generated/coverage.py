@@ -556,6 +556,7 @@ COVERAGE: tuple[
     ('aten::linalg_matrix_rank.atol_rtol_float', 'specs/aten/linalg_decompositions.yaml', '', '18', 'f32 f64 c64 c128', True, 1, 0, 7, '', '', '5/5', ''),
     ('aten::linalg_matrix_rank.atol_rtol_tensor', 'specs/aten/linalg_decompositions.yaml', '', '18', 'f64 c128', False, 1, 0, 3, '', '', '33/33', ''),
     ('aten::linalg_matrix_rank.tol_tensor', 'specs/aten/linalg_decompositions.yaml', '', '18', 'f64 c128', False, 1, 0, 2, '', '', '', ''),
+    ('aten::linalg_matrix_sqrth', 'specs/aten/linalg_decompositions.yaml', '', '18', 'f32 f64 c64 c128', False, 1, 0, 5, '', '', '', ''),
     ('aten::linalg_multi_dot', 'specs/aten/linalg_decompositions.yaml', '', '18', 'f32 i64 c64', False, 1, 0, 4, '', 'linalg.power.multi_dot', '40/40', '6/6'),
     ('aten::linalg_norm', 'specs/aten/linalg_norm.yaml', '', '18', 'f32 c64', False, 3, 0, 8, '2 3 3', '', '50/50', '12/12'),
     ('aten::linalg_norm.ord_str', 'specs/aten/linalg_norm.yaml', '', '18', 'f32 c64', False, 1, 0, 3, '', '', '6/6', '12/12'),

@@ -113,6 +113,8 @@ class BuilderError(OrtableError, ValueError):
     shows_graph = True
     # an operator of ONNX, or of the target, does not have a dtype that it would get
     without_dtype = False
+    # the shape of a result is not known
+    without_shape = False
 
     def __init__(self, message: str = "", *, graph_text: str = "", details: str = "") -> None:
         text, marker, graph = message.partition(_GRAPH)

@@ -413,3 +413,24 @@ def test_gradients_through_a_selection():
     with data_dependent:
         kinds = train_at_sizes(lambda x: x[x > 0] * 3, [(randn(n, n + 3),) for n in (4, 6, 9)])
     assert kinds == ["forward", "backward"]
+
+
+@pytest.mark.parametrize("beta", [0, 3])
+def test_a_dynamic_factor_of_0_hides_what_it_is_multiplied_with(beta: int) -> None:
+    """torch does not read the first tensor then, and the graph serves other factors, too."""
+
+    def product(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: int) -> torch.Tensor:
+        return torch.addmm(x, a, b, beta=beta) + torch.addmv(x[0], b.T, a[0], beta=beta)
+
+    x = torch.full((3, 3), float("inf"))
+    a, b = torch.randn(3, 4), torch.randn(4, 3)
+    compiled = torch.compile(product, backend="ortable", dynamic=True)
+    torch.testing.assert_close(compiled(x, a, b, 5), product(x, a, b, 5))
+    torch.testing.assert_close(compiled(x, a, b, beta), product(x, a, b, beta))
+
+
+def test_an_empty_result_as_long_as_data_says() -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(torch.nonzero, backend="ortable", fullgraph=True)
+        for number in (torch.tensor(3.0), torch.tensor(0.0)):
+            assert compiled(number).shape == torch.nonzero(number).shape

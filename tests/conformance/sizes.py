@@ -204,6 +204,7 @@ def _rows_as_pivots(call: Call) -> Call:
 _REPAIRS: dict[str, Callable[[Call], Call | None]] = {
     "bucketize": _sorted_boundaries,
     "linalg.cholesky_ex": _positive_definite,
+    "linalg.matrix_sqrth": _positive_definite,
     "linalg.pinv.singular": _of_full_rank,
     "lu_unpack": _rows_as_pivots,
     "nn.functional.embedding_bag": _ascending_offsets,

@@ -3,7 +3,7 @@ goes the reason, or None. `oracle` asks where a program differs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -17,37 +17,47 @@ from .program import Program, Step, run_steps
 LARGE = 2.0**20
 
 
-def _infinite(tensor: torch.Tensor) -> bool:
-    return not bool(tensor.isfinite().all())
+Tensors = Sequence[torch.Tensor]
 
 
-def _extreme(tensor: torch.Tensor) -> bool:
-    return _infinite(tensor) or bool((tensor.abs() > LARGE).any())
+def _infinite(tensors: Tensors) -> bool:
+    return any(not bool(each.isfinite().all()) for each in tensors)
 
 
-HOLDS: dict[str, Callable[[torch.Tensor], bool]] = {
-    "nan": lambda tensor: bool(tensor.isnan().any()),
+def _extreme(tensors: Tensors) -> bool:
+    return _infinite(tensors) or any(bool((each.abs() > LARGE).any()) for each in tensors)
+
+
+def _beyond(tensors: Tensors) -> bool:
+    """Whether the last of offsets, the second vector of ints, is not the number of indices."""
+    ints = [each for each in tensors if each.dim() == 1 and not each.is_floating_point()]
+    return len(ints) > 1 and int(ints[1][-1:].sum()) != len(ints[0])
+
+
+HOLDS: dict[str, Callable[[Tensors], bool]] = {
+    "nan": lambda tensors: any(bool(each.isnan().any()) for each in tensors),
     "infinite": _infinite,
     "extreme": _extreme,
-    "strided": lambda tensor: not tensor.is_contiguous(),
+    "strided": lambda tensors: any(not each.is_contiguous() for each in tensors),
+    "beyond": _beyond,
 }
 
 
 @cache
-def deviations() -> dict[str, tuple[str, str]]:
-    """What the tensors of an operator must hold, and why it then differs, by the operator's name,
-    in which * stands for any part."""
+def deviations() -> tuple[tuple[str, str, str], ...]:
+    """An operator, in which * stands for any part, what its tensors must hold, and why it differs
+    then."""
     found = yaml.safe_load((Path(__file__).parent / "deviations.yaml").read_text())
-    return {
-        name: (each["holds"], each["why"])
+    return tuple(
+        (name, each["holds"], each["why"])
         for each in found
         for name in (each["op"] if isinstance(each["op"], list) else [each["op"]])
-    }
+    )
 
 
-def listed(operator: str) -> tuple[str, str] | None:
-    """The entry of an operator."""
-    return next((e for name, e in deviations().items() if fnmatchcase(operator, name)), None)
+def listed(operator: str) -> list[tuple[str, str]]:
+    """What an operator must hold to differ, and why."""
+    return [(holds, why) for name, holds, why in deviations() if fnmatchcase(operator, name)]
 
 
 def deviation(program: Program) -> str | None:
@@ -57,11 +67,11 @@ def deviation(program: Program) -> str | None:
     reasons: list[str] = []
 
     def look(step: Step, values: list[Any], made: list[Any]) -> list[Any]:
-        holds, why = listed(_operator(step)) or ("", "")
         given = [values[place] for place in step.operands]
         tensors = [each for each in given if isinstance(each, torch.Tensor)]
-        if holds and any(HOLDS[holds](each) for each in tensors):
-            reasons.append(f"{_operator(step)}: {why}")
+        for holds, why in listed(_operator(step)):
+            if HOLDS[holds](tensors):
+                reasons.append(f"{_operator(step)}: {why}")
         return made
 
     torch.manual_seed(1)

@@ -24,6 +24,9 @@ TOLERANCES = {
 # how far a result is moved, relative to itself: units in the last place of its dtype
 UNITS = 8
 WIDENED = 1.5  # how much further than the noise a result may be
+# parts of the names of operators whose error is relative to a norm: small numbers beside large ones
+# have no digit
+BY_NORM = ("fft_", "svd", "eigh", "eigvalsh", "pinv", "qr", "lstsq", "linalg_inv", "linalg_solve")
 _NARROW = (torch.float16, torch.bfloat16)
 
 
@@ -109,7 +112,7 @@ class _Noise:
         self.generator = generator
 
     def __call__(self, step: Step, before: list[Any], made: list[Any]) -> list[Any]:
-        if "fft_" in step.key:
+        if any(part in step.key for part in BY_NORM):
             return [self.transformed(each) for each in made]
         taken = {each.untyped_storage().data_ptr() for each in before if each.numel()}
         return [
@@ -120,7 +123,7 @@ class _Noise:
         ]
 
     def transformed(self, value: torch.Tensor) -> torch.Tensor:
-        """The result of a Fourier transform, whose error is relative to the largest number."""
+        """A result whose error is relative to its largest number."""
         if value.is_complex():
             return torch.view_as_complex(self.transformed(torch.view_as_real(value).clone()))
         if not value.is_floating_point() or not value.numel():

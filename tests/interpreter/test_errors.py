@@ -56,6 +56,21 @@ def test_any_exception_of_a_converter_is_chained_to_a_conversion_error() -> None
     assert "-- process.progress --\nnode 1/3 target=aten.relu.default" in graph
 
 
+def test_a_shape_of_sizes_of_two_names_is_refused_by_name() -> None:
+    def asks(graph, res, self, vec2):
+        return graph.get_shape(graph.make_node("Add", [self, vec2]))
+
+    class Apart(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.outer(x, y)
+
+    program = torch.export.export(
+        Apart(), (torch.rand(3), torch.rand(4)), dynamic_shapes=({0: torch.export.Dim.AUTO},) * 2
+    )
+    with pytest.raises(UnsupportedCase, match=r"sizes of several names meet, s\d+ and s\d+"):
+        interpret(program.graph_module, tables=broken(aten__outer=asks))
+
+
 def test_a_refusal_stays_an_unsupported_case() -> None:
     def refuse(graph, res, self):
         raise UnsupportedCase("ONNX has no relu of strings")

@@ -9,11 +9,11 @@ from ortable.inference import keep_leading, unify
 from ortable.lowerings.complex.arithmetic import c_einsum, c_matmul, c_reshaped, c_sum, c_unsqueezed, promote_complex
 from ortable.lowerings.products import einsum_dtype, einsum_equation, einsum_product, in_group, without_product
 from ortable.lowerings.quantize import is_dequantized, rows_of
-from ortable.prelude.complex_arithmetic import c_add, c_conj, c_mul, c_permuted, c_scaled
+from ortable.prelude.complex_arithmetic import c_add, c_conj, c_mul, c_permuted, c_scaled, c_weighted
 from ortable.prelude.facts import differs, dim_of, dtype_of, fits_attribute, is_float, is_wide, product, rank_of, shape_of, transpose_perm
 from ortable.prelude.matrices import matrix_product, untransposed
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
-from ortable.prelude.pointwise import scaled
+from ortable.prelude.pointwise import scaled, weighted
 from ortable.prelude.promotion import opmath, opmath_dtype, promote_values, promoted_dtype
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
@@ -64,7 +64,7 @@ def aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, bat
     graph.case = 3
     pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
     total = summed_over(graph, pairs, [0], False)
-    return cast(graph, graph.make_node('Add', [scaled(graph, opmath(graph, self), beta), scaled(graph, total, alpha)]), dtype_of(graph, batch1))
+    return cast(graph, graph.make_node('Add', [weighted(graph, opmath(graph, self), beta), scaled(graph, total, alpha)]), dtype_of(graph, batch1))
 
 
 def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -77,7 +77,7 @@ def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: 
         # ONNX Runtime's Gemm over nothing leaves beta out
         graph.case = 2
         rest = matrix_product(graph, mat1, mat2)
-        return rest if beta == 0 else graph.make_node('Add', [scaled(graph, self, beta), rest], res.outputs)
+        return rest if beta == 0 else graph.make_node('Add', [weighted(graph, self, beta), rest], res.outputs)
     if is_float(graph, mat1) and fits_attribute(graph, alpha, mat1) and fits_attribute(graph, beta, mat1):
         # torch does not read self when beta is 0, so NaN must not leak
         graph.case = 3
@@ -91,13 +91,13 @@ def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: 
         a = untransposed(graph, mat1)
         b = untransposed(graph, mat2)
         grown = scaled(graph, graph.make_node('Gemm', [a[0], b[0]], transA=a[1], transB=b[1]), alpha)
-        return grown if beta == 0 else graph.make_node('Add', [scaled(graph, self, beta), grown], res.outputs)
+        return grown if beta == 0 else graph.make_node('Add', [weighted(graph, self, beta), grown], res.outputs)
     if beta == 0:
         graph.case = 5
         return scaled(graph, matrix_product(graph, mat1, mat2), int(alpha))
     # onnxruntime has no integer Gemm kernel; torch cuts the factors to ints
     graph.case = 6
-    return graph.make_node('Add', [scaled(graph, matrix_product(graph, mat1, mat2), int(alpha)), scaled(graph, self, int(beta))], res.outputs)
+    return graph.make_node('Add', [scaled(graph, matrix_product(graph, mat1, mat2), int(alpha)), weighted(graph, self, int(beta))], res.outputs)
 
 
 def aten_addmm_dtype(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: Result, out_dtype: Dtype, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -105,7 +105,7 @@ def aten_addmm_dtype(graph: Graph, res: ResultSpec, self: Result, mat1: Result, 
     compute_dtype = opmath_dtype(dtype_of(graph, res))
     rows = matrix_product(graph, cast(graph, mat1, compute_dtype), cast(graph, mat2, compute_dtype))
     left = scaled(graph, rows, alpha)
-    total = left if beta == 0 else graph.make_node('Add', [scaled(graph, cast(graph, self, compute_dtype), beta), left])
+    total = left if beta == 0 else graph.make_node('Add', [weighted(graph, cast(graph, self, compute_dtype), beta), left])
     return cast(graph, total, dtype_of(graph, res))
 
 
@@ -120,7 +120,7 @@ def aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Re
         graph.case = 2
         return scaled(graph, matrix_product(graph, mat, vec), alpha)
     graph.case = 3
-    return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, matrix_product(graph, mat, vec), alpha)], res.outputs)
+    return graph.make_node('Add', [weighted(graph, self, beta), scaled(graph, matrix_product(graph, mat, vec), alpha)], res.outputs)
 
 
 def aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -139,7 +139,7 @@ def aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result, vec2: R
         return scaled(graph, graph.make_node('Mul', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2]), alpha)
     graph.case = 4
     pairs = graph.make_node('Mul', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2])
-    return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, pairs, alpha)], res.outputs)
+    return graph.make_node('Add', [weighted(graph, self, beta), scaled(graph, pairs, alpha)], res.outputs)
 
 
 def aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -149,7 +149,7 @@ def aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, ba
         graph.case = 1
         return scaled(graph, matrix_product(graph, batch1, batch2), alpha)
     graph.case = 2
-    return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, matrix_product(graph, batch1, batch2), alpha)], res.outputs)
+    return graph.make_node('Add', [weighted(graph, self, beta), scaled(graph, matrix_product(graph, batch1, batch2), alpha)], res.outputs)
 
 
 def aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
@@ -272,7 +272,7 @@ def complex_aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Res
         return c_scaled(graph, c_sum(graph, c_matmul(graph, batch1, batch2), [0]), alpha)
     graph.case = 5
     total = c_sum(graph, c_matmul(graph, batch1, batch2), [0])
-    return c_add(graph, c_scaled(graph, total, alpha), c_scaled(graph, self, beta))
+    return c_add(graph, c_scaled(graph, total, alpha), c_weighted(graph, self, beta))
 
 
 def complex_aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -281,7 +281,7 @@ def complex_aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result
         graph.case = 7
         return c_scaled(graph, c_matmul(graph, mat1, mat2), alpha)
     graph.case = 8
-    return c_add(graph, c_scaled(graph, c_matmul(graph, mat1, mat2), alpha), c_scaled(graph, self, beta))
+    return c_add(graph, c_scaled(graph, c_matmul(graph, mat1, mat2), alpha), c_weighted(graph, self, beta))
 
 
 def complex_aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -290,7 +290,7 @@ def complex_aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result,
         graph.case = 4
         return c_scaled(graph, c_matmul(graph, mat, vec), alpha)
     graph.case = 5
-    return c_add(graph, c_scaled(graph, c_matmul(graph, mat, vec), alpha), c_scaled(graph, self, beta))
+    return c_add(graph, c_scaled(graph, c_matmul(graph, mat, vec), alpha), c_weighted(graph, self, beta))
 
 
 def complex_aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -301,7 +301,7 @@ def complex_aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result,
         return c_scaled(graph, c_mul(graph, c_unsqueezed(graph, vec1, [1]), vec2), alpha)
     graph.case = 6
     pairs = c_mul(graph, c_unsqueezed(graph, vec1, [1]), vec2)
-    return c_add(graph, c_scaled(graph, pairs, alpha), c_scaled(graph, self, beta))
+    return c_add(graph, c_scaled(graph, pairs, alpha), c_weighted(graph, self, beta))
 
 
 def complex_aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -310,7 +310,7 @@ def complex_aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Re
         graph.case = 3
         return c_scaled(graph, c_matmul(graph, batch1, batch2), alpha)
     graph.case = 4
-    return c_add(graph, c_scaled(graph, c_matmul(graph, batch1, batch2), alpha), c_scaled(graph, self, beta))
+    return c_add(graph, c_scaled(graph, c_matmul(graph, batch1, batch2), alpha), c_weighted(graph, self, beta))
 
 
 def complex_aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:

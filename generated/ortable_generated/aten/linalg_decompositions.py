@@ -7,7 +7,7 @@ from ortable.dtypes import int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.linalg.ldl import ldl_factors, ldl_solved
 from ortable.lowerings.linalg.power import matrix_exp, matrix_power, multi_dot
-from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, polar_parts, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_lengths, symmetric_parts, symmetric_values
+from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, polar_parts, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_lengths, symmetric_parts, symmetric_root, symmetric_values
 from ortable.prelude.complex_arithmetic import matrix_adjoint, part_dtype
 from ortable.prelude.complex_value import complex_type, part_type
 from ortable.prelude.facts import dim_of, dtype_of, rank_of, shape_of
@@ -118,6 +118,11 @@ def aten_linalg_matrix_rank_tol_tensor(graph: Graph, res: ResultSpec, input: Res
     nothing = const(graph, 0, dtype_of(graph, values))
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), tol, nothing)])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
+
+
+def aten_linalg_matrix_sqrth(graph: Graph, res: ResultSpec, self: Result) -> Result:
+    """aten::linalg_matrix_sqrth(Tensor self) -> Tensor"""
+    return symmetric_root(graph, self)
 
 
 def aten_linalg_multi_dot(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
@@ -338,6 +343,11 @@ def complex_aten_linalg_matrix_rank_tol_tensor(graph: Graph, res: ResultSpec, in
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
 
 
+def complex_aten_linalg_matrix_sqrth(graph: Graph, res: ResultSpec, self: Result) -> Result:
+    """aten::linalg_matrix_sqrth(Tensor self) -> Tensor"""
+    return symmetric_root(graph, self)
+
+
 def complex_aten_linalg_multi_dot(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::linalg_multi_dot(Tensor[] tensors) -> Tensor"""
     return multi_dot(graph, res, tensors=tensors)
@@ -518,6 +528,10 @@ def rule_aten_linalg_matrix_rank_atol_rtol_tensor(graph: Graph, input: Result, *
 
 def rule_aten_linalg_matrix_rank_tol_tensor(graph: Graph, input: Result, tol: Result, hermitian: Bool = False) -> Rules:
     return ((int64, None),)
+
+
+def rule_aten_linalg_matrix_sqrth(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_linalg_multi_dot(graph: Graph, tensors: Results) -> Rules:

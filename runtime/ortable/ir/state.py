@@ -172,10 +172,7 @@ class GraphState:
         """Shape of a result. BuilderError when it is unknown."""
         shape = self._info(name).shape
         if shape is None:
-            raise BuilderError(
-                f"Shape is unknown for result {name!r}; set it with set_shape"
-                f" ({self.tag}){self.get_debug_msg()}"
-            )
+            raise self._unknown(f"Shape is unknown for result {name!r}; set it with set_shape")
         return shape
 
     def set_shape(self, name: str, shape: Iterable[Any]) -> None:
@@ -197,6 +194,11 @@ class GraphState:
         info.rank = len(given)
         self._shape_known(name, given)
 
+    def _unknown(self, message: str) -> BuilderError:
+        error = BuilderError(f"{message} ({self.tag}){self.get_debug_msg()}")
+        error.without_shape = True
+        return error
+
     def _shape_error(self, name: str, given: Shape, known: str) -> BuilderError:
         return BuilderError(
             f"Shape of {name!r} cannot be set to {describe_shape(given)}, {known}"
@@ -214,9 +216,8 @@ class GraphState:
         """Number of dimensions of a result. BuilderError when it is unknown."""
         rank = self._info(name).rank
         if rank is None:
-            raise BuilderError(
+            raise self._unknown(
                 f"Rank is unknown for result {name!r}, known_ranks={self.known_ranks}"
-                f" ({self.tag}){self.get_debug_msg()}"
             )
         return rank
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, ResultSpec
-from ortable.prelude.facts import Dtype, dim_of, is_float
+from ortable.prelude.facts import Dtype, dim_of, is_float, shape_of
 from ortable.prelude.matrices import matrix_product, matrix_transpose, projected
 from ortable.prelude.shapes import iota, zeros_of
 from ortable.prelude.sums import summed_over
@@ -134,6 +134,8 @@ def _slope(graph: Graph, rows: _Rows, total: str | None) -> str:
     make, kind = graph.make_node, graph.get_type(rows.logs)
     weighted = make("Mul", [make("Exp", [rows.logs]), unsqueezed(graph, rows.weights, [1])])
     away = make("Sub", [weighted, rows.wanted])
+    if not graph.has_shape(away):  # the rows of input and target have two names
+        graph.set_shape(away, shape_of(graph, rows.logs))
     if total is None:
         return away
     nothing = make("Equal", [total, const(graph, 0, kind)])

@@ -158,8 +158,8 @@ def expanded(graph: Graph, x: Tensor, sizes: SymInts) -> Tensor:
     shape = shape_or_none(graph, x)
     if shape is not None and len(shape) == len(sizes) and all(map(dims.same, shape, sizes)):
         return x
-    if is_static(list(sizes)) and 0 in sizes:
-        # ONNX Runtime's optimizer drops an Expand to a size of 0
+    if any(type(size) is int and size == 0 for size in sizes):
+        # ONNX Runtime's optimizer drops an Expand to a constant size of 0
         return zeros_of(graph, sizes, graph.get_type(x))
     result = graph.make_node("Expand", [x, as_vec(graph, is_expansion(graph, x, sizes))])
     graph.set_shape(result, tuple(sizes))

@@ -5,7 +5,7 @@ inside AOTAutograd's compilers: it reads shapes and types, never values."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from onnx import ModelProto, NodeProto
 from torch.fx import Graph, GraphModule, Node
 
-from ortable import dtypes
+from ortable import dims, dtypes
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph, Fetch, InputRole
 from ortable.backend.sessions.providers import device_of, kernel_table, provider_names
@@ -110,7 +110,9 @@ def _convert(
     interpreter.run(body, outputs=False)  # they are declared below
     values = interpreter.values
     fetches = tuple(
-        _declare_output(builder, node, name, values[copies[node]], node in outputs.kept)
+        _declare_output(
+            builder, node, name, values[copies[node]], node in outputs.kept, graph.inputs.sources
+        )
         for node, name in zip(outputs.fetched, outputs.names, strict=True)
     )
     taken = interpreter.cases
@@ -182,9 +184,11 @@ def _body(graph_module: GraphModule, outputs: OutputPlan) -> tuple[GraphModule, 
     return GraphModule(graph_module, graph), copies
 
 
-def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool) -> Fetch:
+def _declare_output(
+    builder: Any, node: Node, name: str, result: Any, kept: bool, sized: Container[str]
+) -> Fetch:
     """Makes the ONNX output `name` for `node`, in the memory order that torch promises when
-    `kept`."""
+    `kept`; `sized` are the symbols whose values the arguments tell."""
     value = node.meta["val"]
     builder.origin = node
     if isinstance(value, torch.SymFloat | torch.SymBool):
@@ -214,7 +218,9 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
     builder.make_tensor_output(name, elem_type, full, indexed=False)
     device = device_of(value)
     float8 = elem_type if elem_type in dtypes.FLOAT8_TYPES else None
-    lost = empty_loses_strides and 0 in shape
+    # an empty result as long as data says keeps the strides that it comes with
+    told = all(name in sized for stride in strides for name in dims.symbols(stride))
+    lost = empty_loses_strides and 0 in shape and told
     if lost or (order is None and strides != contiguous_strides(shape)):
         return Fetch(name, is_bool, None, strides, is_complex, device, float8)
     permutation = None if order in (None, identity) else inverse(order)

@@ -48,7 +48,8 @@ def wrapped(
 ) -> OrtableError:
     """The error to raise in place of ``error``: UnsupportedCase stays one; types that do not fit
     are one where torch computes with several floating dtypes, or an operator of ONNX does not have
-    the dtype; everything else is a ConversionError.
+    the dtype; so are shapes that cannot be told where sizes of several names meet. Everything else
+    is a ConversionError.
 
     An error of a graph inside the graph keeps its own node in front, and gets the node that calls
     it.
@@ -65,6 +66,14 @@ def wrapped(
         )
     elif isinstance(error, BuilderError) and error.without_dtype:
         kind = UnsupportedCase
+    elif isinstance(error, BuilderError) and error.without_shape and len(_sizes(node)) > 1:
+        kind = UnsupportedCase
+        error = UnsupportedCase(
+            f"sizes of several names meet, {' and '.join(_sizes(node))}, and a shape cannot be "
+            "told where either may be 1; give sizes that are equal one name (dynamic_shapes), or say so "
+            "in the model: torch._check(x.size(0) == y.size(0))",
+            details=str(error),
+        )
     text = error.message if isinstance(error, OrtableError) else f"{type(error).__name__}: {error}"
     if isinstance(error, (ConversionError, UnsupportedCase)) and error.fx_node is not None:
         lines = [text, f"  inside node '{node.name}'"]
@@ -88,6 +97,12 @@ def wrapped(
     )
     found.sizes = getattr(error, "sizes", ())
     return found
+
+
+def _sizes(node: Node) -> list[str]:
+    """Names of the dynamic sizes of a node's arguments."""
+    shapes = [getattr(node_value(each), "shape", ()) for each in node.all_input_nodes]
+    return sorted({str(size) for shape in shapes for size in shape if not isinstance(size, int)})
 
 
 def _float_dtypes(node: Node) -> list[str]:

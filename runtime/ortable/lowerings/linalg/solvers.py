@@ -69,6 +69,7 @@ __all__ = [
     "solved",
     "symmetric_lengths",
     "symmetric_parts",
+    "symmetric_root",
     "symmetric_values",
     "triangular_solved",
     "unit_like",
@@ -285,6 +286,15 @@ def symmetric_lengths(graph: Graph, x: Tensor) -> Result:
 def symmetric_values(graph: Graph, x: Tensor, uplo: Str = "L") -> Result:
     """The eigenvalues of symmetric matrices, ascending."""
     return symmetric_parts(graph, x, uplo)[0]
+
+
+def symmetric_root(graph: Graph, x: Tensor) -> Tensor:
+    """The principal square root of symmetric or Hermitian matrices, of which the lower triangle is
+    read; NaN for those with negative eigenvalues."""
+    values, vectors = symmetric_parts(graph, x)
+    roots = graph.make_node("Sqrt", [values])
+    scaled = field.product(graph, vectors, unsqueezed(graph, roots, [-2]))
+    return matrix_product(graph, scaled, matrix_adjoint(graph, vectors))
 
 
 def singular_lengths(graph: Graph, x: Tensor) -> Result:
