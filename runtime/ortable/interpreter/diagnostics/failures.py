@@ -70,8 +70,8 @@ def wrapped(
         kind = UnsupportedCase
         error = UnsupportedCase(
             f"sizes of several names meet, {' and '.join(_sizes(node))}, and a shape cannot be "
-            "told where either may be 1; give sizes that are equal one name (dynamic_shapes), or say so "
-            "in the model: torch._check(x.size(0) == y.size(0))",
+            "told where either may be 1; give sizes that are equal one name (dynamic_shapes), or "
+            "say so in the model: torch._check(x.size(0) == y.size(0))",
             details=str(error),
         )
     text = error.message if isinstance(error, OrtableError) else f"{type(error).__name__}: {error}"
