@@ -85,9 +85,14 @@ def narrower_than_its_operand(m: Model, x: torch.Tensor) -> Any:
     return z
 
 
+def comparison(m: Model, x: torch.Tensor) -> Any:
+    y = x * 2
+    return y.le_(1.5), y.ne_(0)
+
+
 HARMLESS = [norm_then_relu, read_before_and_after, chain]
 VISIBLE = [view_before, view_between, write_through_view, narrower_than_its_operand]
-VISIBLE += [view_that_its_schema_does_not_mark]
+VISIBLE += [view_that_its_schema_does_not_mark, comparison]
 
 
 def _export(function: Callable[..., Any]) -> tuple[torch.export.ExportedProgram, torch.Tensor]:

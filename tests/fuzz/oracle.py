@@ -53,6 +53,7 @@ UNCHECKED = (
     "aten::fractional_max_pool2d_backward", "aten::fractional_max_pool3d_backward",
     "aten::_pdist_backward", "aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward",
     "aten::mkldnn_rnn_layer", "aten::_weight_int8pack_mm",
+    "aten::_cdist_backward",
 )  # fmt: skip
 NO_GRADIENT = "eager: there is nothing to differentiate"
 AS_IT_IS = "this GraphModule cannot be converted as it is"

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from ortable.compat.torch import OpOverload, is_composite
 from ortable_generated.aten import traits
@@ -53,7 +54,7 @@ def _elidable(
     if overload is None or not has_converter(overload.name()):
         return None
     written = node.args[0] if node.args else None
-    if not isinstance(written, Node) or not _same_dtype(node):
+    if not isinstance(written, Node) or not _same_dtype(node) or not _keeps_dtype(node, overload):
         return None
     aliases = (*found[written].aliases, written) if written in found else (written,)
     if not _is_fresh(aliases[0]):
@@ -95,6 +96,36 @@ def _same_dtype(node: Node) -> bool:
     return all(
         not isinstance(value, torch.Tensor) or value.dtype == result.dtype for value in values
     )
+
+
+_KEPT: dict[tuple[Any, torch.dtype], bool] = {}  # by overload and dtype of the written tensor
+
+
+def _keeps_dtype(node: Node, overload: Any) -> bool:
+    """Whether the functional operator gives the dtype of its operands: a comparison gives bools,
+    which the write casts."""
+    dtype = node.meta["val"].dtype
+    if (overload, dtype) not in _KEPT:
+        _KEPT[overload, dtype] = _makes_bools(node, overload) == (dtype == torch.bool)
+    return _KEPT[overload, dtype]
+
+
+def _makes_bools(node: Node, overload: Any) -> bool:
+    """Whether the operator, of single numbers, gives a bool; operators that do not take these are
+    no comparisons."""
+
+    def single(operand: Node) -> Any:
+        value = operand.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return value
+        return torch.empty((), dtype=value.dtype, device="meta")
+
+    args, kwargs = map_arg((node.args, node.kwargs), single)
+    try:
+        found = overload(*args, **kwargs)
+    except Exception:
+        return bool(node.meta["val"].dtype == torch.bool)
+    return isinstance(found, torch.Tensor) and found.dtype == torch.bool
 
 
 def _is_fresh(node: Node) -> bool:
