@@ -304,14 +304,17 @@ def _at_places(
     with _prepared_once() as rewritten:
         found = _each_place(program, graph, names, expected, reached)
     wrong = found is not None and found.kind == "mismatch"
-    if wrong and any(_differs_in_torch(program, each, expected) for each in rewritten):
-        return Outcome("discarded", "torch: its functional form of the program differs")
+    captured = [graph] if isinstance(graph, torch.export.ExportedProgram) else []
+    if wrong and any(
+        _differs_in_torch(program, each, expected) for each in [*captured, *rewritten]
+    ):
+        return Outcome("discarded", "torch: the program that it captured differs")
     return reached if found is None else found
 
 
 def _differs_in_torch(program: Program, rewritten: Any, expected: Sequence[Expected]) -> bool:
-    """Whether the program that torch has rewritten, with its own decompositions, is not eager's
-    when torch runs it: some are wrong, and every backend gets them."""
+    """Whether the program that torch has captured, or rewritten with its own decompositions, is not
+    eager's when torch runs it: some are wrong, and every backend gets them."""
     count = len(program.outputs)
     for shapes, wanted, judge in expected:
         try:
