@@ -57,18 +57,13 @@ UNCHECKED = (
 )  # fmt: skip
 NO_GRADIENT = "eager: there is nothing to differentiate"
 AS_IT_IS = "this GraphModule cannot be converted as it is"
-# what run_decompositions says of prims whose results are views; of losses with dynamic sizes, whose
-# reduction is a word for torch's own meta functions and an int for the operator; of windows that
-# share elements; of constants, and of views in place of views; of std_mean; and of writes into what
-# is as long as data says
+# what torch says of prims whose results are views; of losses with dynamic sizes, whose reduction is
+# a word for torch's own meta functions and an int for the operator; and of branches that return what
+# they are given
 TORCHS_OWN = (
     "We only support functionalizing operators whose outputs do not have alias annotations",
     "is not a valid value for reduction",
-    "a tensor being mutated that has internal overlap",
-    "is mutated in the forward method. Pls register it as buffer",
-    "!= num_mutated_inp_runtime_indices",
-    "std_mean() takes from 1 to 2 positional arguments",
-    "operators: GuardOnDataDependentSymNode: Could not guard",
+    "might be aliasing the input or the output",
 )
 FINDS = ("mismatch", "error", "invalid", "crash", "timeout")
 Words = Any
@@ -347,7 +342,8 @@ def _each_place(
             refused.append(Outcome("refused", _line(error), where))
             continue
         except Exception as error:
-            if any(words in str(error) for words in TORCHS_OWN):
+            own = any(words in str(error) for words in TORCHS_OWN)
+            if own or (isinstance(error, functionalize.RewriteError) and _torch_fails(graph)):
                 return Outcome("discarded", f"torch: {_line(error)}")
             if AS_IT_IS in str(error):
                 refused.append(Outcome("refused", _line(error), where))
@@ -360,6 +356,16 @@ def _each_place(
                 outcome.where = where + (f", sizes {shapes}" if shapes else "")
                 return outcome
     return refused[0] if len(refused) == len(PLACES) else None
+
+
+def _torch_fails(program: Any) -> bool:
+    """Whether torch cannot take the writes out of a program that it captured, for whomever."""
+    for table in ({}, None):
+        try:
+            program.run_decompositions(table)
+        except Exception:
+            return True
+    return False
 
 
 @contextmanager
