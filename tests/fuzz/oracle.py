@@ -58,8 +58,8 @@ UNCHECKED = (
 NO_GRADIENT = "eager: there is nothing to differentiate"
 AS_IT_IS = "this GraphModule cannot be converted as it is"
 # what torch says of prims whose results are views; of losses with dynamic sizes, whose reduction is
-# a word for torch's own meta functions and an int for the operator; and of branches that return what
-# they are given
+# a word for torch's own meta functions and an int for the operator; and of branches that return
+# what they are given
 TORCHS_OWN = (
     "We only support functionalizing operators whose outputs do not have alias annotations",
     "is not a valid value for reduction",
