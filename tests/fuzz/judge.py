@@ -68,7 +68,16 @@ class Judge:
         if wanted.is_floating_point() and not wanted.isfinite().all() and self.overflows():
             # what overflows first depends on the order of a kernel's sums
             got = torch.where(wanted.isfinite(), got, wanted)
-        return within([wanted, *runs], got, self.program.tolerance)
+        tolerance = self.program.tolerance
+        if self.gradient:  # the gradients of results of few digits have few digits
+            tolerance = max(tolerance, self._coarsest())
+        return within([wanted, *runs], got, tolerance)
+
+    def _coarsest(self) -> float:
+        """The tolerance of the narrowest dtype of the program."""
+        watched = _Seen()
+        self._run(0, wide=False, noise=watched)
+        return max((TOLERANCES[each][0] for each in watched.dtypes & set(_NARROW)), default=0.0)
 
     def overflows(self) -> bool:
         """Whether a step makes infinities or NaN of large finite numbers."""
@@ -167,6 +176,21 @@ class _Unsigned:
             else each + 0.0
             for each in made
         ]
+
+    def moved(self, value: torch.Tensor, tolerance: float = 0.0) -> torch.Tensor:
+        """The value as it is."""
+        return value
+
+
+class _Seen:
+    """No noise, but it notes the dtypes of all results."""
+
+    def __init__(self) -> None:
+        self.dtypes: set[torch.dtype] = set()
+
+    def __call__(self, step: Step, before: list[Any], made: list[Any]) -> list[Any]:
+        self.dtypes |= {each.dtype for each in made}
+        return made
 
     def moved(self, value: torch.Tensor, tolerance: float = 0.0) -> torch.Tensor:
         """The value as it is."""

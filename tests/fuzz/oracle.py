@@ -53,17 +53,20 @@ UNCHECKED = (
     "aten::fractional_max_pool2d_backward", "aten::fractional_max_pool3d_backward",
     "aten::_pdist_backward", "aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward",
     "aten::mkldnn_rnn_layer", "aten::_weight_int8pack_mm",
-    "aten::_cdist_backward",
+    "aten::_cdist_backward", "aten::_adaptive_avg_pool2d_backward",
+    "aten::_adaptive_avg_pool3d_backward",
 )  # fmt: skip
 NO_GRADIENT = "eager: there is nothing to differentiate"
 AS_IT_IS = "this GraphModule cannot be converted as it is"
 # what torch says of prims whose results are views; of losses with dynamic sizes, whose reduction is
-# a word for torch's own meta functions and an int for the operator; and of branches that return
-# what they are given
+# a word for torch's own meta functions and an int for the operator; of branches that return what
+# they are given; and of nodes whose dtype the program declares, whatever it is
 TORCHS_OWN = (
     "We only support functionalizing operators whose outputs do not have alias annotations",
     "is not a valid value for reduction",
     "might be aliasing the input or the output",
+    "onnx_symbolic::_symbolic_multi_out could not be converted: the ONNX graph computes",
+    "onnx_symbolic::_symbolic could not be converted: the ONNX graph computes",
 )
 FINDS = ("mismatch", "error", "invalid", "crash", "timeout")
 Words = Any

@@ -55,3 +55,32 @@ def test_sizes_of_two_names_that_torch_takes_for_one() -> None:
     names = [value.name for value in model.graph.input]
     (found,) = run_onnx(model, dict(zip(names, args, strict=True)))
     assert torch.equal(found, wanted)
+
+
+class _Unshuffled(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pixel_unshuffle(x, 3).reshape(-1)[:1] + x.sum()
+
+
+def test_guards_that_divide_by_a_size_that_may_be_zero() -> None:
+    x = torch.arange(18.0).reshape(2, 3, 3)
+    exported = torch.export.export(
+        _Unshuffled(), (x,), dynamic_shapes=((torch.export.Dim.AUTO,) * 3,)
+    )
+    model = ortable.to_onnx(exported)
+    (found,) = run_onnx(model, {model.graph.input[0].name: x})
+    assert torch.equal(found, _Unshuffled()(x))
+
+
+def test_a_gradient_of_dynamic_size_whose_input_is_a_quotient_of_it() -> None:
+    """The tangent is as long as an input with a stride of its own tells."""
+
+    def written(x: torch.Tensor) -> torch.Tensor:
+        return x.view(-1)[1:].sub_(1) * 2
+
+    gradients = []
+    for function in (written, torch.compile(written, backend="ortable", dynamic=True)):
+        x = torch.arange(64.0).reshape(2, 1, 2, 4, 4).requires_grad_()
+        function(x * 1).sum().backward()
+        gradients.append(x.grad)
+    assert torch.equal(*gradients)

@@ -82,7 +82,10 @@ class DimResults:
         if len(found) != 1 or dims.is_symbol(dim):
             return
         (name,) = found
-        constant, one = dims.substitute(dim, {name: 0}), dims.substitute(dim, {name: 1})
+        try:
+            constant, one = dims.substitute(dim, {name: 0}), dims.substitute(dim, {name: 1})
+        except BuilderError:
+            return  # a quotient by the symbol
         if isinstance(constant, int) and isinstance(one, int) and isinstance(dim, SymDim):
             factor = one - constant
             if factor > 0 and str(factor * dims.symbol(name) + constant) == str(dim):

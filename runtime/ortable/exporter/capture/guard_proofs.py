@@ -77,7 +77,10 @@ def _in_cases(expression: Any, difference: Any, symbol: Any, least: int, most: A
         return all(_true_at(expression, symbol, size) for size in range(least, most + 1))
     if period is None or period > _MOST_CASES // 2:
         return False
-    values = [int(difference.subs(symbol, least + index)) for index in range(2 * period)]
+    try:
+        values = [int(difference.subs(symbol, least + index)) for index in range(2 * period)]
+    except ZeroDivisionError:
+        return False
     steps = {after - before for before, after in zip(values, values[period:], strict=False)}
     if len(steps) != 1:
         return False
@@ -91,7 +94,10 @@ def _in_cases(expression: Any, difference: Any, symbol: Any, least: int, most: A
 
 
 def _true_at(expression: Any, symbol: Any, size: int) -> bool:
-    return bool(expression.subs(symbol, size) == True)  # noqa: E712
+    try:
+        return bool(expression.subs(symbol, size) == True)  # noqa: E712
+    except ZeroDivisionError:  # a size by which something is divided
+        return False
 
 
 def _decided(expression: Any, lower: Any, upper: Any) -> bool:

@@ -181,7 +181,10 @@ def _from_expression(guard: Any, environment: Any, sizes: Mapping[str, _Size]) -
     final = environment.replace(expression)
 
     def holds(values: Mapping[str, int]) -> bool:
-        found = final.subs({each: values.get(str(each), each) for each in final.free_symbols})
+        try:
+            found = final.subs({each: values.get(str(each), each) for each in final.free_symbols})
+        except ZeroDivisionError:
+            return False
         return found != False  # noqa: E712  (sympy's, or a relation that is still open)
 
     texts = {name: size.name or size.text for name, size in sizes.items()}
@@ -203,7 +206,10 @@ def _met_where_tried(expression: Any, ranges: Mapping[Any, Range]) -> bool:
         )
         if not inside:
             continue
-        found = expression.subs({free[name]: size for name, size in trial.items()})
+        try:
+            found = expression.subs({free[name]: size for name, size in trial.items()})
+        except ZeroDivisionError:
+            continue  # no size that the model takes
         if found != True:  # noqa: E712  (sympy's, or a relation that is still open)
             return False
     return True
