@@ -1028,7 +1028,7 @@ COVERAGE: tuple[
     ('aten::unbind_copy.int', 'specs/aten/view_copies.yaml', 'aten::unbind.int', '18', 'f32', False, 1, 0, 1, '', '', '44/44', '6/6'),
     ('aten::unflatten.int', 'specs/aten/shape.yaml', '', '18', 'f32 c64', True, 1, 0, 5, '', '', '56/56', '6/6'),
     ('aten::unfold', 'specs/aten/shape.yaml', '', '18', 'f32 i64 c64', True, 2, 0, 5, '1 4', '', '56/56', '6/6'),
-    ('aten::unfold_backward', 'specs/aten/unfold.yaml', '', '18', 'f32 f16 c64', True, 2, 0, 6, '1 5', '', '', ''),
+    ('aten::unfold_backward', 'specs/aten/unfold.yaml', '', '18', 'f32 f16 c64', True, 2, 0, 7, '1 6', '', '', ''),
     ('aten::unfold_copy', 'specs/aten/view_copies.yaml', 'aten::unfold', '18', 'f32', False, 2, 0, 1, '', '', '56/56', '6/6'),
     ('aten::uniform', 'specs/aten/random_draws.yaml', '', '18', 'f32', True, 1, 0, 2, '', '', '', ''),
     ('aten::unique_consecutive', 'specs/aten/unique.yaml', '', '18', 'f32 i64 b', True, 3, 1, 8, '4 1 2', '', '47/50', ''),

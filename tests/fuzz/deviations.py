@@ -34,12 +34,23 @@ def _beyond(tensors: Tensors) -> bool:
     return len(ints) > 1 and int(ints[1][-1:].sum()) != len(ints[0])
 
 
+def _overflowing(tensors: Tensors) -> bool:
+    """Whether a complex number has an exponential beyond its dtype."""
+    return any(
+        bool((torch.view_as_real(each.resolve_conj()).abs() > limit).any())
+        for each in tensors
+        if each.is_complex()
+        for limit in (88.0 if each.dtype == torch.complex64 else 709.0,)
+    )
+
+
 HOLDS: dict[str, Callable[[Tensors], bool]] = {
     "nan": lambda tensors: any(bool(each.isnan().any()) for each in tensors),
     "infinite": _infinite,
     "extreme": _extreme,
     "strided": lambda tensors: any(not each.is_contiguous() for each in tensors),
     "beyond": _beyond,
+    "overflowing": _overflowing,
 }
 
 

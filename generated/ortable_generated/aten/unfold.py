@@ -10,7 +10,7 @@ from ortable.lowerings.shapes import replaced_at
 from ortable.prelude.facts import broadcast_ints, count_of, dim_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude.indexing import scatter_slices, window_indices
 from ortable.prelude.metadata import dtype_or_none, given_shape
-from ortable.prelude.shapes import as_flat, torch_pads, zeros_of
+from ortable.prelude.shapes import as_flat, expanded, torch_pads, zeros_of
 from ortable.prelude.values import as_vec, cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
 from ortable_generated.aten.channels import aten_channel_shuffle, complex_aten_channel_shuffle, rule_aten_channel_shuffle
 
@@ -107,7 +107,8 @@ def aten_unfold_backward(graph: Graph, res: ResultSpec, grad_in: Result, input_s
     graph.case = 2
     count = dim_of(graph, grad_in, axis)
     transposed = permuted(graph, grad_in, [*range(axis + 1), rank, *range(axis + 1, rank)])
-    rows = reshape_to(graph, transposed, replaced_at(input_sizes, axis, count * size))
+    grown = expanded(graph, transposed, [*input_sizes[:axis], count, size, *input_sizes[axis + 1:]])
+    rows = reshape_to(graph, grown, replaced_at(input_sizes, axis, count * size))
     indices = as_flat(graph, window_indices(graph, count, size, step, 1))
     return scatter_slices(graph, zeros_of(graph, input_sizes, dtype_of(graph, grad_in)), axis, indices, rows, 'add')
 
