@@ -3,6 +3,7 @@ goes the reason, or None. `oracle` asks where a program differs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
@@ -15,6 +16,7 @@ import yaml
 from .program import Program, Step, run_steps
 
 LARGE = 2.0**20
+_CALL = re.compile(r"torch\.ops\.(\w+)\.(\w+)")
 
 
 Tensors = Sequence[torch.Tensor]
@@ -51,6 +53,7 @@ HOLDS: dict[str, Callable[[Tensors], bool]] = {
     "strided": lambda tensors: any(not each.is_contiguous() for each in tensors),
     "beyond": _beyond,
     "overflowing": _overflowing,
+    "ties": lambda tensors: any(len(each.unique()) < each.numel() for each in tensors),
 }
 
 
@@ -71,24 +74,26 @@ def listed(operator: str) -> list[tuple[str, str]]:
     return [(holds, why) for name, holds, why in deviations() if fnmatchcase(operator, name)]
 
 
+def _listed(step: Step) -> list[tuple[str, str]]:
+    """The same for the operators of a step, those in the functions of control flow included."""
+    called = {f"{space}::{name}" for space, name in _CALL.findall(step.text)}
+    return [each for name in sorted(called) for each in listed(name)]
+
+
 def deviation(program: Program) -> str | None:
     """Why the program may differ from eager; None where nothing that is listed excuses it."""
-    if not any(listed(_operator(step)) for step in program.steps):
+    if not any(_listed(step) for step in program.steps):
         return None
     reasons: list[str] = []
 
     def look(step: Step, values: list[Any], made: list[Any]) -> list[Any]:
         given = [values[place] for place in step.operands]
         tensors = [each for each in given if isinstance(each, torch.Tensor)]
-        for holds, why in listed(_operator(step)):
+        for holds, why in _listed(step):
             if HOLDS[holds](tensors):
-                reasons.append(f"{_operator(step)}: {why}")
+                reasons.append(f"{step.key}: {why}")
         return made
 
     torch.manual_seed(1)
     run_steps(program, program.tensors(), look)
     return reasons[0] if reasons else None
-
-
-def _operator(step: Step) -> str:
-    return step.key.partition(".")[0]
