@@ -134,7 +134,9 @@ class _Noise:
     def transformed(self, value: torch.Tensor) -> torch.Tensor:
         """A result whose error is relative to its largest number."""
         if value.is_complex():
-            return torch.view_as_complex(self.transformed(torch.view_as_real(value).clone()))
+            return torch.view_as_complex(
+                self.transformed(torch.view_as_real(value.resolve_conj()).clone())
+            )
         if not value.is_floating_point() or not value.numel():
             return value
         largest = value.abs().nan_to_num(0, 0, 0).max()

@@ -226,3 +226,23 @@ def test_graphs_of_cases_are_spliced() -> None:
         assert not outcome.is_find, outcome
         rules |= set(outcome.rewrites)
     assert len(rules) >= 4
+
+
+def test_the_error_of_a_transform_is_relative_to_its_largest_number() -> None:
+    given = replace(X, dtype="float64", shape=(4,), values=[-1.5, 8.0, 0.1, 1e30])
+    program = Program(
+        (given,), (Step("torch.fft.ihfft({0})", (0,), (-1,), "aten::fft_ihfft"),), (1,)
+    )
+    (wanted,) = oracle.reference(program)[:1]
+    for off, accepted in ((1e14, True), (1e18, False)):
+        assert judge.Judge(program, None, False).accepts(0, wanted + off, wanted) is accepted
+
+
+def test_overflow_on_the_way_is_no_find() -> None:
+    given = replace(X, shape=(3,), values=[1e30, 2.0, 3.0])
+    square = Step("{0} * {0}", (0,), (-1,), "aten::mul.Tensor")
+    program = Program((given,), (square,), (1,))
+    asked = judge.Judge(program, None, False)
+    (wanted,) = oracle.reference(program)[:1]
+    lost, wrong = torch.tensor([torch.nan, 4.0, 9.0]), torch.tensor([torch.inf, 5.0, 9.0])
+    assert asked.accepts(0, lost, wanted) and not asked.accepts(0, wrong, wanted)
