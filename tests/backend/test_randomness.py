@@ -250,3 +250,15 @@ def test_export_still_draws_with_onnx():
 
     model = ortable.to_onnx(Drops().train(), (X,))
     assert "Dropout" in [node.op_type for node in model.graph.node]
+
+
+def test_draws_of_a_size_that_a_guard_has_made_a_number() -> None:
+    def draw(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return y[1:], torch.ops.aten.geometric.default(x, 0.3)
+
+    args = torch.zeros(2, 3, dtype=torch.int64), torch.rand(2, 3)
+    torch.manual_seed(0)
+    expected = draw(*args)
+    torch.manual_seed(0)
+    found = torch.compile(draw, backend="ortable", dynamic=True)(*args)
+    assert all(map(torch.equal, found, expected))

@@ -53,43 +53,54 @@ HOLDS: dict[str, Callable[[Tensors], bool]] = {
     "strided": lambda tensors: any(not each.is_contiguous() for each in tensors),
     "beyond": _beyond,
     "overflowing": _overflowing,
+    "any": lambda tensors: True,
+    "flat": lambda tensors: any(float(each.max() - each.min()) < 0.07 for each in tensors),
+    "squares": lambda tensors: any(
+        bool((each.abs() > torch.finfo(each.dtype).max ** 0.5).any())
+        for each in tensors
+        if each.is_floating_point()
+    ),
     "ties": lambda tensors: any(len(each.unique()) < each.numel() for each in tensors),
 }
 
 
 @cache
-def deviations() -> tuple[tuple[str, str, str], ...]:
-    """An operator, in which * stands for any part, what its tensors must hold, and why it differs
-    then."""
+def deviations() -> tuple[tuple[str, str, str, bool], ...]:
+    """An operator, in which * stands for any part, what its tensors must hold, why it differs then,
+    and whether only where sizes are dynamic."""
     found = yaml.safe_load((Path(__file__).parent / "deviations.yaml").read_text())
     return tuple(
-        (name, each["holds"], each["why"])
+        (name, each["holds"], each["why"], each.get("dynamic", False))
         for each in found
         for name in (each["op"] if isinstance(each["op"], list) else [each["op"]])
     )
 
 
-def listed(operator: str) -> list[tuple[str, str]]:
-    """What an operator must hold to differ, and why."""
-    return [(holds, why) for name, holds, why in deviations() if fnmatchcase(operator, name)]
+def listed(operator: str, dynamic: bool) -> list[tuple[str, str]]:
+    """What an operator must hold to differ, and why; ``dynamic``: in a program of dynamic sizes."""
+    return [
+        (holds, why)
+        for name, holds, why, only_dynamic in deviations()
+        if fnmatchcase(operator, name) and (dynamic or not only_dynamic)
+    ]
 
 
-def _listed(step: Step) -> list[tuple[str, str]]:
+def _listed(step: Step, dynamic: bool) -> list[tuple[str, str]]:
     """The same for the operators of a step, those in the functions of control flow included."""
     called = {f"{space}::{name}" for space, name in _CALL.findall(step.text)}
-    return [each for name in sorted(called) for each in listed(name)]
+    return [each for name in sorted(called) for each in listed(name, dynamic)]
 
 
 def deviation(program: Program) -> str | None:
     """Why the program may differ from eager; None where nothing that is listed excuses it."""
-    if not any(_listed(step) for step in program.steps):
+    if not any(_listed(step, program.dynamic) for step in program.steps):
         return None
     reasons: list[str] = []
 
     def look(step: Step, values: list[Any], made: list[Any]) -> list[Any]:
         given = [values[place] for place in step.operands]
         tensors = [each for each in given if isinstance(each, torch.Tensor)]
-        for holds, why in _listed(step):
+        for holds, why in _listed(step, program.dynamic):
             if HOLDS[holds](tensors):
                 reasons.append(f"{step.key}: {why}")
         return made

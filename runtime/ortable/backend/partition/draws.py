@@ -154,11 +154,13 @@ class _DrawWriter:
             {},
             value.node.expr,
             missing_handler=lambda symbol: Proxy(self.symbols[str(symbol)], tracer),
-        ).node
+        )
+        if not isinstance(found, Proxy):
+            return int(found)  # a guard has made it a number
         node = last.next
         while node.op != "root":
             if "val" not in node.meta:
                 known = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
                 node.meta["val"] = node.target(*known[0], **known[1])  # type: ignore[operator]
             node = node.next
-        return found
+        return found.node
