@@ -19,6 +19,7 @@ from typing import Any
 import onnx
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import ortable
 from ortable.debug.harness.entries import run_onnx
@@ -540,7 +541,7 @@ def _fakes_agree(program: Program, wanted: Sequence[torch.Tensor]) -> bool:
     """Whether torch's fake tensors, which tell every backend what to return, are of eager's dtypes
     and shapes."""
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        with FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv()) as mode:
             tensors = [mode.from_tensor(each) for each in program.tensors()]
             values = run_steps(program, tensors)
     except Exception:
