@@ -54,6 +54,7 @@ HOLDS: dict[str, Callable[[Tensors], bool]] = {
     "beyond": _beyond,
     "overflowing": _overflowing,
     "any": lambda tensors: True,
+    "complex_infinite": lambda tensors: _infinite([e for e in tensors if e.is_complex()]),
     "flat": lambda tensors: any(float(each.max() - each.min()) < 0.07 for each in tensors),
     "squares": lambda tensors: any(
         bool((each.abs() > torch.finfo(each.dtype).max ** 0.5).any())
@@ -88,7 +89,7 @@ def listed(operator: str, dynamic: bool) -> list[tuple[str, str]]:
 def _listed(step: Step, dynamic: bool) -> list[tuple[str, str]]:
     """The same for the operators of a step, those in the functions of control flow included."""
     called = {f"{space}::{name}" for space, name in _CALL.findall(step.text)}
-    return [each for name in sorted(called) for each in listed(name, dynamic)]
+    return [each for name in (*sorted(called), step.key) for each in listed(name, dynamic)]
 
 
 def deviation(program: Program) -> str | None:
