@@ -36,6 +36,17 @@ def _beyond(tensors: Tensors) -> bool:
     return len(ints) > 1 and int(ints[1][-1:].sum()) != len(ints[0])
 
 
+def _singular(tensors: Tensors) -> bool:
+    """Whether a square matrix has less than full rank."""
+    floats = [each for each in tensors if each.is_floating_point() or each.is_complex()]
+    square = [each for each in floats if each.dim() > 1 and each.shape[-1] == each.shape[-2]]
+    return any(
+        bool((torch.linalg.matrix_rank(each.to(torch.complex128)) < each.shape[-1]).any())
+        for each in square
+        if each.numel() and not _infinite([each])
+    )
+
+
 def _overflowing(tensors: Tensors) -> bool:
     """Whether a complex number has an exponential beyond its dtype."""
     return any(
@@ -54,13 +65,16 @@ HOLDS: dict[str, Callable[[Tensors], bool]] = {
     "beyond": _beyond,
     "overflowing": _overflowing,
     "any": lambda tensors: True,
-    "complex_infinite": lambda tensors: _infinite([e for e in tensors if e.is_complex()]),
+    "complex_infinite": lambda tensors: (
+        any(each.is_complex() for each in tensors) and _infinite(tensors)
+    ),
     "flat": lambda tensors: any(float(each.max() - each.min()) < 0.07 for each in tensors),
     "squares": lambda tensors: any(
         bool((each.abs() > torch.finfo(each.dtype).max ** 0.5).any())
         for each in tensors
         if each.is_floating_point()
     ),
+    "singular": _singular,
     "ties": lambda tensors: any(len(each.unique()) < each.numel() for each in tensors),
 }
 

@@ -55,7 +55,8 @@ UNCHECKED = (
     "aten::_pdist_backward", "aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward",
     "aten::mkldnn_rnn_layer", "aten::_weight_int8pack_mm",
     "aten::_cdist_backward", "aten::_adaptive_avg_pool2d_backward",
-    "aten::_adaptive_avg_pool3d_backward", "aten::unfold_backward", "onnx_symbolic::_symbolic",
+    "aten::_adaptive_avg_pool3d_backward", "aten::unfold_backward",
+    "aten::value_selecting_reduction_backward", "onnx_symbolic::_symbolic",
     "onnx_symbolic::_symbolic_multi_out",
 )  # fmt: skip
 NO_GRADIENT = "eager: there is nothing to differentiate"
