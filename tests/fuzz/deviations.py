@@ -37,13 +37,12 @@ def _beyond(tensors: Tensors) -> bool:
 
 
 def _singular(tensors: Tensors) -> bool:
-    """Whether a square matrix has less than full rank."""
-    floats = [each for each in tensors if each.is_floating_point() or each.is_complex()]
-    square = [each for each in floats if each.dim() > 1 and each.shape[-1] == each.shape[-2]]
+    """Whether a matrix has less than full rank."""
+    matrices = [each.to(torch.complex128) for each in tensors if each.dim() > 1 and each.numel()]
     return any(
-        bool((torch.linalg.matrix_rank(each.to(torch.complex128)) < each.shape[-1]).any())
-        for each in square
-        if each.numel() and not _infinite([each])
+        bool((torch.linalg.matrix_rank(each) < min(each.shape[-2:])).any())
+        for each in matrices
+        if not _infinite([each])
     )
 
 
@@ -74,6 +73,7 @@ HOLDS: dict[str, Callable[[Tensors], bool]] = {
         for each in tensors
         if each.is_floating_point()
     ),
+    "mixed": lambda tensors: len({e.dtype for e in tensors if e.is_floating_point()}) > 1,
     "singular": _singular,
     "ties": lambda tensors: any(len(each.unique()) < each.numel() for each in tensors),
 }

@@ -124,8 +124,8 @@ def c_weighted(graph: Graph, x: Complex, factor: Scalar) -> Complex:
     make = graph.make_node
     nothing = make("Equal", [as_scalar(graph, factor), const(graph, 0, dtypes.int64)])
     zero = const_like(graph, 0, x.real)
-    parts = [make("Where", [nothing, zero, part]) for part in (result.real, result.imag)]
-    return ComplexValue(*parts, x.dtype)
+    real, imag = (make("Where", [nothing, zero, part]) for part in (result.real, result.imag))
+    return ComplexValue(real, imag, x.dtype)
 
 
 def c_div(graph: Graph, a: Complex, b: Complex) -> Complex:
