@@ -490,7 +490,7 @@ COVERAGE: tuple[
     ('aten::index_reduce', 'specs/aten/scatter.yaml', '', '18', 'f32 f16 i64 i32', True, 1, 0, 7, '', '', '144/144', '20/20'),
     ('aten::index_select', 'specs/aten/indexing.yaml', '', '18', 'f32 i64 i32 b c64', True, 2, 0, 6, '1 5', '', '31/31', '6/6'),
     ('aten::inner', 'specs/aten/linalg.yaml', '', '18', 'f32 c64', True, 4, 0, 6, '1 3 1 1', '', '22/22', '5/5'),
-    ('aten::instance_norm', 'specs/aten/norm.yaml', '', '18', 'f32 f64', True, 4, 1, 10, '1 0 5 2', '', '21/21', '5/5'),
+    ('aten::instance_norm', 'specs/aten/norm.yaml', '', '18', 'f32 f64', True, 4, 1, 11, '1 0 6 2', '', '21/21', '5/5'),
     ('aten::inverse', 'specs/aten/linalg_solve.yaml', 'aten::linalg_inv', '18', 'f32', False, 1, 0, 1, '', '', '', ''),
     ('aten::is_nonzero', 'specs/aten/symbolic.yaml', '', '18', 'f32 i64', False, 1, 0, 2, '', '', '', ''),
     ('aten::isclose', 'specs/aten/number.yaml', '', '18', 'f32 i64 b c64', False, 2, 0, 7, '5 2', '', '56/56', ''),

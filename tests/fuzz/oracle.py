@@ -56,7 +56,9 @@ UNCHECKED = (
     "aten::mkldnn_rnn_layer", "aten::_weight_int8pack_mm",
     "aten::_cdist_backward", "aten::_adaptive_avg_pool2d_backward",
     "aten::_adaptive_avg_pool3d_backward", "aten::unfold_backward",
-    "aten::value_selecting_reduction_backward", "onnx_symbolic::_symbolic",
+    "aten::value_selecting_reduction_backward", "aten::avg_pool2d_backward",
+    "aten::avg_pool3d_backward", "aten::max_pool2d_with_indices_backward",
+    "aten::max_pool3d_with_indices_backward", "onnx_symbolic::_symbolic",
     "onnx_symbolic::_symbolic_multi_out",
 )  # fmt: skip
 NO_GRADIENT = "eager: there is nothing to differentiate"

@@ -115,7 +115,7 @@ def aten_instance_norm(graph: Graph, res: ResultSpec, input: Result, weight: Res
     if running_mean is not None:
         graph.case = 2
         raise UnsupportedCase('aten::instance_norm: training updates the running statistics in place; functionalised, it is another operator')
-    if dtype_of(graph, input) == float32 and is_short_group(graph, input, dim_of(graph, input, 1)):
+    if dtype_of(graph, input) == float32 and rank_of(graph, input) > 2 and is_short_group(graph, input, dim_of(graph, input, 1)):
         graph.case = 3
         size = [dim_of(graph, input, 1)]
         gain = or_filled(graph, weight, size, 1, float32)
