@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.rotation import turn
 
-from . import runner
+from . import again, runner
 from .catalog import BUILD, ROOT, catalog
 from .oracle import Outcome, reference
 from .script import kept, script
@@ -23,6 +23,10 @@ from .script import kept, script
 def main(arguments: list[str]) -> int:
     """Runs a command line."""
     options = _parser().parse_args(arguments)
+    if options.again:
+        left = again.report(options.again)
+        print("\n".join([*left, f"{len(left)} of {len(options.again)} are finds still"]))
+        return 1 if left else 0
     if options.keep is not None:
         print(kept(options.keep, ROOT / "tests" / "regressions"))
         return 0
@@ -73,6 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, help="stop after so long")
     parser.add_argument(
         "--keep", type=Path, metavar="SCRIPT", help="make a regression test of the script of a find"
+    )
+    parser.add_argument(
+        "--again", type=Path, nargs="+", metavar="SCRIPT", help="judge the scripts of finds again"
     )
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--eager", type=Path, help=argparse.SUPPRESS)
