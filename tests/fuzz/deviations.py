@@ -3,6 +3,7 @@ goes the reason, or None. `oracle` asks where a program differs."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
@@ -37,8 +38,11 @@ def _beyond(tensors: Tensors) -> bool:
 
 
 def _singular(tensors: Tensors) -> bool:
-    """Whether a matrix has less than full rank."""
+    """Whether a matrix has less than full rank, or a tensor that is solved with as a square one."""
     matrices = [each.to(torch.complex128) for each in tensors if each.dim() > 1 and each.numel()]
+    sides = [math.isqrt(each.numel()) for each in matrices]
+    tall = [each for each, side in zip(matrices, sides, strict=True) if side**2 == each.numel()]
+    matrices += [each.reshape(math.isqrt(each.numel()), -1) for each in tall if each.dim() > 2]
     return any(
         bool((torch.linalg.matrix_rank(each) < min(each.shape[-2:])).any())
         for each in matrices

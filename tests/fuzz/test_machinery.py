@@ -17,7 +17,7 @@ import torch
 
 from ortable_generated.aten import dispatch
 from tests.fuzz import __main__ as fuzz
-from tests.fuzz import deviations, judge, onnx_programs, oracle, runner
+from tests.fuzz import again, deviations, judge, onnx_programs, oracle, runner
 from tests.fuzz.catalog import ROOT, catalog
 from tests.fuzz.program import Input, Program, Step, run_steps
 from tests.fuzz.script import script
@@ -248,3 +248,20 @@ def test_overflow_on_the_way_is_no_find() -> None:
     (wanted,) = oracle.reference(program)[:1]
     lost, wrong = torch.tensor([torch.nan, 4.0, 9.0]), torch.tensor([torch.inf, 5.0, 9.0])
     assert asked.accepts(0, lost, wanted) and not asked.accepts(0, wrong, wanted)
+
+
+def test_a_find_is_judged_again(wrong_relu: None, tmp_path: Path) -> None:
+    write = Step("{0}[0].fill_(1)", (0,), (-1,), "context: x[0].fill_(1)")
+    program = Program((X,), (write, RELU, TWICE_OF_2), (3,))
+    outcome = oracle.check(program, "export")
+    file = tmp_path / "find.py"
+    file.write_text(script(program, "export", outcome))
+    assert torch.equal(again.program_of(file.read_text()).tensors()[0], program.tensors()[0])
+    assert again.report([file])[0].startswith("find.py: mismatch")
+
+
+def test_what_is_mended_is_no_find_again(tmp_path: Path) -> None:
+    program = Program((X,), (RELU,), (1,))
+    file = tmp_path / "find.py"
+    file.write_text(script(program, "export", oracle.Outcome("mismatch", "", "opset 18")))
+    assert again.report([file]) == []
