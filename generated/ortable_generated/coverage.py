@@ -652,7 +652,7 @@ COVERAGE: tuple[
     ('aten::minimum', 'specs/aten/compare.yaml', '', '18', 'f32 i64 i32 b', False, 2, 0, 3, '1 2', '', '59/59', '11/11'),
     ('aten::mish', 'specs/aten/activation.yaml', '', '18', 'f32 f64 f16', False, 2, 0, 3, '2 1', '', '12/12', '5/5'),
     ('aten::mish_backward', 'specs/aten/activation_backward.yaml', '', '18', 'f32 f64', False, 1, 0, 2, '', '', '', ''),
-    ('aten::mkldnn_rnn_layer', 'specs/aten/rnn.yaml', '', '18', 'f32', True, 3, 2, 5, '1 1 3', 'recurrent.one_layer_lstm', '', ''),
+    ('aten::mkldnn_rnn_layer', 'specs/aten/rnn.yaml', '', '18', 'f32', True, 3, 2, 6, '1 1 4', 'recurrent.one_layer_lstm', '', ''),
     ('aten::mm', 'specs/aten/linalg.yaml', '', '18', 'f32 f64 bf16 i32 i16 c64', True, 2, 0, 7, '6 1', '', '29/29', '6/6'),
     ('aten::mm.dtype', 'specs/aten/linalg.yaml', '', '18', 'f16 bf16', True, 1, 0, 4, '', '', '', ''),
     ('aten::mode', 'specs/aten/order_statistics.yaml', '', '18', 'f32 i64 i32 b', True, 1, 0, 7, '', '', '41/41', '5/5'),

@@ -15,7 +15,7 @@ from ortable.dims import Dim
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Int, Result, Results, dim_of, rank_of, shape_of, static
 from ortable.prelude.pointwise import const_like
-from ortable.prelude.values import as_vec, consts, reshape_to
+from ortable.prelude.values import as_vec, consts, reshape_to, squeezed, unsqueezed
 
 from .recurrent_nan import Layer, with_nan
 
@@ -68,15 +68,18 @@ def one_layer_lstm(
     reverse: bool,
     has_biases: bool,
 ) -> tuple[str, str, str, None]:
-    """aten::mkldnn_rnn_layer for one direction of one LSTM layer: (output [T, N, H], h_n [1, N, H],
-    c_n [1, N, H]).
+    """aten::mkldnn_rnn_layer for one direction of one LSTM layer: (output [T, N, H], h_n and c_n
+    [1, N, H], or [N, H] as the states, which torch's decomposition of lstm passes).
 
     The fourth result, a workspace for the backward, has no reader in inference.
     """
     direction = "reverse" if reverse else "forward"
     network = _Network("LSTM", _LSTM_GATES, has_biases, 1, False, False, {"direction": direction})
     params = [weight0, weight1, weight2, weight3] if has_biases else [weight0, weight1]
-    output, h_n, c_n = _run(graph, network, input, [hx_, cx_], params)
+    flat = graph.get_rank(hx_) == 2
+    states = [unsqueezed(graph, each, [0]) if flat else each for each in (hx_, cx_)]
+    output, *last = _run(graph, network, input, states, params)
+    h_n, c_n = (squeezed(graph, each, [0]) if flat else each for each in last)
     return output, h_n, c_n, None
 
 
