@@ -6,8 +6,11 @@ linear algebra; the product of two matrices is a word of `prelude.matrices`."""
 from __future__ import annotations
 
 from ortable import dims, dtypes
+from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
+from ortable.prelude.complex_arithmetic import c_scaled
+from ortable.prelude.complex_value import ComplexValue
 from ortable.prelude.facts import (
     Dtype,
     Ints,
@@ -21,15 +24,18 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
+from ortable.prelude.pointwise import const_like, scaled
 from ortable.prelude.shapes import iota, zeros_of
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import as_vec, cast, const, consts, filled, unsqueezed
+from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, filled, unsqueezed
 
 __all__ = [
+    "c_weighted",
     "einsum_dtype",
     "einsum_equation",
     "einsum_product",
     "in_group",
+    "weighted",
     "without_product",
 ]
 
@@ -176,3 +182,25 @@ def without_product(graph: Graph, x: Result, beta: Scalar, sizes: SymInts) -> Re
         return filled(graph, sizes, 0, graph.get_type(x))
     factor = const(graph, beta, graph.get_type(x))
     return graph.make_node("Expand", [graph.make_node("Mul", [x, factor]), as_vec(graph, sizes)])
+
+
+def weighted(graph: Graph, x: Result, factor: Scalar) -> Result:
+    """``x`` times a number, but 0 where a number that only the call tells is 0: torch does not read
+    ``x`` then, so that its NaN must not leak."""
+    result = scaled(graph, x, factor)
+    if not isinstance(factor, SymDim):
+        return result
+    nothing = graph.make_node("Equal", [as_scalar(graph, factor), const(graph, 0, dtypes.int64)])
+    return graph.make_node("Where", [nothing, const_like(graph, 0, x), result])
+
+
+def c_weighted(graph: Graph, x: ComplexValue, factor: Scalar) -> ComplexValue:
+    """``x`` times a number, but 0 where a number that only the call tells is 0, as ``weighted``."""
+    result = c_scaled(graph, x, factor)
+    if not isinstance(factor, SymDim):
+        return result
+    make = graph.make_node
+    nothing = make("Equal", [as_scalar(graph, factor), const(graph, 0, dtypes.int64)])
+    zero = const_like(graph, 0, x.real)
+    real, imag = (make("Where", [nothing, zero, part]) for part in (result.real, result.imag))
+    return ComplexValue(real, imag, x.dtype)

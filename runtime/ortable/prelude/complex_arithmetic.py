@@ -17,7 +17,7 @@ from .complex_value import ComplexValue, complex_type, part_type
 from .facts import Dtype, Ints, Result, Scalar, Tensor
 from .matrices import matrix_transpose
 from .pointwise import atan2_of, const_like, filled_like, hypot_of
-from .values import as_scalar, as_tensor, cast, const, permuted
+from .values import as_tensor, cast, const, permuted
 
 __all__ = [
     "as_complex",
@@ -35,7 +35,6 @@ __all__ = [
     "c_power",
     "c_scaled",
     "c_truth",
-    "c_weighted",
     "c_where",
     "complex_of",
     "im",
@@ -114,18 +113,6 @@ def c_scaled(graph: Graph, x: Complex, factor: Scalar) -> Complex:
     if not isinstance(factor, SymDim) and factor == 1:
         return x
     return c_mul(graph, x, as_complex(graph, factor, x.dtype))
-
-
-def c_weighted(graph: Graph, x: Complex, factor: Scalar) -> Complex:
-    """``x`` times a number, but 0 where a number that only the call tells is 0, as ``weighted``."""
-    result = c_scaled(graph, x, factor)
-    if not isinstance(factor, SymDim):
-        return result
-    make = graph.make_node
-    nothing = make("Equal", [as_scalar(graph, factor), const(graph, 0, dtypes.int64)])
-    zero = const_like(graph, 0, x.real)
-    real, imag = (make("Where", [nothing, zero, part]) for part in (result.real, result.imag))
-    return ComplexValue(real, imag, x.dtype)
 
 
 def c_div(graph: Graph, a: Complex, b: Complex) -> Complex:

@@ -18,7 +18,7 @@ from ortable.ir import Graph
 
 from .facts import Bool, Dtype, Floats, Int, Result, Scalar, SymInt, is_static, shape_of
 from .promotion import opmath
-from .values import as_scalar, as_vec, cast, const, filled
+from .values import as_vec, cast, const, filled
 
 __all__ = [
     "arange_of",
@@ -40,7 +40,6 @@ __all__ = [
     "smaller_of",
     "softplus_of",
     "triangle_indices",
-    "weighted",
 ]
 
 
@@ -281,16 +280,6 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
     if not isinstance(factor, dims.SymDim) and factor == 1:
         return x
     return graph.make_node("Mul", [x, const(graph, factor, graph.get_type(x))])
-
-
-def weighted(graph: Graph, x: Result, factor: Scalar) -> Result:
-    """``x`` times a number, but 0 where a number that only the call tells is 0: torch does not read
-    ``x`` then, so that its NaN must not leak."""
-    result = scaled(graph, x, factor)
-    if not isinstance(factor, dims.SymDim):
-        return result
-    nothing = graph.make_node("Equal", [as_scalar(graph, factor), const(graph, 0, dtypes.int64)])
-    return graph.make_node("Where", [nothing, const_like(graph, 0, x), result])
 
 
 def floor_quotient(graph: Graph, a: Result, b: Result) -> Result:
