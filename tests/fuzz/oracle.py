@@ -63,6 +63,7 @@ UNCHECKED = (
 )  # fmt: skip
 NO_GRADIENT = "eager: there is nothing to differentiate"
 AS_IT_IS = "this GraphModule cannot be converted as it is"
+NO_SIZE = "No result of the graph has dimension"  # a stride, say, that only torch knows
 # what torch says of prims whose results are views; of losses with dynamic sizes, whose reduction is
 # a word for torch's own meta functions and an int for the operator; of branches that return what
 # they are given; and of nodes whose dtype the program declares, whatever it is
@@ -353,7 +354,7 @@ def _each_place(
             own = any(words in str(error) for words in TORCHS_OWN)
             if own or (isinstance(error, functionalize.RewriteError) and _torch_fails(graph)):
                 return Outcome("discarded", f"torch: {_line(error)}")
-            if AS_IT_IS in str(error):
+            if AS_IT_IS in str(error) or NO_SIZE in str(error):
                 refused.append(Outcome("refused", _line(error), where))
                 continue
             return Outcome("error", _reason(error), where)

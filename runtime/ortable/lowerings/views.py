@@ -180,15 +180,12 @@ def metadata_int(graph: Graph) -> SymInt:
     """The number that metadata gives for the node that is being converted.
 
     Raises:
-        UnsupportedCase: there is no metadata, or it has a symbol that is no size of an input.
+        UnsupportedCase: there is no metadata.
     """
     result = getattr(graph.origin, "meta", {}).get("val")
     if result is None:
         raise UnsupportedCase("where the elements lie in memory; give example inputs (args)")
-    found = dims.from_torch(result)
-    if not isinstance(found, int) and not graph.dim_results.can_compute(found):
-        raise UnsupportedCase("strides that are no products of sizes; make the input contiguous")
-    return found
+    return dims.from_torch(result)
 
 
 def metadata_bool(graph: Graph) -> Bool:
