@@ -24,8 +24,8 @@ def main(arguments: list[str]) -> int:
     """Runs a command line."""
     options = _parser().parse_args(arguments)
     if options.again:
-        left = again.report(options.again)
-        print("\n".join([*left, f"{len(left)} of {len(options.again)} are finds still"]))
+        left, count = again.report(options.again)
+        print("\n".join([*left, f"{len(left)} of {count} are finds still"]))
         return 1 if left else 0
     if options.keep is not None:
         print(kept(options.keep, ROOT / "tests" / "regressions"))

@@ -16,7 +16,7 @@ from .catalog import catalog
 from .oracle import Outcome
 from .program import Input, Program, Step
 
-_NAME = re.compile(r"[xv]\d+")
+_NAME = re.compile(r"\b[xv]\d+\b")
 _CALL = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)")
 _TITLE = re.compile(r"Found by make fuzz: \w+ \((\w+);")
 
@@ -67,9 +67,9 @@ def _steps(forward: ast.FunctionDef) -> tuple[tuple[Step, ...], list[str]]:
     for line in forward.body[:-1]:
         assert isinstance(line, ast.Assign)
         target, value = ast.unparse(line.targets[0]), line.value
-        taken = ast.unparse(value.value) if isinstance(value, ast.Subscript) else ""
-        if taken.startswith("r") and taken == calls[-1][0]:
-            calls[-1][2].append(int(ast.unparse(value.slice)))  # type: ignore[attr-defined]
+        part = re.fullmatch(r"(r\d+)\[(\d+)\]", ast.unparse(value))
+        if part is not None and part[1] == calls[-1][0]:
+            calls[-1][2].append(int(part[2]))
         else:
             calls.append((target, ast.unparse(value), [-1] if target.startswith("v") else []))
     steps = []
@@ -87,12 +87,13 @@ def _steps(forward: ast.FunctionDef) -> tuple[tuple[Step, ...], list[str]]:
     return tuple(steps), names
 
 
-def report(paths: list[Path]) -> list[str]:
-    """A line for each script that is a find still."""
+def report(paths: list[Path]) -> tuple[list[str], int]:
+    """A line for each script that is a find still, and how many were judged."""
     torch.set_num_threads(1)
-    lines = []
+    lines, count = [], 0
     for path in paths:
         outcome = judged(path)
+        count += outcome is not None
         if outcome is not None and outcome.is_find:
             lines.append(f"{path.name}: {outcome.kind}: {outcome.detail[:200]}")
-    return lines
+    return lines, count

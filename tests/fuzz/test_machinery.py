@@ -257,11 +257,29 @@ def test_a_find_is_judged_again(wrong_relu: None, tmp_path: Path) -> None:
     file = tmp_path / "find.py"
     file.write_text(script(program, "export", outcome))
     assert torch.equal(again.program_of(file.read_text()).tensors()[0], program.tensors()[0])
-    assert again.report([file])[0].startswith("find.py: mismatch")
+    (line,), count = again.report([file])
+    assert line.startswith("find.py: mismatch") and count == 1
 
 
 def test_what_is_mended_is_no_find_again(tmp_path: Path) -> None:
     program = Program((X,), (RELU,), (1,))
     file = tmp_path / "find.py"
     file.write_text(script(program, "export", oracle.Outcome("mismatch", "", "opset 18")))
-    assert again.report([file]) == []
+    assert again.report([file]) == ([], 1)
+
+
+def test_a_script_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    """A name of an operator, such as conv1d, is no name of a value."""
+    maps = replace(X, shape=(1, 2, 5), layout="transposed")
+    kernel = replace(X, shape=(3, 2, 3), layout="contiguous", seed=2)
+    steps = (
+        Step("torch.ops.aten.conv1d.default({0}, {1})", (0, 1), (-1,), "aten::conv1d"),
+        Step("torch.ops.aten.topk.default({0}, 2)", (2,), (0, 1), "aten::topk"),
+        Step("{0}[..., ::2] + {1}", (3, 3), (-1,), "context: x[..., ::2] + x"),
+    )
+    program = Program((maps, kernel), steps, (4, 5), dynamic=True)
+    text = script(program, "export", oracle.Outcome("mismatch", "", "opset 18"))
+    found = again.program_of(text)
+    assert found.source() == program.source() and found.dynamic
+    assert [each.key for each in found.steps[:2]] == ["aten::conv1d", "aten::topk"]
+    assert [each.layout for each in found.inputs] == ["transposed", "contiguous"]
