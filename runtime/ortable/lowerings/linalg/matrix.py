@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.errors import UnsupportedCase
@@ -21,6 +23,7 @@ Step = Callable[..., Sequence[str]]
 # scaled: rotations and reflectors multiply up to four numbers. As in LAPACK's drivers, matrices in
 # between keep every digit.
 _REACH = {dtypes.float32: 8, dtypes.float64: 70}
+_LARGEST = {each: float(np.finfo(dtypes.to_numpy(each)).max) for each in _REACH}
 
 
 def flat_batch(graph: Graph, x: Tensor, kept: int = 2) -> Tensor:
@@ -68,6 +71,7 @@ def scale_of(graph: Graph, a: Tensor) -> str:
     # a sum, not a maximum: that of no elements is 0
     sums = [make("ReduceL1", [part, both], keepdims=1) for part in parts]
     total = make("Add", sums) if len(sums) > 1 else sums[0]
+    total = make("Min", [total, const(graph, _LARGEST[own], own)])  # it may overflow
     one, reach = const(graph, 1, own), _REACH[own]
     apart = make("Greater", [total, const(graph, 10.0**reach, own)])
     small = make("Less", [total, const(graph, 10.0**-reach, own)])
