@@ -21,7 +21,7 @@ __all__ = ["join_products"]
 
 aten = torch.ops.aten
 _VIEWS = (aten.view.default, aten._unsafe_view.default)
-_TRANSPOSES = {aten.t.default: ((),), aten.permute.default: (([1, 0],),)}
+_TRANSPOSES = (aten.t.default, aten.permute.default)  # the latter swaps the axes of a matrix
 
 
 def join_products(graph_module: GraphModule) -> int:
@@ -70,6 +70,7 @@ def _unflattened(rows: Any, result: Node) -> Node | None:
 
 def _transposed(matrix: Any) -> Node | None:
     """The weight that a factor transposes."""
-    if isinstance(matrix, Node) and tuple(matrix.args[1:]) in _TRANSPOSES.get(matrix.target, ()):
-        return matrix.args[0]  # type: ignore[return-value]
-    return None
+    if not isinstance(matrix, Node) or matrix.target not in _TRANSPOSES:
+        return None
+    weight, *order = matrix.args
+    return weight if order in ([], [[1, 0]]) else None  # type: ignore[return-value]
