@@ -19,6 +19,7 @@ from ortable.backend.cache.conversion import compile_cached
 from ortable.backend.execute.shards import inner_arguments
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.undecompose import undecompose
+from ortable.backend.lower.whole_products import join_products
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.absorb_small import absorb_small_partitions
 from ortable.backend.partition.fallback import (
@@ -99,6 +100,8 @@ def _compile(graph: AotGraph, options: OrtOptions, runner: Runner) -> Compiled:
     options = resolve_providers(graph.module, options)
     with unset_fake_temporarily():
         undecompose(graph.module)
+        if graph.kind == "inference":
+            join_products(graph.module)
         if options.fallback is not None:
             return _compile_with_fallback(graph, options, runner, static)
         refused = refused_error(graph.module, options.raise_on)
