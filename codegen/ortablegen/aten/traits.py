@@ -94,6 +94,10 @@ TRAITS = {
     ),
     "size": Trait("an integer that metadata spells out: nothing is emitted"),
     "subclass_part": Trait("a tensor inside a tensor subclass; torch writes it out"),
+    "trained_in_torch": Trait(
+        "slower than in torch where its weights change: torch runs it in graphs that train, unless"
+        " its kernels take patches that never overlap"
+    ),
     "transparent": Trait(
         "calls a graph once and changes only how torch sees it; the graph stands after `before`"
         " arguments, the operands (`packed`: one tuple) `between` further ones later",

@@ -3844,7 +3844,7 @@ PLACE: dict[str, str] = {
     "aten::bernoulli.Tensor": 'what it draws depends on the values of its argument',
     "aten::binomial": 'what it draws depends on the values of its argument',
     "aten::chalf": 'its result is a tensor of complex32, which has no ONNX element type',
-    "aten::convolution_backward": 'ONNX has no gradient of the weight: as a Conv over exchanged channels it takes 2 to 4 times as long as in torch, as slices and a product 2 times',
+    "aten::convolution_backward": 'ONNX has no gradient of the weight: as a Conv over exchanged channels it takes 2 to 4 times as long as in torch, as slices and a product 2 times; patches that never overlap are one product, which stays',
     "aten::embedding_bag": 'one pass over the rows, in place; ONNX writes them out, then sums them: 1.6 to 3.6 times the time of a whole DLRM',
     "aten::embedding_bag.padding_idx": 'one pass over the rows, in place; ONNX writes them out, then sums them: 1.6 to 3.6 times the time of a whole DLRM',
     "aten::embedding_dense_backward": "torch adds the rows in place; ONNX Runtime's ScatterElements adds one element at a time, and its ScatterND loses some",

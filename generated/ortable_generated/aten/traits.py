@@ -178,6 +178,12 @@ SUBCLASS_PART: set[str] = {
     "export::access_subclass_inner_tensor",
 }
 
+# slower than in torch where its weights change: torch runs it in graphs that train, unless its
+# kernels take patches that never overlap
+TRAINED_IN_TORCH: set[str] = {
+    "aten::convolution",
+}
+
 # calls a graph once and changes only how torch sees it; the graph stands after `before`
 # arguments, the operands (`packed`: one tuple) `between` further ones later
 TRANSPARENT: dict[str, tuple[int, int, bool]] = {

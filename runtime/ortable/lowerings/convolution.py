@@ -134,6 +134,8 @@ def _weight_gradient(
     """The kernel that, slid over ``large`` (channels of dim 1 of weight), gives ``small`` (channels
     of dim 0)."""
     rank = rank_of(graph, weight)
+    if _are_patches(graph, large, weight, window, groups):
+        return _patches_gradient(graph, large, small, weight)
     exchange = [1, 0, *range(2, rank)]
     wide = graph.make_node(
         "Conv",
@@ -145,6 +147,37 @@ def _weight_gradient(
     )
     kernel = cropped(graph, wide, shape_of(graph, weight)[2:])
     return permuted(graph, kernel, exchange)
+
+
+def _are_patches(
+    graph: Graph, large: str, weight: str, window: dict[str, Any], groups: int
+) -> bool:
+    """Whether the kernel cuts ``large`` into patches that do not overlap and leave nothing over."""
+    kernel, sizes = shape_of(graph, weight)[2:], shape_of(graph, large)[2:]
+    plain = groups == 1 and not any(window["pads"]) and set(window["dilations"]) <= {1}
+    if not plain or list(kernel) != list(window["strides"]):
+        return False
+    return all(isinstance(n, int) and n % k == 0 for n, k in zip(sizes, kernel, strict=True))
+
+
+def _patches_gradient(graph: Graph, large: str, small: str, weight: str) -> str:
+    """One product of the patches of ``large`` with ``small``: [O, N * counts] times
+    [N * counts, C * kernel]."""
+    kernel = static(shape_of(graph, weight)[2:])
+    batch, channels, *sizes = shape_of(graph, large)
+    n = len(kernel)
+    counts = [size // k for size, k in zip(sizes, kernel, strict=True)]
+    pairs = [each for pair in zip(counts, kernel, strict=True) for each in pair]
+    blocks = reshape_to(graph, large, [batch, channels, *pairs])
+    order = [0, *range(2, 2 * n + 2, 2), 1, *range(3, 2 * n + 3, 2)]
+    rows = 1
+    for count in (batch, *counts):
+        rows = rows * count
+    columns = static(channels) * math.prod(kernel)
+    patches = reshape_to(graph, permuted(graph, blocks, order), [rows, columns])
+    out = shape_of(graph, weight)[0]
+    left = reshape_to(graph, permuted(graph, small, [1, 0, *range(2, n + 2)]), [out, rows])
+    return reshape_to(graph, matrix_product(graph, left, patches), shape_of(graph, weight))
 
 
 def direct_convolution(

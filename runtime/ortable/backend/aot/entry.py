@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torch.fx import GraphModule
 
-from ortable.backend.autotune.graphs import in_torch, pinned, tune_part, tune_whole
+from ortable.backend.autotune.graphs import in_eager, in_torch, pinned, tune_part, tune_whole
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.argument_names import argument_names, mark_argument_names
@@ -261,6 +261,8 @@ def compile_with_autograd(
             decompositions=get_decomposition_table() if table is None else table,
         )
         call = without_wrapper(backend(graph_module, args), compilations, args)
+    if len(made) == 1 and getattr(made[0], "partitions", None) == ():
+        return in_eager(graph_module)  # torch runs it all: with the backward of eager, too
     return tune_whole(call, graph_module, args, made, options)
 
 

@@ -31,7 +31,7 @@ from ortable.interpreter.modules import find_attribute
 from .decisions import Decisions
 from .tuned import SizeSource, Tuned
 
-__all__ = ["TunedGraph", "in_torch", "pinned", "tune_part", "tune_whole"]
+__all__ = ["TunedGraph", "in_eager", "in_torch", "pinned", "tune_part", "tune_whole"]
 
 _log = logging.getLogger(__name__)
 _SETTLE = 0.025  # see `Trial`
@@ -114,7 +114,7 @@ def tune_whole(
     keys = [_key(part, options) for part in parts]
     tuned = Tuned(
         run,
-        functools.partial(_eager, graph_module),
+        functools.partial(in_eager, graph_module),
         Decisions([*keys, _digest(graph_module, args)], options.cache_dir),
         sizes=list(_size_sources(args)),
         inner=inner,
@@ -128,10 +128,10 @@ def tune_whole(
 def pinned(graph_module: GraphModule) -> Callable[..., Any]:
     """A graph of dynamo that torch runs because option `autotune` says so."""
     _log.info("autotune: torch runs a graph of %d nodes: pinned", len(graph_module.graph.nodes))
-    return _eager(graph_module)
+    return in_eager(graph_module)
 
 
-def _eager(graph_module: GraphModule) -> Callable[..., Any]:
+def in_eager(graph_module: GraphModule) -> Callable[..., Any]:
     """A graph of dynamo as a function. Its own `forward` may be one that makes the code when it is
     called, and checks for that at every call."""
     forward: Callable[..., Any] = GraphModule(graph_module, graph_module.graph).forward

@@ -6,8 +6,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from typing import Any
 
+import torch
 from torch.fx import Node
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_map_only
+from torch.utils.flop_counter import flop_registry
 
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.compat.torch import OpOverload
@@ -22,6 +27,7 @@ __all__ = ["absorb_small_partitions"]
 
 _ITEM = "operator.getitem"
 _MANY = 24  # so many small operators cost torch's dispatcher more than a session costs
+_LONG = 2e8  # floating point operations in products: several times what the threads' waiting costs
 _WHY = "too little between operators that run in torch to be worth a session"
 
 
@@ -39,9 +45,12 @@ def absorb_small_partitions(
     faster = {
         node for node in found if not is_draw(node) and (everywhere or _is_placed_by_choice(node))
     }
+    trains = graph.kind != "inference" and graph.device == "cpu"
     while faster:
         partitions = partition_graph(graph, found).partitions
-        small = [p for p in partitions if _is_beside(p, faster) and not _is_worth_a_session(p)]
+        small = [
+            p for p in partitions if _is_beside(p, faster) and not _is_worth_a_session(p, trains)
+        ]
         if not small:
             break
         nodes = [node for partition in small for node in partition.nodes]
@@ -53,7 +62,8 @@ def absorb_small_partitions(
 def _is_placed_by_choice(node: Node) -> bool:
     """Whether the table places an operator in torch that ortable can convert."""
     tables, name = generated_tables(), operator_key(node)
-    return name in tables.place and name in tables.converters
+    chosen = name in tables.place or name in traits.TRAINED_IN_TORCH
+    return chosen and name in tables.converters
 
 
 def _is_beside(partition: Partition, faster: set[Node]) -> bool:
@@ -63,15 +73,40 @@ def _is_beside(partition: Partition, faster: set[Node]) -> bool:
     return not faster.isdisjoint([*ends, *(n for n in sources if isinstance(n, Node))])
 
 
-def _is_worth_a_session(partition: Partition) -> bool:
+def _is_worth_a_session(partition: Partition, trains: bool) -> bool:
     """Whether a partition has a heavy operator, or many small ones, or something that torch cannot
-    run from a graph of AOTAutograd as it stands there."""
+    run from a graph of AOTAutograd as it stands there. In a graph that trains, its products must be
+    worth that the threads of both libraries wait for each other at its ends."""
     names = [_name(node) for node in partition.nodes]
-    if "" in names or not traits.HEAVY.isdisjoint(names):
+    if "" in names or any("drawn" in n.kwargs or mixes_dtypes(n) for n in partition.nodes):
         return True
-    if any("drawn" in node.kwargs or mixes_dtypes(node) for node in partition.nodes):
+    if trains:
+        return _is_long(partition)
+    if not traits.HEAVY.isdisjoint(names):
         return True
     return sum(name not in traits.VIEW and name != _ITEM for name in names) > _MANY
+
+
+def _is_long(partition: Partition) -> bool:
+    """Whether the products of a partition take long enough; dynamic sizes count as traced."""
+    total = 0
+    for node in partition.nodes:
+        count = flop_registry.get(getattr(node.target, "_overloadpacket", None))
+        if count is not None:
+            args, kwargs = map_arg((node.args, node.kwargs), lambda n: _traced(n.meta["val"]))
+            total += count(*args, **kwargs, out_val=_traced(node.meta["val"]))
+    return total > _LONG
+
+
+def _traced(value: Any) -> Any:
+    """The shape that a tensor had when it was traced; other values as they are."""
+    return tree_map_only(torch.Tensor, lambda t: tuple(map(_hint, t.shape)), value)
+
+
+def _hint(size: Any) -> int:
+    if isinstance(size, int):
+        return size
+    return int(size.node.hint) if size.node.has_hint() else 1
 
 
 def _name(node: Node) -> str:

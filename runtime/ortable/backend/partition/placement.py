@@ -21,6 +21,7 @@ from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
 
 from .draws import write_draws
+from .patches import takes_patches
 
 __all__ = [
     "Placement",
@@ -32,6 +33,7 @@ __all__ = [
     "report_placements",
 ]
 
+_TRAINS = "its weights change, and torch's kernel is the faster one then"
 _COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
 
 
@@ -48,14 +50,15 @@ class Placement:
     by: str = ""
 
 
-def _placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
-    """Nodes that the specs place in torch (`place: torch`), with the reason they give."""
-    place = generated_tables().place
-    if not place:
-        return {}
-    calls = (n for n in graph_module.graph.nodes if n.op == "call_function")
+def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
+    """Nodes that the specs place in torch (`place: torch`, or for what trains by a trait), with the
+    reason they give."""
+    place = dict(generated_tables().place)
+    if graph.kind != "inference" and graph.device == "cpu":
+        place.update(dict.fromkeys(traits.TRAINED_IN_TORCH, _TRAINS))
+    calls = (n for n in graph.module.graph.nodes if n.op == "call_function")
     found = {node: place.get(operator_key(node)) for node in calls if not mixes_dtypes(node)}
-    return {node: why for node, why in found.items() if why is not None}
+    return {n: why for n, why in found.items() if why is not None and not takes_patches(n)}
 
 
 def _asserting(graph_module: GraphModule) -> dict[Node, str]:
@@ -76,7 +79,7 @@ def place_nodes(
     """
     more = _with_items({**_asserting(graph.module), **(unsupported or {})})
     graph, in_torch, before = write_draws(graph, more)
-    return graph, _with_items({**_placed_by_table(graph.module), **in_torch}), before
+    return graph, _with_items({**_placed_by_table(graph), **in_torch}), before
 
 
 def mixes_dtypes(node: Node) -> bool:
