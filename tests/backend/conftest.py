@@ -27,6 +27,14 @@ def fresh_compiler():
 
 
 @pytest.fixture
+def every_partition(monkeypatch):
+    """Partitions of graphs that train keep their sessions however short their products are."""
+    from ortable.backend.partition import absorb_small
+
+    monkeypatch.setattr(absorb_small, "_LONG", -1)
+
+
+@pytest.fixture
 def run_both():
     """`run_both(fn, *args, **compile_arguments)`: results of eager and of the compiled function, on
     copies of the arguments; checks dtype, shape, strides and values of every tensor result."""

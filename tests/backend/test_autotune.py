@@ -186,7 +186,7 @@ class Trained(nn.Module):
 
 
 @pytest.mark.parametrize("kept", ["onnxruntime", "torch"])
-def test_training_is_right_in_every_combination(keep, kept):
+def test_training_is_right_in_every_combination(keep, kept, every_partition):
     turns = keep(kept)
     net = Trained()
     eager = copy.deepcopy(net)

@@ -109,7 +109,7 @@ def test_floats_that_differ_after_15_digits_are_two_graphs(tmp_path):
 
 
 def with_batch_norm():
-    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU()).train()
+    return nn.Sequential(nn.Conv2d(2, 3, 5, 5), nn.BatchNorm2d(3), nn.ReLU()).train()
 
 
 def in_place(x):

@@ -70,6 +70,15 @@ EACH_KNOWN = {
 }
 
 
+INFERENCE = ("groups", "dilation")  # torch runs convolutions that train, for every size
+
+
+def plain(fn, args):
+    """What a function returns without gradients."""
+    with torch.no_grad():
+        return fn(*args)
+
+
 def results(fn, args):
     """What a function returns, and the gradients of its tensors."""
     args = [x.detach().requires_grad_() if isinstance(x, torch.Tensor) else x for x in args]
@@ -93,11 +102,12 @@ def test_one_training_graph_serves_every_size(name, fresh_dynamo):
 @pytest.mark.parametrize("name", EACH_KNOWN)
 def test_a_size_that_must_be_known_compiles_anew_for_another(name, fresh_dynamo):
     fn, make = EACH_KNOWN[name]
+    compare = plain if name in INFERENCE else results
     counter = CompileCounterWithBackend("ortable")
     fast = torch.compile(fn, backend=counter, dynamic=True)
     for size in (4, 3, 4):
         args = make(size)
-        assert_close(results(fast, args), results(fn, args))
+        assert_close(compare(fast, args), compare(fn, args))
     assert counter.frame_count == 2
 
 

@@ -66,7 +66,7 @@ def test_partitions_of_a_graph_do_not_spin(in_torch, backends):
     assert options.get_session_config_entry("session.force_spinning_stop") == "1"
 
 
-def test_gradients_through_torch_nodes(in_torch):
+def test_gradients_through_torch_nodes(in_torch, every_partition):
     in_torch("aten::convolution_backward", "aten::tanh")
     torch.manual_seed(0)
     model = torch.nn.Sequential(

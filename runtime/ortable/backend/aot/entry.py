@@ -261,7 +261,7 @@ def compile_with_autograd(
             decompositions=get_decomposition_table() if table is None else table,
         )
         call = without_wrapper(backend(graph_module, args), compilations, args)
-    if len(made) == 1 and getattr(made[0], "partitions", None) == ():
+    if len(made) == 1 and getattr(made[0], "partitions", None) == () and not options.raise_on:
         return in_eager(graph_module)  # torch runs it all: with the backward of eager, too
     return tune_whole(call, graph_module, args, made, options)
 

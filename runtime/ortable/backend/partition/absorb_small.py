@@ -46,16 +46,18 @@ def absorb_small_partitions(
         node for node in found if not is_draw(node) and (everywhere or _is_placed_by_choice(node))
     }
     trains = graph.kind != "inference" and graph.device == "cpu"
+    chosen = {node for node in faster if _is_placed_by_choice(node)} if trains else set()
     while faster:
-        partitions = partition_graph(graph, found).partitions
-        small = [
-            p for p in partitions if _is_beside(p, faster) and not _is_worth_a_session(p, trains)
-        ]
+        small: set[Node] = set()
+        for each in partition_graph(graph, found).partitions:
+            trained = _is_beside(each, chosen)
+            if _is_beside(each, faster) and not _is_worth_a_session(each, trained):
+                small.update(each.nodes)
+                chosen.update(each.nodes if trained else ())
         if not small:
             break
-        nodes = [node for partition in small for node in partition.nodes]
-        found.update(dict.fromkeys(nodes, _WHY))
-        faster.update(nodes)
+        found.update(dict.fromkeys(small, _WHY))
+        faster.update(small)
     return found
 
 
@@ -75,8 +77,8 @@ def _is_beside(partition: Partition, faster: set[Node]) -> bool:
 
 def _is_worth_a_session(partition: Partition, trains: bool) -> bool:
     """Whether a partition has a heavy operator, or many small ones, or something that torch cannot
-    run from a graph of AOTAutograd as it stands there. In a graph that trains, its products must be
-    worth that the threads of both libraries wait for each other at its ends."""
+    run from a graph of AOTAutograd as it stands there. Where it trains, its products must be worth
+    that the threads of both libraries wait for each other at its ends."""
     names = [_name(node) for node in partition.nodes]
     if "" in names or any("drawn" in n.kwargs or mixes_dtypes(n) for n in partition.nodes):
         return True
