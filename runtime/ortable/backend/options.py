@@ -41,7 +41,7 @@ class OrtOptionsDict(TypedDict, total=False):
     run_options: RunOptions | Mapping[str, Any] | None
     pre_ort_model_transforms: Transform | Iterable[Transform]
     export_options: ExportOptions | None
-    freeze: Literal["auto", "on", "off"]
+    freeze: Literal["auto", "on", "off", "trust"]
     fallback: Literal["eager"] | None
     cache_dir: str | os.PathLike[str] | None
     resizable: bool
@@ -73,7 +73,8 @@ class OrtOptions:
         export_options: an `ortable.ExportOptions` of which the backend reads
             `decomposition_table`: no other field may be set
         freeze: weights as constants of the session: `"auto"` (graphs compiled for inference),
-            `"on"` (every forward graph), `"off"`
+            `"on"` (every forward graph), `"off"`, `"trust"` (as `"auto"`, and calls do not look for
+            writes into them: call `ortable.refresh` after one)
         fallback: None: an unsupported operator is an error; `"eager"`: it runs in torch, between
             the sessions of what is supported
         cache_dir: a folder that keeps converted models for other processes; default: none is
@@ -101,7 +102,7 @@ class OrtOptions:
     run_options: RunOptions | dict[str, Any] | None = None
     pre_ort_model_transforms: tuple[Transform, ...] = ()
     export_options: ExportOptions | None = None
-    freeze: Literal["auto", "on", "off"] = "auto"
+    freeze: Literal["auto", "on", "off", "trust"] = "auto"
     fallback: Literal["eager"] | None = None
     cache_dir: str | None = None
     resizable: bool = False
@@ -216,8 +217,8 @@ def _check_storage(name: str, value: Any) -> Any:
 
 
 def _check_freeze(name: str, value: Any) -> str:
-    if value not in ("auto", "on", "off"):
-        raise _wrong_value(name, value, "'auto', 'on' or 'off'")
+    if value not in ("auto", "on", "off", "trust"):
+        raise _wrong_value(name, value, "'auto', 'on', 'off' or 'trust'")
     return str(value)
 
 

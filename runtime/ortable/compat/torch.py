@@ -56,6 +56,16 @@ NAMES: dict[str, Private] = {
     "DispatchKey": Private(
         "torch._C:DispatchKey", "class", "ask what a composite operator is made of"
     ),
+    # guards
+    "TensorGuards": Private(
+        "torch._C._dynamo.guards:TensorGuards", "class", "match many tensors in one call"
+    ),
+    "dict_version": Private(
+        "torch._C._dynamo.guards:dict_version", "function", "see that a dict was written"
+    ),
+    "dispatch_keys": Private(
+        "torch._C:_dispatch_keys", "function", "tell tensors apart as guards of dynamo do"
+    ),
     "TensorBase": Private("torch._C:TensorBase", "class", "name an operator by a tensor's method"),
     "all_operator_names": Private(
         "torch._C:_dispatch_get_all_op_names",

@@ -14,6 +14,7 @@ from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from torch.fx import GraphModule
 
 from ortable.backend.execute.runner import run_with_onnxruntime
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 _STALE = (
-    "ortable: freeze='on' makes constants of weights of PEFT's layers, which PEFT writes without a "
+    "ortable: freeze='on' and 'trust' make constants of weights of PEFT's layers, which PEFT writes without a "
     "trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after that, or leave "
     "freeze at 'auto', which keeps these weights inputs."
 )
@@ -112,7 +113,7 @@ def onnx_custom_backend(
     session_options: SessionOptions | Mapping[str, Any] | None = None,
     run_options: RunOptions | Mapping[str, Any] | None = None,
     pre_ort_model_transforms: Transform | Iterable[Transform] | None = None,
-    freeze: Literal["auto", "on", "off"] | None = None,
+    freeze: Literal["auto", "on", "off", "trust"] | None = None,
     fallback: Literal["eager"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     resizable: bool | None = None,
@@ -217,7 +218,7 @@ def compile_with_autograd(
     compilations: Compilations = []
     written = find_untracked_writes(graph_module)
     names = argument_names(graph_module)
-    if written and options.freeze == "on":
+    if written and options.freeze in ("on", "trust"):
         warnings.warn(_STALE, RuntimeWarning, stacklevel=2)
 
     def compile_it(gm: GraphModule) -> Compiled:
@@ -244,7 +245,16 @@ def compile_with_autograd(
             partition_fn=min_cut_partition,
             decompositions=get_decomposition_table() if table is None else table,
         )
-        return without_wrapper(backend(graph_module, args), compilations, args)
+        called = backend(graph_module, args)
+        return without_wrapper(called, compilations, args, _attributes(graph_module))
+
+
+def _attributes(graph_module: GraphModule) -> list[torch.Tensor]:
+    """Parameters and buffers that dynamo left in the graph (`install_free_tensors`), as AOTAutograd
+    puts them in front of the arguments."""
+    parameters = dict(graph_module.named_parameters(remove_duplicate=False))
+    buffers = dict(graph_module.named_buffers(remove_duplicate=False))
+    return [*parameters.values(), *buffers.values()]
 
 
 def _plain_compiler(compile_it: Callable[[GraphModule], Compiled]) -> Callable[..., Compiled]:
