@@ -44,6 +44,7 @@ class OrtOptionsDict(TypedDict, total=False):
     freeze: Literal["auto", "on", "off", "trust"]
     fallback: Literal["eager"] | None
     cache_dir: str | os.PathLike[str] | None
+    autotune: bool | Literal["torch"]
     resizable: bool
     hints: bool
     raise_on: Iterable[str]
@@ -79,6 +80,9 @@ class OrtOptions:
             the sessions of what is supported
         cache_dir: a folder that keeps converted models for other processes; default: none is
             written
+        autotune: True: the first calls of a graph are run by ONNX Runtime and by torch in turns
+            and timed, and the faster one is kept; False: ONNX Runtime runs all; `"torch"`: torch
+            does, and nothing is converted
         resizable: results in memory of torch's own, which `resize_` and `out=` can make larger
             or free: each is copied
         hints: False: no warning about what would make the model faster (gradients that a module
@@ -105,6 +109,7 @@ class OrtOptions:
     freeze: Literal["auto", "on", "off", "trust"] = "auto"
     fallback: Literal["eager"] | None = None
     cache_dir: str | None = None
+    autotune: bool | Literal["torch"] = False
     resizable: bool = False
     hints: bool = True
     raise_on: tuple[str, ...] = ()
@@ -228,6 +233,12 @@ def _check_fallback(name: str, value: Any) -> str | None:
     return None if value is None else "eager"
 
 
+def _check_autotune(name: str, value: Any) -> bool | str:
+    if not isinstance(value, bool) and value != "torch":
+        raise _wrong_value(name, value, "True, False or 'torch'")
+    return bool(value) if isinstance(value, bool) else "torch"
+
+
 def _check_path(name: str, value: Any) -> str | None:
     if value is None:
         return None
@@ -331,6 +342,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "freeze": _check_freeze,
     "fallback": _check_fallback,
     "cache_dir": _check_path,
+    "autotune": _check_autotune,
     "resizable": _check_bool,
     "hints": _check_bool,
     "raise_on": _check_names,

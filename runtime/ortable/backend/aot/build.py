@@ -13,6 +13,7 @@ from typing import Any
 
 from torch.fx import GraphModule
 
+from ortable.backend.autotune.graphs import tune_part
 from ortable.backend.cache.codec import Unserializable
 from ortable.backend.cache.conversion import compile_cached
 from ortable.backend.execute.shards import inner_arguments
@@ -258,8 +259,9 @@ def _make_callable(
 ) -> Compiled:
     """What runs a converted graph, made and recorded."""
     begin = time.perf_counter()
+    compiled = replace(compiled, label=graph_label(compiled.kind))
     with timed("ortable.session"):
-        callable_graph = runner(replace(compiled, label=graph_label(compiled.kind)), options)
+        callable_graph = runner(compiled, options)
     compiled.timings["session"] = time.perf_counter() - begin
     text = "(not traced: found in a cache)" if graph_module is None else str(graph_module.graph)
     path = dump_model(options.dump_prefix, compiled.model, text)
@@ -272,7 +274,7 @@ def _make_callable(
         providers = provider_names(options.providers)
         record = record_of(compiled, graph_module, callable_graph, providers, placement)
         store(options.storage, record)
-    return callable_graph
+    return tune_part(callable_graph, compiled, graph_module, options)
 
 
 def static_arguments(graph: AotGraph) -> frozenset[int]:

@@ -10,18 +10,20 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch.fx import GraphModule
 
+from ortable.backend.autotune.graphs import in_torch, pinned, tune_part, tune_whole
+from ortable.backend.execute.call import OrtBackend
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.argument_names import argument_names, mark_argument_names
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
 from ortable.backend.partition.draws import refuse_lost_dropout
+from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import check_providers
 from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext
 from ortable.compat.versions import check_versions
@@ -30,6 +32,7 @@ from ortable.errors import OptionError, OrtableError
 from .build import Compiled, Runner, compile_aot_graph, load_compiled
 from .decompositions import get_decomposition_table, resolve_table
 from .events import tell_recompiled
+from .host_graph import HostGraph
 from .redecompose import redecompose
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
 
@@ -116,6 +119,7 @@ def onnx_custom_backend(
     freeze: Literal["auto", "on", "off", "trust"] | None = None,
     fallback: Literal["eager"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
+    autotune: bool | Literal["torch"] | None = None,
     resizable: bool | None = None,
     hints: bool | None = None,
     raise_on: Iterable[str] | None = None,
@@ -143,8 +147,8 @@ def onnx_custom_backend(
         "storage": storage, "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
         "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
-        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "hints": hints,
-        "raise_on": raise_on,
+        "fallback": fallback, "cache_dir": cache_dir, "autotune": autotune,
+        "resizable": resizable, "hints": hints, "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(
         graph_module,
@@ -173,7 +177,12 @@ def compile_from_torch(
         table = resolve_table(options.export_options)
         if table is not None:
             graph_module = redecompose(graph_module, table)
-        return compile_aot_graph(graph_module, options, runner)
+        if options.autotune == "torch":
+            return in_torch(graph_module)
+        made = compile_aot_graph(graph_module, options, runner)
+        if isinstance(made, OrtBackend):
+            return tune_part(made, made.compiled, graph_module, options, whole=True)  # type: ignore[no-any-return]
+        return made
     return compile_with_autograd(graph_module, args, options, runner)
 
 
@@ -215,7 +224,10 @@ def compile_with_autograd(
     table = resolve_table(options.export_options)
 
     tell_recompiled()
+    if options.autotune == "torch":
+        return pinned(graph_module)
     compilations: Compilations = []
+    made: list[Compiled] = []
     written = find_untracked_writes(graph_module)
     names = argument_names(graph_module)
     if written and options.freeze in ("on", "trust"):
@@ -227,15 +239,19 @@ def compile_with_autograd(
         mark_argument_names(gm, names)
         compiled = compile_graph(gm, options, run)
         add_compilation(compilations, compiled)
+        made.append(compiled)
         return compiled
+
+    def load_it(conversions: Sequence[CompiledGraph], host: HostGraph | None) -> Compiled:
+        made.append(load_compiled(conversions, host, options, run))
+        return made[-1]
 
     cache: Any = nullcontext(_plain_compiler)
     if options.cache_dir is not None and run is run_with_onnxruntime:
         from .artifact import torch_cache  # imports inductor
 
-        loaded = partial(load_compiled, options=options, runner=run)
         cache = torch_cache(
-            graph_module, options, loaded, own_decompositions=table is not None, written=written
+            graph_module, options, load_it, own_decompositions=table is not None, written=written
         )
     with cache as compiler:
         backend = aot_autograd(
@@ -246,7 +262,8 @@ def compile_with_autograd(
             decompositions=get_decomposition_table() if table is None else table,
         )
         called = backend(graph_module, args)
-        return without_wrapper(called, compilations, args, _attributes(graph_module))
+        call = without_wrapper(called, compilations, args, _attributes(graph_module))
+    return tune_whole(call, graph_module, args, made, options)
 
 
 def _attributes(graph_module: GraphModule) -> list[torch.Tensor]:

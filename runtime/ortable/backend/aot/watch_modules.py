@@ -370,9 +370,7 @@ class _Watch:
         tensors = tuple(seen.tensors.values())
         sizes = [list(each.shape) for each in tensors]
         strides = [list(each.stride()) for each in tensors]
-        match = TensorGuards(
-            *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
-        ).check
+        match = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
         read = stamp_of(dicts, modules)
         matches = {torch.is_inference_mode_enabled(): match if tensors else lambda: True}
         return _State(read, read(), tensors, matches, (*dicts, *modules))
