@@ -26,7 +26,7 @@ class Block(torch.nn.Module):
         self.scale, self.mode, self.shape = 2.0, "plain", (1, 4)
 
     def forward(self, x):
-        y = self.linear(self.norm(x)) * self.scale
+        y = self.linear(self.norm(x.reshape(-1, 4))) * self.scale
         if self.linear.bias is not None:
             y = y + self.linear.bias
         if self.mode == "twice":
@@ -47,7 +47,7 @@ class Model(torch.nn.Module):
 
     def forward(self, x):
         for _ in range(self.depth):
-            x = self.blocks(x).reshape(-1, 4)
+            x = self.blocks(x.reshape(-1, 4)).reshape(-1, 4)
         return self.last(x)
 
 
@@ -125,10 +125,15 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("free", [False, True])
+# Without our check torch does not see what is assigned in place of a tensor in the graph.
+@pytest.mark.parametrize("free", [False, pytest.param(True, marks=needs_counts)])
 @pytest.mark.parametrize("name", CHANGES)
-def test_every_change_is_seen(name, free, monkeypatch):
-    monkeypatch.setattr(torch._dynamo.config, "install_free_tensors", free)
+def test_every_change_is_seen(name, free):
+    with torch._dynamo.config.patch(install_free_tensors=free):
+        see_change(name)
+
+
+def see_change(name):
     model = make_model()
     compiled = compile_watched(model)
     for _ in range(3):
@@ -193,7 +198,8 @@ def test_guards_on_modules_go_and_others_stay():
     check(compiled, model)
     assert found["TENSOR_MATCH", True] == ["x"]
     assert len(found["TENSOR_MATCH", False]) > 4
-    assert found["TYPE_MATCH", True] == ["self"]
+    assert "self" in found["TYPE_MATCH", True]
+    assert len(found["TYPE_MATCH", False]) > 10
     assert ("GLOBAL_STATE", False) not in found
     assert ("SHAPE_ENV", False) not in found
 
@@ -226,8 +232,8 @@ def test_a_module_that_changes_at_each_call_is_left_to_dynamo():
     assert counter.frame_count == 2
 
 
-def test_hooks_are_seen_where_dynamo_is_asked_to(monkeypatch):
-    monkeypatch.setattr(torch._dynamo.config, "skip_nnmodule_hook_guards", False)
+@torch._dynamo.config.patch(skip_nnmodule_hook_guards=False)
+def test_hooks_are_seen_where_dynamo_is_asked_to():
     model = make_model()
     compiled = compile_watched(model)
     check(compiled, model)
@@ -308,6 +314,7 @@ def test_a_stamp_changes_with_dicts_and_classes():
         lambda: setattr(thing, "b", 1),
         lambda: delattr(thing, "b"),
         lambda: setattr(thing, "__class__", Two),
+        lambda: setattr(thing, "__dict__", {}),
     ):
         before = read()
         write()

@@ -87,6 +87,21 @@ expect(
     ),
 )
 expect(
+    "TensorGuards",
+    "matches all tensors at once, and sees another dtype, other strides and requires_grad",
+    lambda: _tensor_guards(),
+)
+expect(
+    "dict_version",
+    "another number after a write into the dict",
+    lambda: _dict_version(),
+)
+expect(
+    "dispatch_keys",
+    "prints the keys of a tensor",
+    lambda: "CPU" in str(compat.dispatch_keys(torch.ones(1))),
+)
+expect(
     "TensorBase",
     "the class in which torch.Tensor.relu is a method",
     lambda: torch.Tensor.relu.__objclass__ is compat.TensorBase,
@@ -634,6 +649,12 @@ expect(
 )
 
 
+@expects("dynamo_config", "has the settings that leave out guards, and patch() for a block")
+def _dynamo_config() -> bool:
+    with compat.dynamo_config.patch(install_free_tensors=True, skip_nnmodule_hook_guards=False):
+        return bool(compat.dynamo_config.install_free_tensors)
+
+
 @expects("functorch_config", "has the two settings of torch's cache, and patch() for a block")
 def _functorch_config() -> bool:
     with compat.functorch_config.patch(
@@ -823,3 +844,20 @@ expect(
         compat.dynamo_torch_functions.tracing_state_functions(), torch.onnx.is_in_onnx_export
     ),
 )
+
+
+def _tensor_guards() -> bool:
+    one, two = torch.ones(2, 2), torch.nn.Parameter(torch.ones(3))
+    sizes, strides = [[2, 2], [3]], [[2, 1], [1]]
+    check = compat.TensorGuards(
+        one, two, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
+    ).check
+    others = [(one.double(), two), (torch.ones(2, 2).t()[:1], two), (one, two.detach())]
+    return check(one, two) and not any(check(*each) for each in others)
+
+
+def _dict_version() -> bool:
+    inside = {"a": 1}
+    before = compat.dict_version(inside)
+    inside["a"] = 2
+    return bool(compat.dict_version(inside) != before)

@@ -5,24 +5,24 @@ called by the backend's check of modules."""
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
-
-from .torch import dict_version
 
 __all__ = ["stamp_of", "writes_are_counted"]
 
 _BASE = 4096  # nothing lies in the first page
 _TYPE, _VERSION = 8, 24  # bytes from the beginning of an object, of a dict
+_DICT = (-24, -32, -16)  # where an object may have the address of its dict
 
 
 class _Memory:
     """All that a process can address, as words of 8 bytes."""
 
-    __array_interface__ = {
+    __array_interface__: ClassVar[dict[str, Any]] = {
         "shape": (((1 << 47) - _BASE) // 8,),
         "typestr": "<u8",
         "data": (_BASE, True),
@@ -32,12 +32,14 @@ class _Memory:
 
 def stamp_of(dicts: Sequence[Any], objects: Sequence[Any]) -> Callable[[], Any]:
     """A function whose result changes when one of the dicts is written, or when one of the objects
-    becomes one of another class.  The caller keeps all of them alive for as long as it calls it.
+    gets another class or another `__dict__`.  The caller keeps all of them alive for as long as it
+    calls it.
 
     Words in one place after the other are read far faster than objects are asked: most of the time
     these are in no cache of the processor any more.
     """
-    return (_words if _counts(_words) else _asked)(dicts, objects)
+    read = _words(dicts, objects) if _counts(_words) else None
+    return read or _asked(dicts, objects)
 
 
 @functools.cache
@@ -48,18 +50,32 @@ def writes_are_counted() -> bool:
 
 
 def _asked(dicts: Sequence[Any], objects: Sequence[Any]) -> Callable[[], Any]:
-    return lambda: (list(map(dict_version, dicts)), list(map(type, objects)))
+    from .torch import dict_version
+
+    own = operator.attrgetter("__dict__")
+    return lambda: (
+        list(map(dict_version, dicts)),
+        list(map(type, objects)),
+        list(map(id, map(own, objects))),
+    )
 
 
-def _words(dicts: Sequence[Any], objects: Sequence[Any]) -> Callable[[], bytes]:
-    addresses = [id(d) + _VERSION for d in dicts] + [id(each) + _TYPE for each in objects]
-    where = numpy.array([(at - _BASE) // 8 for at in addresses], dtype=numpy.int64)
+def _words(dicts: Sequence[Any], objects: Sequence[Any]) -> Callable[[], bytes] | None:
+    """The same from memory; None where an object keeps its dict somewhere else."""
     take = numpy.asarray(_Memory()).take
+    addresses = [id(d) + _VERSION for d in dicts] + [id(each) + _TYPE for each in objects]
+    for each in objects:
+        places = [(id(each) + offset - _BASE) // 8 for offset in _DICT]
+        found = take(places).tolist()
+        if id(each.__dict__) not in found:
+            return None
+        addresses.append(id(each) + _DICT[found.index(id(each.__dict__))])
+    where = numpy.array([(at - _BASE) // 8 for at in addresses], dtype=numpy.int64)
     return lambda: take(where).tobytes()
 
 
 @functools.cache
-def _counts(stamp: Callable[..., Callable[[], Any]]) -> bool:
+def _counts(stamp: Callable[..., Callable[[], Any] | None]) -> bool:
     """Whether such a stamp changes at each write; the words are where CPython 3.11 to 3.13 have
     them, and 3.14 has none."""
 
@@ -75,6 +91,8 @@ def _counts(stamp: Callable[..., Callable[[], Any]]) -> bool:
     if stamp is _words and not _has_words(probe, inside):
         return False
     read = stamp([inside], [probe])
+    if read is None:
+        return False
     before, writes = read(), [lambda i=i: probe.set(i) for i in range(100)]
     writes += [
         lambda: inside.update(value=1),
@@ -82,6 +100,7 @@ def _counts(stamp: Callable[..., Callable[[], Any]]) -> bool:
         lambda: delattr(probe, "other"),
         lambda: inside.pop("value"),
         lambda: setattr(probe, "__class__", Other),
+        lambda: setattr(probe, "__dict__", {"value": 3}),
     ]
     for write in writes:
         write()

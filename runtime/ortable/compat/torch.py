@@ -247,6 +247,9 @@ NAMES: dict[str, Private] = {
         "function",
         "split forward and backward",
     ),
+    "dynamo_config": Private(
+        "torch._dynamo.config", "module", "ask which guards the user's settings leave out"
+    ),
     "functorch_config": Private(
         "torch._functorch.config", "module", "keep compiled graphs in torch's cache"
     ),

@@ -50,9 +50,9 @@ __all__ = [
 ]
 
 _STALE = (
-    "ortable: freeze='on' and 'trust' make constants of weights of PEFT's layers, which PEFT writes without a "
-    "trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after that, or leave "
-    "freeze at 'auto', which keeps these weights inputs."
+    "ortable: freeze='on' (or 'trust') makes constants of weights of PEFT's layers, which PEFT "
+    "writes without a trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after "
+    "that, or leave freeze at 'auto', which keeps these weights inputs."
 )
 
 

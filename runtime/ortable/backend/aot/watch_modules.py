@@ -22,7 +22,6 @@ import torch
 
 from ortable.backend.execute.weights import hold
 from ortable.compat.python import stamp_of, writes_are_counted
-from ortable.compat.torch import TensorGuards, dispatch_keys
 from ortable.errors import OptionError
 
 __all__ = ["watch_modules"]
@@ -79,7 +78,7 @@ class _Seen:
 
 
 class _State(NamedTuple):
-    """What the quick check reads; `kept` are the objects that it reads the memory of."""
+    """What the quick check reads; `kept` are the objects whose memory it reads, but the root."""
 
     read: Callable[[], Any]
     stamp: Any
@@ -109,11 +108,11 @@ def watch_modules(guards: Sequence[Any]) -> list[bool]:
     if not writes_are_counted():
         return keep
     roots: dict[str, tuple[Any, _Place, list[int]]] = {}
-    for index, entry in enumerate(guards):
+    for entry in guards:
         source = entry.orig_guard.originating_source
-        if entry.guard_type == "TYPE_MATCH" and _is_root(source):
-            if isinstance(entry.value, torch.nn.Module) and entry.value not in _restless:
-                roots[source.name] = (entry, _Place(), [])
+        is_module = entry.guard_type == "TYPE_MATCH" and isinstance(entry.value, torch.nn.Module)
+        if is_module and _is_root(source) and entry.value not in _restless:
+            roots[source.name] = (entry, _Place(), [])
     for index, entry in enumerate(guards):
         found = _way(entry.orig_guard.originating_source)
         if found is None or found[0] not in roots:
@@ -127,7 +126,7 @@ def watch_modules(guards: Sequence[Any]) -> list[bool]:
             continue
         replaced.append(index)
     for root, place, replaced in roots.values():
-        if replaced and _replace(root, place):
+        if replaced and _install(root, place):
             for index in replaced:
                 keep[index] = False
     return keep
@@ -139,8 +138,8 @@ def _is_root(source: Any) -> bool:
 
 
 def _way(source: Any) -> tuple[str, list[Step]] | None:
-    """The name of the outermost module that a source begins at, and the steps from there; None where
-    one of them is neither an attribute nor an item of a dict."""
+    """The name of the outermost module that a source begins at, and the steps from there; None
+    where one of them is neither an attribute nor an item of a dict."""
     steps: list[Step] = []
     found = None
     while source is not None:
@@ -199,9 +198,11 @@ def _question(value: Any, entry: Any) -> _Asked | None:
 
     :raises _Unwatched: it is of a kind that is left to dynamo
     """
+    from ortable.compat.torch import dynamo_config
+
     kind, guard = entry.guard_type, entry.orig_guard
     if kind == "EMPTY_NN_MODULE_HOOKS_DICT":
-        if torch._dynamo.config.skip_nnmodule_hook_guards:
+        if dynamo_config.skip_nnmodule_hook_guards:
             return None
         return _Asked("keys", [])
     if kind == "NOT_PRESENT_IN_GENERIC_DICT" and isinstance(value, torch.nn.Module):
@@ -212,11 +213,13 @@ def _question(value: Any, entry: Any) -> _Asked | None:
         return _Asked("type", type(value))
     if kind == "DICT_KEYS_MATCH" and type(value) in _DICTS:
         return _Asked("keys", list(value))
-    if kind in ("CONSTANT_MATCH", "EQUALS_MATCH", "TYPE_MATCH", "SEQUENCE_LENGTH"):
-        if _is_constant(value) and value == value:  # NaN is dynamo's
-            return _Asked("equal", value)
+    of_values = kind in ("CONSTANT_MATCH", "EQUALS_MATCH", "TYPE_MATCH", "SEQUENCE_LENGTH")
+    if of_values and _is_constant(value) and value == value:  # NaN is dynamo's
+        return _Asked("equal", value)
     if kind == "TENSOR_MATCH" and _is_plain(value, guard.originating_source):
-        return _Asked("tensor", _metadata(value))
+        # A tensor that dynamo writes into the graph has to be this one: dynamo does not ask.
+        own = dynamo_config.install_free_tensors
+        return _Asked("tensor", (_metadata(value), id(value) if own else None))
     raise _Unwatched
 
 
@@ -240,6 +243,8 @@ def _is_plain(value: Any, source: Any) -> bool:
 
 
 def _metadata(value: torch.Tensor) -> tuple[Any, ...]:
+    from ortable.compat.torch import dispatch_keys
+
     return (
         type(value),
         value.dtype,
@@ -251,7 +256,7 @@ def _metadata(value: torch.Tensor) -> tuple[Any, ...]:
     )
 
 
-def _replace(root: Any, place: _Place) -> bool:
+def _install(root: Any, place: _Place) -> bool:
     """Has the guard on the type of the outermost module bring the check with it; False where that
     cannot be done."""
     watch = _Watch(root.value, place)
@@ -362,18 +367,21 @@ class _Watch:
 
     def _look(self, root: torch.nn.Module) -> _State | None:
         """What is watched from now on; None where something is not as it was."""
+        from ortable.compat.torch import TensorGuards
+
         seen = _Seen()
         if not _holds(self.place, root, seen):
             return None
         dicts = list(seen.dicts.values())
-        modules = [each for each in seen.modules.values() if each is not root]
+        modules = list(seen.modules.values())
         tensors = tuple(seen.tensors.values())
         sizes = [list(each.shape) for each in tensors]
         strides = [list(each.stride()) for each in tensors]
         match = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
         read = stamp_of(dicts, modules)
         matches = {torch.is_inference_mode_enabled(): match if tensors else lambda: True}
-        return _State(read, read(), tensors, matches, (*dicts, *modules))
+        kept = (*dicts, *(each for each in modules if each is not root))
+        return _State(read, read(), tensors, matches, kept)
 
 
 def _holds(place: _Place, value: Any, seen: _Seen) -> bool:
@@ -381,6 +389,8 @@ def _holds(place: _Place, value: Any, seen: _Seen) -> bool:
     for asked in place.asked:
         if not _answers(asked, value, seen):
             return False
+    if isinstance(value, torch.nn.Module):
+        seen.modules.setdefault(id(value), value)
     for step, following in place.steps.items():
         try:
             where, found = _follow(value, step)
@@ -397,8 +407,6 @@ def _answers(asked: _Asked, value: Any, seen: _Seen) -> bool:
     if kind == "equal":
         return type(value) is type(expected) and bool(value == expected)
     if kind == "type":
-        if isinstance(value, torch.nn.Module):
-            seen.modules.setdefault(id(value), value)
         return type(value) is expected
     if kind == "keys":
         if type(value) not in _DICTS:
@@ -409,4 +417,8 @@ def _answers(asked: _Asked, value: Any, seen: _Seen) -> bool:
         seen.dicts.setdefault(id(value.__dict__), value.__dict__)
         return expected not in value.__dict__
     seen.tensors.setdefault(id(value), value)
-    return isinstance(value, torch.Tensor) and _metadata(value) == expected
+    if not isinstance(value, torch.Tensor):
+        return False
+    metadata, identity = expected
+    # the graph keeps the tensor: no other one has its id
+    return identity in (None, id(value)) and _metadata(value) == metadata

@@ -126,6 +126,9 @@ class OrtBackend:
         """A function of the other arguments: those in front are these tensors at every call.
 
         While they are constants a call does without them altogether.
+
+        Args:
+            tensors: the arguments in front.
         """
         self._fixed = tuple(tensors)
 
@@ -151,8 +154,9 @@ class OrtBackend:
         """A call when it is not known whether the weights are what some session has."""
         with self._lock:
             call = self._chosen(args) if self._constant else self._keep_plain()
-            short = call is self._short
-        return call(args[len(self._fixed) :] if short else args)
+            if call is self._short:
+                del args[: len(self._fixed)]
+        return call(args)
 
     def _keep_plain(self) -> CompiledCall:
         self._call = self._unfrozen()
@@ -229,7 +233,8 @@ class OrtBackend:
         def changed(args: list[Any]) -> list[Any]:
             backend = this()
             assert backend is not None  # it is on the stack
-            return backend._choose([*fixed, *args])
+            args[:0] = fixed
+            return backend._choose(args)
 
         frozen = Frozen(session, positions, weights, seen, cost, dropped, windows, sample)
         # from here on `frozen` is told of optimizers' steps
