@@ -22,7 +22,7 @@ from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_u
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
 from ortable.backend.partition.draws import refuse_lost_dropout
 from ortable.backend.sessions.providers import check_providers
-from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext
+from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext, precompiles
 from ortable.compat.versions import check_versions
 from ortable.errors import OptionError, OrtableError
 
@@ -228,13 +228,19 @@ def compile_with_autograd(
         add_compilation(compilations, compiled)
         return compiled
 
+    kept = precompiles() if run is run_with_onnxruntime else None
     cache: Any = nullcontext(_plain_compiler)
-    if options.cache_dir is not None and run is run_with_onnxruntime:
-        from .artifact import torch_cache  # imports inductor
+    if run is run_with_onnxruntime and (options.cache_dir is not None or kept):
+        from .torch_cache import torch_cache  # imports inductor
 
         loaded = partial(load_compiled, options=options, runner=run)
         cache = torch_cache(
-            graph_module, options, loaded, own_decompositions=table is not None, written=written
+            graph_module,
+            options,
+            loaded,
+            own_decompositions=table is not None,
+            written=written,
+            precompiles=kept,
         )
     with cache as compiler:
         backend = aot_autograd(
@@ -244,7 +250,13 @@ def compile_with_autograd(
             partition_fn=min_cut_partition,
             decompositions=get_decomposition_table() if table is None else table,
         )
-        return without_wrapper(backend(graph_module, args), compilations, args)
+        wrapped = backend(graph_module, args)
+        made = without_wrapper(wrapped, compilations, args)
+        if kept is None:
+            return made
+        from .keep import keep_for_processes
+
+        return keep_for_processes(graph_module, options, kept, wrapped, made, compilations)
 
 
 def _plain_compiler(compile_it: Callable[[GraphModule], Compiled]) -> Callable[..., Compiled]:

@@ -1,0 +1,157 @@
+"""What torch gets instead of a compiled function when it precompiles (`aot_compile`,
+TORCH_CACHING_PRECOMPILE): a callable that goes into a file and comes back from it in a process that
+neither traces nor converts. Made by `aot.entry` of what AOTAutograd returned; saved, loaded and
+called by torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ortable.backend.cache.keys import option_settings
+from ortable.backend.execute.call import OrtBackend
+from ortable.backend.options import OrtOptions
+from ortable.compat.torch import (
+    BackendCacheArtifact,
+    PrecompileContext,
+    SerializableCallable,
+    backend_of_install,
+    deserialize_bundled_cache_entry,
+)
+from ortable.errors import PrecompileError
+
+from .envelope import seal, unseal
+from .pack import kept_options, pack, unpack
+
+__all__ = [
+    "Precompiled",
+    "PrecompiledGraph",
+    "backend_id_of",
+    "precompiled_content",
+    "record_for_dynamo",
+]
+
+
+class Precompiled(SerializableCallable):
+    """One graph of dynamo, compiled, forward and backward: called with its arguments, and saved as
+    `content()`."""
+
+    def __init__(self, run: Callable[..., Any], content: Callable[[], bytes]) -> None:
+        self.run = run
+        self.content = content
+
+    def __call__(self, *args: Any) -> Any:
+        return self.run(*args)
+
+    @classmethod
+    def serialize_compile_artifacts(cls, fn: Any) -> bytes:
+        """
+        :raises PrecompileError: the graph or an option cannot be kept in a file
+        """
+        return bytes(fn.content())
+
+    @classmethod
+    def deserialize_compile_artifacts(cls, data: bytes) -> Precompiled:
+        """
+        :raises PrecompileError: ortable did not write this, or other versions did, or it is damaged
+        """
+        return cls(_load(data), lambda: data)
+
+
+def precompiled_content(
+    direct: Any, serialize: Callable[[], Any] | None, options: OrtOptions
+) -> Callable[[], bytes]:
+    """What makes the bytes of a compiled function.
+
+    :param direct: the OrtBackend that the function calls and returns the results of, None where AOTAutograd
+        does something around it
+    :param serialize: makes the entry of AOTAutograd's cache that describes all that
+    """
+
+    def content() -> bytes:
+        header = {"made_with": made_with(options)}
+        if isinstance(direct, OrtBackend):
+            return seal("graph alone", header, pack(direct, options))
+        if serialize is None:
+            raise PrecompileError(
+                "torch kept nothing of this graph that another process could load."
+            ).advised(
+                "What to do: leave torch's caches on (TORCHINDUCTOR_FORCE_DISABLE_CACHES, "
+                "torch._functorch.config.enable_autograd_cache)."
+            )
+        return seal("entry", header, pickle.dumps(serialize()))
+
+    return content
+
+
+def _load(data: bytes, options: OrtOptions | None = None) -> Callable[..., Any]:
+    """The function whose bytes these are.
+
+    :param options: those that it must have been compiled with; None: any
+    """
+    header, content = unseal(None, data)
+    if options is not None and header.get("made_with") != made_with(options):
+        raise PrecompileError("A compiled graph was made with other options of the backend.")
+    if header["kind"] == "graph alone":
+        backend = unpack(bytes(content)).run()
+
+        def call(*given: Any) -> Any:
+            return backend(list(given))
+
+        return call
+    if header["kind"] != "entry":
+        raise PrecompileError(f"A graph of kind {header['kind']!r} is a part of a function.")
+    loaded: Callable[..., Any] = deserialize_bundled_cache_entry(pickle.loads(content))
+    return loaded
+
+
+def made_with(options: OrtOptions) -> str:
+    """A digest of the options that change a compiled graph or how it runs."""
+    settings = [option_settings(options), kept_options(options)]
+    return hashlib.sha256(json.dumps(settings, default=repr).encode()).hexdigest()
+
+
+@dataclass
+class PrecompiledGraph(BackendCacheArtifact):  # type: ignore[misc]
+    """A compiled function in dynamo's package: `content` are its bytes."""
+
+    def after_deserialization(self) -> Callable[..., Any]:
+        """
+        :raises PrecompileError: a RuntimeError, for which torch compiles again: the bytes are
+            damaged, of other versions, or made with other options than those of the backend that
+            torch is about to use
+        """
+        return Precompiled(_load(self.content, _options_wanted()), lambda: self.content)
+
+
+def _options_wanted() -> OrtOptions | None:
+    """The options of the backend for which torch loads a package now; None where that cannot be
+    told.
+
+    :raises PrecompileError: another backend
+    """
+    backend = backend_of_install()
+    if backend is None:
+        return None
+    function, settings = backend
+    home = getattr(function, "__module__", "") or ""
+    if home.partition(".")[0] != "ortable":
+        raise PrecompileError(
+            f"ortable compiled this function, and the backend now is {function!r}."
+        )
+    return OrtOptions.from_mapping(settings.get("options"))
+
+
+def record_for_dynamo(backend_id: str, content: Callable[[], bytes]) -> None:
+    """Has dynamo's package of the function that is compiled now hold these bytes."""
+    PrecompileContext.record_artifact(PrecompiledGraph(backend_id, content()))
+
+
+def backend_id_of(graph_module: Any) -> str | None:
+    """The name under which dynamo's package knows a graph; None where it makes none."""
+    found = getattr(graph_module, "_backend_id", None)
+    return None if found is None else str(found)
