@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,14 +88,18 @@ def precompiled_content(
     return content
 
 
-def _load(data: bytes, options: OrtOptions | None = None) -> Callable[..., Any]:
-    """The function whose bytes these are.
-
-    :param options: those that it must have been compiled with; None: any
+def _check(data: bytes, options: OrtOptions | None) -> None:
     """
-    header, content = unseal(None, data)
+    :param options: those that the function must have been compiled with; None: any
+    """
+    header, _ = unseal(None, data)
     if options is not None and header.get("made_with") != made_with(options):
         raise PrecompileError("A compiled graph was made with other options of the backend.")
+
+
+def _load(data: bytes) -> Callable[..., Any]:
+    """The function whose bytes these are."""
+    header, content = unseal(None, data)
     if header["kind"] == "graph alone":
         backend = unpack(bytes(content)).run()
 
@@ -117,15 +121,26 @@ def made_with(options: OrtOptions) -> str:
 
 @dataclass
 class PrecompiledGraph(BackendCacheArtifact):  # type: ignore[misc]
-    """A compiled function in dynamo's package: `content` are its bytes."""
+    """A compiled function in dynamo's package: `content` are its bytes.
+
+    They are checked while torch reads the package: what is raised there is a warning, and torch
+    compiles again; what is raised when a package is put to use ends the program.
+    """
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """
+        :raises PrecompileError: the bytes are damaged, of other versions, or made with other
+            options than those of the backend for which torch reads them
+        """
+        self.__dict__.update(state)
+        _check(self.content, _options_wanted())
+
+    def __deepcopy__(self, memo: Any) -> PrecompiledGraph:
+        return self  # nobody changes it
 
     def after_deserialization(self) -> Callable[..., Any]:
-        """
-        :raises PrecompileError: a RuntimeError, for which torch compiles again: the bytes are
-            damaged, of other versions, or made with other options than those of the backend that
-            torch is about to use
-        """
-        return Precompiled(_load(self.content, _options_wanted()), lambda: self.content)
+        """What runs the function."""
+        return Precompiled(_load(self.content), lambda: self.content)
 
 
 def _options_wanted() -> OrtOptions | None:
