@@ -115,6 +115,8 @@ def onnx_custom_backend(
     freeze: Literal["auto", "on", "off"] | None = None,
     fallback: Literal["eager"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
+    cache_megabytes: int | None = None,
+    cache_days: int | None = None,
     resizable: bool | None = None,
     hints: bool | None = None,
     raise_on: Iterable[str] | None = None,
@@ -142,7 +144,8 @@ def onnx_custom_backend(
         "storage": storage, "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
         "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
-        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "hints": hints,
+        "fallback": fallback, "cache_dir": cache_dir, "cache_megabytes": cache_megabytes,
+        "cache_days": cache_days, "resizable": resizable, "hints": hints,
         "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(

@@ -31,8 +31,9 @@ _log = logging.getLogger(__name__)
 # What an option of these did is done when a graph is compiled, or tells of compilations.
 _DONE = frozenset(
     {
-        "cache_dir", "dump_prefix", "export_options", "fallback", "hints", "optimize",
-        "pre_ort_model_transforms", "raise_on", "rewrites", "storage", "target_opset", "verbose",
+        "cache_days", "cache_dir", "cache_megabytes", "dump_prefix", "export_options", "fallback",
+        "hints", "optimize", "pre_ort_model_transforms", "raise_on", "rewrites", "storage",
+        "target_opset", "verbose",
     }
 )  # fmt: skip
 _ADVICE = (
