@@ -57,6 +57,7 @@ def test_unknown_option_lists_the_known_and_the_closest():
         ("freeze", ["ON", True, "", None, ["on"]]),
         ("fallback", ["", True, "Eager"]),
         ("cache_dir", [3, "", " ", b"/tmp"]),
+        ("autotune", [1, None, "on", "onnxruntime", ["torch"]]),
         ("raise_on", ["aten::relu", [""], ["relu"], ["aten.relu"], ["aten::relu.no"], [3], 3]),
     ],
 )
@@ -136,6 +137,7 @@ GIVEN = {
     "freeze": "off",
     "fallback": "eager",
     "cache_dir": Path("kept"),
+    "autotune": True,
     "resizable": True,
     "hints": False,
     "raise_on": ["aten::relu"],

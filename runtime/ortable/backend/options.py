@@ -46,6 +46,7 @@ class OrtOptionsDict(TypedDict, total=False):
     cache_dir: str | os.PathLike[str] | None
     cache_megabytes: int
     cache_days: int
+    autotune: bool | Literal["torch"]
     resizable: bool
     hints: bool
     raise_on: Iterable[str]
@@ -83,6 +84,9 @@ class OrtOptions:
         cache_megabytes: how large that folder may grow; files that were not read for longest are
             removed; 0: without limit
         cache_days: how long a file stays there that nobody reads; 0: without limit
+        autotune: True: the first calls of a graph are run by ONNX Runtime and by torch in turns
+            and timed, and the faster one is kept; False: ONNX Runtime runs all; `"torch"`: torch
+            does, and nothing is converted
         resizable: results in memory of torch's own, which `resize_` and `out=` can make larger
             or free: each is copied
         hints: False: no warning about what would make the model faster (gradients that a module
@@ -111,6 +115,7 @@ class OrtOptions:
     cache_dir: str | None = None
     cache_megabytes: int = 2048
     cache_days: int = 90
+    autotune: bool | Literal["torch"] = False
     resizable: bool = False
     hints: bool = True
     raise_on: tuple[str, ...] = ()
@@ -234,6 +239,12 @@ def _check_fallback(name: str, value: Any) -> str | None:
     return None if value is None else "eager"
 
 
+def _check_autotune(name: str, value: Any) -> bool | str:
+    if not isinstance(value, bool) and value != "torch":
+        raise _wrong_value(name, value, "True, False or 'torch'")
+    return bool(value) if isinstance(value, bool) else "torch"
+
+
 def _check_path(name: str, value: Any) -> str | None:
     if value is None:
         return None
@@ -345,6 +356,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "cache_dir": _check_path,
     "cache_megabytes": _check_limit,
     "cache_days": _check_limit,
+    "autotune": _check_autotune,
     "resizable": _check_bool,
     "hints": _check_bool,
     "raise_on": _check_names,

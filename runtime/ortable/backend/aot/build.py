@@ -13,11 +13,13 @@ from typing import Any
 
 from torch.fx import GraphModule
 
+from ortable.backend.autotune.graphs import tune_part
 from ortable.backend.cache.codec import Unserializable
 from ortable.backend.cache.conversion import compile_cached
 from ortable.backend.execute.shards import inner_arguments
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.undecompose import undecompose
+from ortable.backend.lower.whole_products import join_products
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.absorb_small import absorb_small_partitions
 from ortable.backend.partition.fallback import (
@@ -102,6 +104,8 @@ def _compile(graph: AotGraph, options: OrtOptions, runner: Runner) -> Compiled:
     options = resolve_providers(graph.module, options)
     with unset_fake_temporarily():
         undecompose(graph.module)
+        if graph.kind == "inference":
+            join_products(graph.module)
         if options.fallback is not None:
             return _compile_with_fallback(graph, options, runner, static)
         refused = refused_error(graph.module, options.raise_on)
@@ -259,8 +263,9 @@ def _make_callable(
 ) -> Compiled:
     """What runs a converted graph, made and recorded."""
     begin = time.perf_counter()
+    compiled = replace(compiled, label=graph_label(compiled.kind))
     with timed("ortable.session"):
-        callable_graph = runner(replace(compiled, label=graph_label(compiled.kind)), options)
+        callable_graph = runner(compiled, options)
     compiled.timings["session"] = time.perf_counter() - begin
     text = "(not traced: found in a cache)" if graph_module is None else str(graph_module.graph)
     path = dump_model(options.dump_prefix, compiled.model, text)
@@ -273,7 +278,7 @@ def _make_callable(
         providers = provider_names(options.providers)
         record = record_of(compiled, graph_module, callable_graph, providers, placement)
         store(options.storage, record)
-    return callable_graph
+    return tune_part(callable_graph, compiled, graph_module, options)
 
 
 def static_arguments(graph: AotGraph) -> frozenset[int]:

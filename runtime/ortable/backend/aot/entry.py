@@ -10,17 +10,20 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch.fx import GraphModule
 
+from ortable.backend.autotune.graphs import in_torch, pinned, tune_part, tune_whole
+from ortable.backend.execute.call import OrtBackend
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.argument_names import argument_names, mark_argument_names
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
 from ortable.backend.partition.draws import refuse_lost_dropout
+from ortable.backend.precompile.host_graph import HostGraph
+from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import check_providers
 from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext, precompiles
 from ortable.compat.versions import check_versions
@@ -117,6 +120,7 @@ def onnx_custom_backend(
     cache_dir: str | os.PathLike[str] | None = None,
     cache_megabytes: int | None = None,
     cache_days: int | None = None,
+    autotune: bool | Literal["torch"] | None = None,
     resizable: bool | None = None,
     hints: bool | None = None,
     raise_on: Iterable[str] | None = None,
@@ -145,7 +149,7 @@ def onnx_custom_backend(
         "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
         "fallback": fallback, "cache_dir": cache_dir, "cache_megabytes": cache_megabytes,
-        "cache_days": cache_days, "resizable": resizable, "hints": hints,
+        "cache_days": cache_days, "autotune": autotune, "resizable": resizable, "hints": hints,
         "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(
@@ -175,7 +179,12 @@ def compile_from_torch(
         table = resolve_table(options.export_options)
         if table is not None:
             graph_module = redecompose(graph_module, table)
-        return compile_aot_graph(graph_module, options, runner)
+        if options.autotune == "torch":
+            return in_torch(graph_module)
+        made = compile_aot_graph(graph_module, options, runner)
+        if isinstance(made, OrtBackend):
+            return tune_part(made, made.compiled, graph_module, options, whole=True)  # type: ignore[no-any-return]
+        return made
     return compile_with_autograd(graph_module, args, options, runner)
 
 
@@ -211,13 +220,19 @@ def compile_with_autograd(
     from ortable.compat.torch import aot_autograd, min_cut_partition
 
     run = runner or run_with_onnxruntime
-    if run is run_with_onnxruntime:
+    ours = run is run_with_onnxruntime
+    if ours:
         check_providers(options.providers)
     refuse_lost_dropout(graph_module)
     table = resolve_table(options.export_options)
+    asked = precompiles()
+    kept = _kept(asked, options, ours)
 
     tell_recompiled()
+    if options.autotune == "torch":
+        return pinned(graph_module)
     compilations: Compilations = []
+    made: list[Compiled] = []
     written = find_untracked_writes(graph_module)
     names = argument_names(graph_module)
     if written and options.freeze == "on":
@@ -229,22 +244,19 @@ def compile_with_autograd(
         mark_argument_names(gm, names)
         compiled = compile_graph(gm, options, run)
         add_compilation(compilations, compiled)
+        made.append(compiled)
         return compiled
 
-    kept = precompiles() if run is run_with_onnxruntime else None
+    def load_it(conversions: Sequence[CompiledGraph], host: HostGraph | None) -> Compiled:
+        made.append(load_compiled(conversions, host, options, run))
+        return made[-1]
+
     cache: Any = nullcontext(_plain_compiler)
-    if run is run_with_onnxruntime and (options.cache_dir is not None or kept):
+    # without a key of a folder in what torch keeps whole: nobody could load it
+    if kept is not None or (ours and options.cache_dir is not None and asked is None):
         from .torch_cache import torch_cache  # imports inductor
 
-        loaded = partial(load_compiled, options=options, runner=run)
-        cache = torch_cache(
-            graph_module,
-            options,
-            loaded,
-            own_decompositions=table is not None,
-            written=written,
-            precompiles=kept,
-        )
+        cache = torch_cache(graph_module, options, load_it, table is not None, written, kept)
     with cache as compiler:
         backend = aot_autograd(
             fw_compiler=compiler(compile_it),
@@ -254,12 +266,21 @@ def compile_with_autograd(
             decompositions=get_decomposition_table() if table is None else table,
         )
         wrapped = backend(graph_module, args)
-        made = without_wrapper(wrapped, compilations, args)
-        if kept is None:
-            return made
+        call = without_wrapper(wrapped, compilations, args)
+    if kept is not None:
         from .keep import keep_for_processes
 
-        return keep_for_processes(graph_module, options, kept, wrapped, made, compilations)
+        return keep_for_processes(graph_module, options, kept, wrapped, call, compilations)
+    return tune_whole(call, graph_module, args, made, options)
+
+
+def _kept(asked: str | None, options: OrtOptions, ours: bool) -> str | None:
+    """What makes files of this graph: `asked`, or None where the graph can go into none."""
+    if asked is None:
+        return None
+    from .keep import checked  # imports inductor
+
+    return checked(asked, options, ours)
 
 
 def _plain_compiler(compile_it: Callable[[GraphModule], Compiled]) -> Callable[..., Compiled]:

@@ -15,13 +15,35 @@ from ortable.backend.precompile.callable import (
     precompiled_content,
     record_for_dynamo,
 )
-from ortable.errors import OrtableError
+from ortable.errors import OptionError, OrtableError, PrecompileError
 
 from .skip_aot_wrapper import Compilations
 
-__all__ = ["keep_for_processes"]
+__all__ = ["checked", "keep_for_processes"]
 
 _log = logging.getLogger(__name__)
+
+
+def checked(asked: str, options: OrtOptions, ours: bool) -> str | None:
+    """`asked`, or None where this backend or an option keeps functions out of dynamo's packages.
+
+    :param asked: what makes files of compiled graphs now: `precompiles` of compat
+    :param ours: the graphs run in sessions of `execute.runner`
+    :raises OptionError: an option that works in this process only, where a file is asked for
+    """
+    why = None
+    if not ours:
+        why = "graphs of a backend that compares with torch stay in their process"
+    elif options.autotune:
+        why = "option 'autotune' needs torch's graph, which no file has"
+    if why is None:
+        return asked
+    if asked == "aot_compile":
+        if options.autotune:
+            raise OptionError(f"{why[0].upper()}{why[1:]}: remove it for aot_compile.")
+        raise PrecompileError(f"aot_compile: {why}.")
+    _log.info("not kept for other processes: %s", why)
+    return None
 
 
 def keep_for_processes(

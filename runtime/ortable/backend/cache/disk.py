@@ -37,6 +37,7 @@ __all__ = ["Limits", "entry_path", "load", "save"]
 _MAGIC = b"ortable compiled graph 1\n"
 _LENGTH = 8
 _SUFFIX = ".ortable"
+_KEPT = (_SUFFIX, ".autotune")  # what counts, and may go
 _NEW = ".new-"
 _CARRIED = "ortable-"  # before the keys of conversions among those of torch's artifacts
 _DAY = 24 * 3600
@@ -154,7 +155,7 @@ def _prune(written: Path, limits: Limits, now: float) -> int:
         for entry in entries:
             with contextlib.suppress(OSError):
                 state = entry.stat()
-                if entry.name.endswith(_SUFFIX):
+                if entry.name.endswith(_KEPT):
                     found.append((state.st_mtime, state.st_size, entry.path))
                 elif entry.name.startswith(_NEW) and now - state.st_mtime > _ABANDONED:
                     os.unlink(entry.path)

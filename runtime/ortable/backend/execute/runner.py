@@ -20,7 +20,7 @@ from ortable.backend.sessions.session import make_run_options, make_session
 
 from .call import OrtBackend, freezable_positions
 
-__all__ = ["run_with_onnxruntime"]
+__all__ = ["is_one_of_several_processes", "run_with_onnxruntime"]
 
 
 def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:
@@ -72,14 +72,14 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         return "constants would be written into your SessionOptions object: give a dict of settings"
     if provider_names(options.providers) != ("CPUExecutionProvider",):
         return "only the CPU provider takes constants from torch's memory"
-    if options.freeze == "auto" and _is_one_of_several_processes():
+    if options.freeze == "auto" and is_one_of_several_processes():
         return (
             "collectives of torch.distributed may write into weights without a trace: freeze='on'"
         )
     return freezable_positions(compiled) or "the graph reads no parameter and no buffer"
 
 
-def _is_one_of_several_processes() -> bool:
+def is_one_of_several_processes() -> bool:
     """Whether this process is one of several: `broadcast` and its like receive into tensors whose
     versions stay what they were, and DistributedDataParallel calls it."""
     distributed = torch.distributed

@@ -6,6 +6,7 @@ called by torch."""
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import pickle
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from ortable.compat.torch import (
 )
 from ortable.errors import PrecompileError
 
+from .artifact import Artifact
 from .envelope import seal, unseal
 from .pack import kept_options, pack, unpack
 
@@ -67,8 +69,8 @@ def precompiled_content(
 ) -> Callable[[], bytes]:
     """What makes the bytes of a compiled function.
 
-    :param direct: the OrtBackend that the function calls and returns the results of, None where AOTAutograd
-        does something around it
+    :param direct: the OrtBackend that the function calls and returns the results of, None where
+        AOTAutograd does something around it
     :param serialize: makes the entry of AOTAutograd's cache that describes all that
     """
 
@@ -83,9 +85,20 @@ def precompiled_content(
                 "What to do: leave torch's caches on (TORCHINDUCTOR_FORCE_DISABLE_CACHES, "
                 "torch._functorch.config.enable_autograd_cache)."
             )
-        return seal("entry", header, pickle.dumps(serialize()))
+        pickled = io.BytesIO()
+        _Pickler(pickled).dump(serialize())
+        return seal("entry", header, pickled.getvalue())
 
     return content
+
+
+class _Pickler(pickle.Pickler):
+    """Refuses graphs that were not prepared for it: torch goes on with these where it may."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, Artifact) and value.run is not None:
+            raise PrecompileError("A graph of this function cannot be kept for another process.")
+        return NotImplemented
 
 
 def _check(data: bytes, options: OrtOptions | None) -> None:
