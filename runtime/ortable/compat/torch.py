@@ -397,6 +397,12 @@ def precompiles() -> str | None:
     return "caching_precompile" if _of("dynamo_config").caching_precompile else None
 
 
+def package_name(graph_module: Any) -> str | None:
+    """The name under which dynamo's package knows a graph of dynamo; None where it makes none."""
+    found = getattr(graph_module, "_backend_id", None)
+    return None if found is None else str(found)
+
+
 def backend_of_install() -> tuple[Any, Mapping[str, Any]] | None:
     """The backend, a function and its keywords, of the call of torch.compile that loads what an
     earlier process kept; None outside of one."""

@@ -11,10 +11,10 @@ from typing import Any
 from ortable.backend.options import OrtOptions
 from ortable.backend.precompile.callable import (
     Precompiled,
-    backend_id_of,
     precompiled_content,
     record_for_dynamo,
 )
+from ortable.compat.torch import package_name
 from ortable.errors import OptionError, OrtableError, PrecompileError
 
 from .skip_aot_wrapper import Compilations
@@ -64,7 +64,7 @@ def keep_for_processes(
     content = precompiled_content(direct, getattr(wrapped, "serialize", None), options)
     if kept == "aot_compile":
         return Precompiled(made, content)
-    backend_id = backend_id_of(graph_module)
+    backend_id = package_name(graph_module)
     if backend_id is not None:
         try:
             record_for_dynamo(backend_id, content)

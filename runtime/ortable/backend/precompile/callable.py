@@ -32,7 +32,6 @@ from .pack import kept_options, pack, unpack
 __all__ = [
     "Precompiled",
     "PrecompiledGraph",
-    "backend_id_of",
     "precompiled_content",
     "record_for_dynamo",
 ]
@@ -177,9 +176,3 @@ def _options_wanted() -> OrtOptions | None:
 def record_for_dynamo(backend_id: str, content: Callable[[], bytes]) -> None:
     """Has dynamo's package of the function that is compiled now hold these bytes."""
     PrecompileContext.record_artifact(PrecompiledGraph(backend_id, content()))
-
-
-def backend_id_of(graph_module: Any) -> str | None:
-    """The name under which dynamo's package knows a graph; None where it makes none."""
-    found = getattr(graph_module, "_backend_id", None)
-    return None if found is None else str(found)
