@@ -62,6 +62,7 @@ Errors (docs/errors.md; all of them are in ``ortable.errors``):
     KernelError: the target has no kernel for an operator and a type
     MismatchError: a result differs from eager's
     OptionError: an option is unknown, or its value is
+    PrecompileError: a compiled graph cannot go into a file, or come back from it
     ProviderError: an execution provider is missing or failed
     RewriteError: rules of rewriting undo one another
     SpecError: a spec file is wrong
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
     from .errors import MismatchError as MismatchError
     from .errors import OptionError as OptionError
     from .errors import OrtableError as OrtableError
+    from .errors import PrecompileError as PrecompileError
     from .errors import ProviderError as ProviderError
     from .errors import RewriteError as RewriteError
     from .errors import SpecError as SpecError
@@ -168,6 +170,7 @@ _PUBLIC: dict[str, str] = {
     "OrtOptionsDict": "ortable.backend.options",
     "OrtableError": "ortable.errors",
     "OxsDispatcher": "ortable.exporter",
+    "PrecompileError": "ortable.errors",
     "ProviderError": "ortable.errors",
     "ResultSpec": "ortable.builder",
     "RewriteError": "ortable.errors",

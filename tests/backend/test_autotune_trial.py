@@ -147,7 +147,7 @@ def no_decisions():
 
 def test_every_call_runs_one_candidate_once(clock):
     both = Candidates(clock, 0.01, 0.005)
-    tuned = Tuned(both.ours, both.torchs, no_decisions())
+    tuned = Tuned(both.ours, lambda: both.torchs, no_decisions())
     assert tuned.is_open and tuned.kept is None
     results = [tuned.run(call) for call in range(50)]
     assert [given for _, given in both.calls] == [(call,) for call in range(50)]
@@ -159,7 +159,7 @@ def test_every_call_runs_one_candidate_once(clock):
 
 def test_an_error_is_that_of_the_candidate_and_nothing_is_run_again(clock):
     both = Candidates(clock, lambda x: 0.01 / x, 0.005)
-    tuned = Tuned(both.ours, both.torchs, no_decisions())
+    tuned = Tuned(both.ours, lambda: both.torchs, no_decisions())
     with pytest.raises(ZeroDivisionError):
         tuned.run(0)
     assert len(both.calls) == 1
@@ -168,7 +168,7 @@ def test_an_error_is_that_of_the_candidate_and_nothing_is_run_again(clock):
 
 def test_each_class_of_sizes_has_its_decision(clock):
     both = Candidates(clock, lambda n: 0.01, lambda n: 0.001 * n)
-    tuned = Tuned(both.ours, both.torchs, no_decisions(), sizes=[(0, None)])
+    tuned = Tuned(both.ours, lambda: both.torchs, no_decisions(), sizes=[(0, None)])
     for _ in range(60):
         for n in (4, 5, 100):
             tuned.run(n)
@@ -182,7 +182,7 @@ def test_each_class_of_sizes_has_its_decision(clock):
 
 def test_more_classes_than_anybody_measures_run_with_onnx_runtime(clock):
     both = Candidates(clock, 0.01, 0.001)
-    tuned = Tuned(both.ours, both.torchs, no_decisions(), sizes=[(0, None), (1, None)])
+    tuned = Tuned(both.ours, lambda: both.torchs, no_decisions(), sizes=[(0, None), (1, None)])
     for _ in range(20):
         for n in range(12):
             for k in range(12):
@@ -193,7 +193,7 @@ def test_more_classes_than_anybody_measures_run_with_onnx_runtime(clock):
 
 def test_parts_are_measured_before_the_whole(clock):
     inside = Candidates(clock, 0.01, 0.005)
-    part = Tuned(inside.ours, inside.torchs, no_decisions())
+    part = Tuned(inside.ours, lambda: inside.torchs, no_decisions())
     outside = Candidates(clock, 0.0, 1.0)
     calls = []
 
@@ -201,7 +201,7 @@ def test_parts_are_measured_before_the_whole(clock):
         calls.append("onnxruntime")
         return part.run()
 
-    tuned = Tuned(ours, outside.torchs, no_decisions(), inner=[part])
+    tuned = Tuned(ours, lambda: outside.torchs, no_decisions(), inner=[part])
     while part.is_open:
         tuned.run()
     assert not outside.calls
@@ -220,7 +220,7 @@ def test_calls_at_the_same_time_do_not_count(clock):
             entered.set()
             leave.wait(10)
 
-    tuned = Tuned(ours, lambda wait: ran.append("torch"), no_decisions())
+    tuned = Tuned(ours, lambda: lambda wait: ran.append("torch"), no_decisions())
     first = threading.Thread(target=tuned.run, args=(True,))
     first.start()
     entered.wait(10)

@@ -44,6 +44,8 @@ class OrtOptionsDict(TypedDict, total=False):
     freeze: Literal["auto", "on", "off", "trust"]
     fallback: Literal["eager"] | None
     cache_dir: str | os.PathLike[str] | None
+    cache_megabytes: int
+    cache_days: int
     autotune: bool | Literal["torch"]
     resizable: bool
     hints: bool
@@ -80,6 +82,9 @@ class OrtOptions:
             the sessions of what is supported
         cache_dir: a folder that keeps converted models for other processes; default: none is
             written
+        cache_megabytes: how large that folder may grow; files that were not read for longest are
+            removed; 0: without limit
+        cache_days: how long a file stays there that nobody reads; 0: without limit
         autotune: True: the first calls of a graph are run by ONNX Runtime and by torch in turns
             and timed, and the faster one is kept; False: ONNX Runtime runs all; `"torch"`: torch
             does, and nothing is converted
@@ -109,6 +114,8 @@ class OrtOptions:
     freeze: Literal["auto", "on", "off", "trust"] = "auto"
     fallback: Literal["eager"] | None = None
     cache_dir: str | None = None
+    cache_megabytes: int = 2048
+    cache_days: int = 90
     autotune: bool | Literal["torch"] = False
     resizable: bool = False
     hints: bool = True
@@ -254,6 +261,12 @@ def _check_verbose(name: str, value: Any) -> int:
     return int(value)
 
 
+def _check_limit(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise _wrong_value(name, value, "a whole number, 0 for no limit")
+    return value
+
+
 def _check_ort_options(name: str, value: Any) -> Any:
     kind = "SessionOptions" if name == "session_options" else "RunOptions"
     if value is None or type(value).__name__ == kind:
@@ -342,6 +355,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "freeze": _check_freeze,
     "fallback": _check_fallback,
     "cache_dir": _check_path,
+    "cache_megabytes": _check_limit,
+    "cache_days": _check_limit,
     "autotune": _check_autotune,
     "resizable": _check_bool,
     "hints": _check_bool,

@@ -8,6 +8,7 @@ import functools
 import operator
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy
@@ -93,14 +94,15 @@ def _counts(stamp: Callable[..., Callable[[], Any] | None]) -> bool:
     read = stamp([inside], [probe])
     if read is None:
         return False
-    before, writes = read(), [lambda i=i: probe.set(i) for i in range(100)]
+    before = read()
+    writes: list[Callable[[], object]] = [partial(probe.set, i) for i in range(100)]
     writes += [
-        lambda: inside.update(value=1),
-        lambda: setattr(probe, "other", 2),
-        lambda: delattr(probe, "other"),
-        lambda: inside.pop("value"),
-        lambda: setattr(probe, "__class__", Other),
-        lambda: setattr(probe, "__dict__", {"value": 3}),
+        partial(inside.update, value=1),
+        partial(setattr, probe, "other", 2),
+        partial(delattr, probe, "other"),
+        partial(inside.pop, "value"),
+        partial(setattr, probe, "__class__", Other),
+        partial(setattr, probe, "__dict__", {"value": 3}),
     ]
     for write in writes:
         write()

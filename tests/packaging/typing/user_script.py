@@ -233,7 +233,7 @@ def mistakes(model: Model, x: torch.Tensor) -> str | None:
         print(wrong)
     except (ortable.BuilderError, ortable.KernelError, ortable.RewriteError, ortable.SpecError):
         raise
-    except (ortable.ProviderError, ortable.MismatchError):
+    except (ortable.PrecompileError, ortable.ProviderError, ortable.MismatchError):
         raise
     except ortable.OrtableError as error:
         assert isinstance(error, ortable.errors.OrtableError)

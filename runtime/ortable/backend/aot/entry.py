@@ -23,16 +23,16 @@ from ortable.backend.lower.argument_names import argument_names, mark_argument_n
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
 from ortable.backend.partition.draws import refuse_lost_dropout
+from ortable.backend.precompile.host_graph import HostGraph
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import check_providers
-from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext
+from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext, precompiles
 from ortable.compat.versions import check_versions
 from ortable.errors import OptionError, OrtableError
 
 from .build import Compiled, Runner, compile_aot_graph, load_compiled
 from .decompositions import get_decomposition_table, resolve_table
 from .events import tell_recompiled
-from .host_graph import HostGraph
 from .redecompose import redecompose
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
 
@@ -119,6 +119,8 @@ def onnx_custom_backend(
     freeze: Literal["auto", "on", "off", "trust"] | None = None,
     fallback: Literal["eager"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
+    cache_megabytes: int | None = None,
+    cache_days: int | None = None,
     autotune: bool | Literal["torch"] | None = None,
     resizable: bool | None = None,
     hints: bool | None = None,
@@ -147,8 +149,9 @@ def onnx_custom_backend(
         "storage": storage, "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
         "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
-        "fallback": fallback, "cache_dir": cache_dir, "autotune": autotune,
-        "resizable": resizable, "hints": hints, "raise_on": raise_on,
+        "fallback": fallback, "cache_dir": cache_dir, "cache_megabytes": cache_megabytes,
+        "cache_days": cache_days, "autotune": autotune, "resizable": resizable, "hints": hints,
+        "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(
         graph_module,
@@ -218,10 +221,13 @@ def compile_with_autograd(
     from ortable.compat.torch import aot_autograd, min_cut_partition
 
     run = runner or run_with_onnxruntime
-    if run is run_with_onnxruntime:
+    ours = run is run_with_onnxruntime
+    if ours:
         check_providers(options.providers)
     refuse_lost_dropout(graph_module)
     table = resolve_table(options.export_options)
+    asked = precompiles()
+    kept = _kept(asked, options, ours)
 
     tell_recompiled()
     if options.autotune == "torch":
@@ -247,12 +253,11 @@ def compile_with_autograd(
         return made[-1]
 
     cache: Any = nullcontext(_plain_compiler)
-    if options.cache_dir is not None and run is run_with_onnxruntime:
-        from .artifact import torch_cache  # imports inductor
+    # without a key of a folder in what torch keeps whole: nobody could load it
+    if kept is not None or (ours and options.cache_dir is not None and asked is None):
+        from .torch_cache import torch_cache  # imports inductor
 
-        cache = torch_cache(
-            graph_module, options, load_it, own_decompositions=table is not None, written=written
-        )
+        cache = torch_cache(graph_module, options, load_it, table is not None, written, kept)
     with cache as compiler:
         backend = aot_autograd(
             fw_compiler=compiler(compile_it),
@@ -261,9 +266,23 @@ def compile_with_autograd(
             partition_fn=min_cut_partition,
             decompositions=get_decomposition_table() if table is None else table,
         )
-        called = backend(graph_module, args)
-        call = without_wrapper(called, compilations, args, _attributes(graph_module))
+        wrapped = backend(graph_module, args)
+        fixed = _attributes(graph_module) if kept is None else ()
+        call = without_wrapper(wrapped, compilations, args, fixed)
+    if kept is not None:
+        from .keep import keep_for_processes
+
+        return keep_for_processes(graph_module, options, kept, wrapped, call, compilations)
     return tune_whole(call, graph_module, args, made, options)
+
+
+def _kept(asked: str | None, options: OrtOptions, ours: bool) -> str | None:
+    """What makes files of this graph: `asked`, or None where the graph can go into none."""
+    if asked is None:
+        return None
+    from .keep import checked  # imports inductor
+
+    return checked(asked, options, ours)
 
 
 def _attributes(graph_module: GraphModule) -> list[torch.Tensor]:

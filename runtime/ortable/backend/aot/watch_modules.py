@@ -349,14 +349,15 @@ class _Watch:
 
     def look_closely(self, value: Any) -> bool:
         """Asks again all that the guards asked."""
-        if value is not self.root():
+        root = self.root()
+        if root is None or value is not root:
             return False
         before, self.state = self.state, None
         self.again += 1
         if self.again > _RESTLESS:
-            _restless.add(value)
+            _restless.add(root)
             return False
-        self.state = state = self._look(value)
+        self.state = state = self._look(root)
         if state is None:
             return False
         if before is not None and list(map(id, before.tensors)) == list(map(id, state.tensors)):

@@ -8,6 +8,7 @@ CPU, where a call is over when it returns."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 from collections import Counter
@@ -78,7 +79,7 @@ def tune_part(
         return backend
     tuned = Tuned(
         backend,
-        _as_promised(graph_module, compiled),
+        functools.partial(_as_promised, graph_module, compiled),
         Decisions([_key(compiled, options)], options.cache_dir),
         sizes=[(each.index, each.axis) for each in compiled.sources.values()],
         boxed=True,
@@ -113,7 +114,7 @@ def tune_whole(
     keys = [_key(part, options) for part in parts]
     tuned = Tuned(
         run,
-        graph_module.forward,
+        functools.partial(_eager, graph_module),
         Decisions([*keys, _digest(graph_module, args)], options.cache_dir),
         sizes=list(_size_sources(args)),
         inner=inner,
@@ -121,13 +122,20 @@ def tune_whole(
         label=parts[0].label,
     )
     _tell(tuned, options)
-    return lambda *given: tuned.run(*given)
+    return tuned.caller()
 
 
 def pinned(graph_module: GraphModule) -> Callable[..., Any]:
     """A graph of dynamo that torch runs because option `autotune` says so."""
     _log.info("autotune: torch runs a graph of %d nodes: pinned", len(graph_module.graph.nodes))
-    return graph_module.forward  # type: ignore[no-any-return]
+    return _eager(graph_module)
+
+
+def _eager(graph_module: GraphModule) -> Callable[..., Any]:
+    """A graph of dynamo as a function. Its own `forward` may be one that makes the code when it is
+    called, and checks for that at every call."""
+    forward: Callable[..., Any] = GraphModule(graph_module, graph_module.graph).forward
+    return forward
 
 
 def _tell(tuned: Tuned, options: OrtOptions) -> None:

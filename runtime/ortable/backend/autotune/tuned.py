@@ -7,6 +7,7 @@ power of two up to the next, is kept for as long as the graph lives."""
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -32,7 +33,7 @@ class Tuned:
     sizes decide; `decisions` what was decided, by the class of the sizes (`()` where none differs).
 
     :param ours: runs the graph with ONNX Runtime
-    :param torchs: runs it with torch
+    :param make_torchs: makes what runs it with torch, when that is first asked for
     :param decisions: those taken before
     :param sizes: where the sizes are found that differ between calls
     :param boxed: the arguments come as one list
@@ -43,7 +44,7 @@ class Tuned:
     def __init__(
         self,
         ours: Run,
-        torchs: Run,
+        make_torchs: Callable[[], Run],
         decisions: Decisions,
         *,
         sizes: Sequence[SizeSource] = (),
@@ -55,7 +56,8 @@ class Tuned:
         self.label = label
         self.decisions: dict[tuple[int, ...], Decision] = {}
         self._ours: Run | None = ours
-        self._torchs: Run | None = torchs
+        self._make_torchs: Callable[[], Run] | None = make_torchs
+        self._torchs: Run | None = None
         self._taken = decisions
         self._sizes = tuple(sizes)
         self._boxed = boxed
@@ -65,6 +67,7 @@ class Tuned:
         self._disturbed = False
         self._trials: dict[tuple[int, ...], Trial] = {}
         self._runs: dict[tuple[int, ...], Run] = {}
+        self._caller: Any = None
         self.run: Run = self._run_class if sizes else self._run_measured
 
     def __repr__(self) -> str:
@@ -94,6 +97,12 @@ class Tuned:
         """Whether the calls so far were not enough."""
         return not self.decisions or bool(self._trials)
 
+    def caller(self) -> Run:
+        """What calls `run`, also when that changes, without a frame of Python in between, which
+        costs as much as a small operator of torch."""
+        self._caller = functools.partial(self.run)
+        return self._caller
+
     def _run_measured(self, *given: Any) -> Any:
         return self._measured((), given)
 
@@ -117,8 +126,7 @@ class Tuned:
             trial = self._trial(sizes) if run is None else None
             if trial is None:
                 return self._any(sizes)(*given)
-            run = self._torchs if trial.turn == "torch" else self._ours
-            assert run is not None  # both are there while anything is open
+            run = self._candidate(trial.turn)
             self._disturbed = False
             begin = time.perf_counter()
             result = run(*given)
@@ -130,6 +138,15 @@ class Tuned:
             return result
         finally:
             self._lock.release()
+
+    def _candidate(self, name: Candidate) -> Run:
+        """What runs the graph; both are there while anything is open."""
+        if name == "torch" and self._torchs is None:
+            assert self._make_torchs is not None
+            self._torchs = self._make_torchs()
+        run = self._torchs if name == "torch" else self._ours
+        assert run is not None
+        return run
 
     def _any(self, sizes: tuple[int, ...]) -> Run:
         """What runs a call that is not measured."""
@@ -151,8 +168,7 @@ class Tuned:
         return trial
 
     def _keep(self, sizes: tuple[int, ...], decision: Decision, how: str) -> None:
-        run = self._torchs if decision.kept == "torch" else self._ours
-        assert run is not None
+        run = self._candidate(decision.kept)
         self.decisions[sizes] = decision
         self._runs[sizes] = run
         self._trials.pop(sizes, None)
@@ -162,5 +178,8 @@ class Tuned:
         _log.info("autotune: %s%s: %s (%s)", self.label, where, decision, how)
         if not self._sizes:
             self.run = run
+            if self._caller is not None:
+                self._caller.__setstate__((run, (), {}, None))
             # the other one may go, with its session or its graph
             self._ours, self._torchs = (None, run) if decision.kept == "torch" else (run, None)
+            self._make_torchs = None

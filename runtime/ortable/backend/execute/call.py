@@ -270,7 +270,7 @@ class OrtBackend:
         """Whether a call needs none of the fixed arguments when these are constants."""
         compiled, count = self.compiled, len(self._fixed)
         read = {r.index for r in compiled.inputs[:count] if r.name in compiled.fed}
-        sources = [r.source for r in (*compiled.outputs, *compiled.mutations)]
+        sources = [r.source for r in compiled.outputs] + [m.source for m in compiled.mutations]
         return (
             read <= set(positions)
             and not compiled.checks
