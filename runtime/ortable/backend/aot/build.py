@@ -22,6 +22,7 @@ from ortable.backend.lower.undecompose import undecompose
 from ortable.backend.lower.whole_products import join_products
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.absorb_small import absorb_small_partitions
+from ortable.backend.partition.convert import ConvertedPartition, convert_partitions
 from ortable.backend.partition.fallback import (
     culprits,
     missing_error,
@@ -29,11 +30,7 @@ from ortable.backend.partition.fallback import (
     unsupported_nodes,
 )
 from ortable.backend.partition.partition import Partitioning, partition_graph
-from ortable.backend.partition.partitioned_graph import (
-    ConvertedPartition,
-    convert_partitions,
-    join_partitions,
-)
+from ortable.backend.partition.partitioned_graph import join_partitions
 from ortable.backend.partition.placement import (
     Placement,
     list_placements,
@@ -41,16 +38,20 @@ from ortable.backend.partition.placement import (
     report_placements,
 )
 from ortable.backend.partition.specialize import specialize
+from ortable.backend.precompile.host_graph import (
+    HostGraph,
+    encode_host_graph,
+    partition_name,
+)
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU, provider_names, resolve_providers
-from ortable.compat.torch import TracingContext, unset_fake_temporarily
+from ortable.compat.torch import TracingContext, precompiles, unset_fake_temporarily
 from ortable.compat.torch_logging import timed
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.interpreter.diagnostics.advice import advise
 
 from .events import graph_label, tell_compiled, tell_failed_backward
 from .gradients_hint import hint_at_gradients
-from .host_graph import HostGraph, encode_host_graph, partition_name
 from .records import dump_model, print_report, record_of, record_of_torch, store
 
 __all__ = ["Compiled", "Runner", "compile_aot_graph", "load_compiled"]
@@ -191,7 +192,7 @@ def _join(
     with what runs it and a record."""
     host = HostGraph(partitioning.host, graph.kind, placement)
     text = None
-    if options.cache_dir is not None and graph.device == "cpu":
+    if graph.device == "cpu" and (options.cache_dir is not None or precompiles()):
         with contextlib.suppress(Unserializable):  # other processes trace again
             text = encode_host_graph(host, [each.partition.name for each in converted])
     conversions = {
