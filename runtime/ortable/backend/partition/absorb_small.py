@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 from torch.fx import Node
-from torch.fx.node import map_arg
-from torch.utils._pytree import tree_map_only
+from torch.fx.node import map_aggregate, map_arg
 from torch.utils.flop_counter import flop_registry
 
 from ortable.backend.lower.aot_graph import AotGraph
@@ -91,9 +90,10 @@ def _is_worth_a_session(partition: Partition, trains: bool) -> bool:
 
 def _is_long(partition: Partition) -> bool:
     """Whether the products of a partition take long enough; dynamic sizes count as traced."""
+    counts = {str(operator): count for operator, count in flop_registry.items()}
     total = 0
     for node in partition.nodes:
-        count = flop_registry.get(getattr(node.target, "_overloadpacket", None))
+        count = counts.get(str(node.target).rpartition(".")[0])  # without the overload
         if count is not None:
             args, kwargs = map_arg((node.args, node.kwargs), lambda n: _traced(n.meta["val"]))
             total += count(*args, **kwargs, out_val=_traced(node.meta["val"]))
@@ -102,7 +102,11 @@ def _is_long(partition: Partition) -> bool:
 
 def _traced(value: Any) -> Any:
     """The shape that a tensor had when it was traced; other values as they are."""
-    return tree_map_only(torch.Tensor, lambda t: tuple(map(_hint, t.shape)), value)
+    return map_aggregate(value, _shape)
+
+
+def _shape(value: Any) -> Any:
+    return tuple(map(_hint, value.shape)) if isinstance(value, torch.Tensor) else value
 
 
 def _hint(size: Any) -> int:
