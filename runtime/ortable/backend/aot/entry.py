@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +19,7 @@ from torch.fx import GraphModule
 from ortable.backend.autotune.graphs import in_torch, pinned, tune_part, tune_whole
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.execute.runner import run_with_onnxruntime
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_names import argument_names, mark_argument_names
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
@@ -28,9 +30,17 @@ from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext
 from ortable.compat.versions import check_versions
 from ortable.errors import OptionError, OrtableError
 
-from .build import Compiled, Runner, compile_aot_graph, load_compiled
+from .build import (
+    Compiled,
+    Runner,
+    compile_again,
+    compile_aot_graph,
+    load_compiled,
+    static_arguments,
+)
 from .decompositions import get_decomposition_table, resolve_table
 from .events import tell_recompiled
+from .forward_only import ForwardGraph, forward_only
 from .host_graph import HostGraph
 from .redecompose import redecompose
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
@@ -227,6 +237,7 @@ def compile_with_autograd(
         return pinned(graph_module)
     compilations: Compilations = []
     made: list[Compiled] = []
+    forwards: list[ForwardGraph] = []
     written = find_untracked_writes(graph_module)
     names = argument_names(graph_module)
     if written and options.freeze == "on":
@@ -239,6 +250,11 @@ def compile_with_autograd(
         compiled = compile_graph(gm, options, run)
         add_compilation(compilations, compiled)
         made.append(compiled)
+        if getattr(getattr(compiled, "compiled", None), "kind", None) == "forward":
+            again = partial(
+                compile_again, options=options, runner=run, static=static_arguments(AotGraph(gm))
+            )
+            forwards.append(ForwardGraph(gm, compiled, compilations[-1][1], again))
         return compiled
 
     def load_it(conversions: Sequence[CompiledGraph], host: HostGraph | None) -> Compiled:
@@ -261,6 +277,8 @@ def compile_with_autograd(
             decompositions=get_decomposition_table() if table is None else table,
         )
         call = without_wrapper(backend(graph_module, args), compilations, args)
+    if run is run_with_onnxruntime and len(forwards) == 1:
+        call = forward_only(call, forwards.pop(), len(args), options)
     return tune_whole(call, graph_module, args, made, options)
 
 
