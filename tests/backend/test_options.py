@@ -137,6 +137,8 @@ GIVEN = {
     "freeze": "off",
     "fallback": "eager",
     "cache_dir": Path("kept"),
+    "cache_megabytes": 100,
+    "cache_days": 7,
     "autotune": True,
     "resizable": True,
     "hints": False,

@@ -13,8 +13,8 @@ The way of a call: dynamo -> `aot.skip_aot_wrapper` (or AOTAutograd's wrapper) -
 the source that `execute.call_source` wrote: feeds, session, results. Three frames.
 
 Subpackages from the ground: `options`, `roles` < `sessions` < `lower` < `cache` < `partition`
-beside `execute` < `autotune` < `aot`. Names are loaded when first used, so that importing the
-package costs nothing."""
+beside `execute` < `autotune` < `precompile` < `aot`. Names are loaded when first used, so that
+importing the package costs nothing."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ _HOMES = {
     "onnx_custom_backend": "ortable.backend.aot.entry",
     "ortable": "ortable.backend.aot.entry",
     "refresh": "ortable.backend.execute.weights",
+    "watch_modules": "ortable.backend.aot.watch_modules",
 }
 __all__ = sorted(_HOMES)
 

@@ -41,9 +41,11 @@ class OrtOptionsDict(TypedDict, total=False):
     run_options: RunOptions | Mapping[str, Any] | None
     pre_ort_model_transforms: Transform | Iterable[Transform]
     export_options: ExportOptions | None
-    freeze: Literal["auto", "on", "off"]
+    freeze: Literal["auto", "on", "off", "trust"]
     fallback: Literal["eager"] | None
     cache_dir: str | os.PathLike[str] | None
+    cache_megabytes: int
+    cache_days: int
     autotune: bool | Literal["torch"]
     resizable: bool
     hints: bool
@@ -74,11 +76,15 @@ class OrtOptions:
         export_options: an `ortable.ExportOptions` of which the backend reads
             `decomposition_table`: no other field may be set
         freeze: weights as constants of the session: `"auto"` (graphs compiled for inference),
-            `"on"` (every forward graph), `"off"`
+            `"on"` (every forward graph), `"off"`, `"trust"` (as `"auto"`, and calls do not look for
+            writes into them: call `ortable.refresh` after one)
         fallback: None: an unsupported operator is an error; `"eager"`: it runs in torch, between
             the sessions of what is supported
         cache_dir: a folder that keeps converted models for other processes; default: none is
             written
+        cache_megabytes: how large that folder may grow; files that were not read for longest are
+            removed; 0: without limit
+        cache_days: how long a file stays there that nobody reads; 0: without limit
         autotune: True: the first calls of a graph are run by ONNX Runtime and by torch in turns
             and timed, and the faster one is kept; False: ONNX Runtime runs all; `"torch"`: torch
             does, and nothing is converted
@@ -105,9 +111,11 @@ class OrtOptions:
     run_options: RunOptions | dict[str, Any] | None = None
     pre_ort_model_transforms: tuple[Transform, ...] = ()
     export_options: ExportOptions | None = None
-    freeze: Literal["auto", "on", "off"] = "auto"
+    freeze: Literal["auto", "on", "off", "trust"] = "auto"
     fallback: Literal["eager"] | None = None
     cache_dir: str | None = None
+    cache_megabytes: int = 2048
+    cache_days: int = 90
     autotune: bool | Literal["torch"] = False
     resizable: bool = False
     hints: bool = True
@@ -221,8 +229,8 @@ def _check_storage(name: str, value: Any) -> Any:
 
 
 def _check_freeze(name: str, value: Any) -> str:
-    if value not in ("auto", "on", "off"):
-        raise _wrong_value(name, value, "'auto', 'on' or 'off'")
+    if value not in ("auto", "on", "off", "trust"):
+        raise _wrong_value(name, value, "'auto', 'on', 'off' or 'trust'")
     return str(value)
 
 
@@ -251,6 +259,12 @@ def _check_verbose(name: str, value: Any) -> int:
     if not isinstance(value, int) or not 0 <= value <= 2:
         raise _wrong_value(name, value, "0, 1 or 2")
     return int(value)
+
+
+def _check_limit(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise _wrong_value(name, value, "a whole number, 0 for no limit")
+    return value
 
 
 def _check_ort_options(name: str, value: Any) -> Any:
@@ -341,6 +355,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "freeze": _check_freeze,
     "fallback": _check_fallback,
     "cache_dir": _check_path,
+    "cache_megabytes": _check_limit,
+    "cache_days": _check_limit,
     "autotune": _check_autotune,
     "resizable": _check_bool,
     "hints": _check_bool,

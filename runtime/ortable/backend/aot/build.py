@@ -41,16 +41,20 @@ from ortable.backend.partition.placement import (
     report_placements,
 )
 from ortable.backend.partition.specialize import specialize
+from ortable.backend.precompile.host_graph import (
+    HostGraph,
+    encode_host_graph,
+    partition_name,
+)
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU, provider_names, resolve_providers
-from ortable.compat.torch import TracingContext, unset_fake_temporarily
+from ortable.compat.torch import TracingContext, precompiles, unset_fake_temporarily
 from ortable.compat.torch_logging import timed
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.interpreter.diagnostics.advice import advise
 
 from .events import graph_label, tell_compiled, tell_failed_backward
 from .gradients_hint import hint_at_gradients
-from .host_graph import HostGraph, encode_host_graph, partition_name
 from .records import dump_model, print_report, record_of, record_of_torch, store
 
 __all__ = ["Compiled", "Runner", "compile_again", "compile_aot_graph", "load_compiled"]
@@ -203,7 +207,7 @@ def _join(
     with what runs it and a record."""
     host = HostGraph(partitioning.host, graph.kind, placement)
     text = None
-    if options.cache_dir is not None and graph.device == "cpu":
+    if graph.device == "cpu" and (options.cache_dir is not None or precompiles()):
         with contextlib.suppress(Unserializable):  # other processes trace again
             text = encode_host_graph(host, [each.partition.name for each in converted])
     conversions = {

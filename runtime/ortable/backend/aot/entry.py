@@ -14,6 +14,7 @@ from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from torch.fx import GraphModule
 
 from ortable.backend.autotune.graphs import in_torch, pinned, tune_part, tune_whole
@@ -24,9 +25,10 @@ from ortable.backend.lower.argument_names import argument_names, mark_argument_n
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
 from ortable.backend.partition.draws import refuse_lost_dropout
+from ortable.backend.precompile.host_graph import HostGraph
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import check_providers
-from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext
+from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext, precompiles
 from ortable.compat.versions import check_versions
 from ortable.errors import OptionError, OrtableError
 
@@ -41,7 +43,6 @@ from .build import (
 from .decompositions import get_decomposition_table, resolve_table
 from .events import tell_recompiled
 from .forward_only import ForwardGraph, forward_only
-from .host_graph import HostGraph
 from .redecompose import redecompose
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
 
@@ -59,9 +60,9 @@ __all__ = [
 ]
 
 _STALE = (
-    "ortable: freeze='on' makes constants of weights of PEFT's layers, which PEFT writes without a "
-    "trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after that, or leave "
-    "freeze at 'auto', which keeps these weights inputs."
+    "ortable: freeze='on' (or 'trust') makes constants of weights of PEFT's layers, which PEFT "
+    "writes without a trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after "
+    "that, or leave freeze at 'auto', which keeps these weights inputs."
 )
 
 
@@ -125,9 +126,11 @@ def onnx_custom_backend(
     session_options: SessionOptions | Mapping[str, Any] | None = None,
     run_options: RunOptions | Mapping[str, Any] | None = None,
     pre_ort_model_transforms: Transform | Iterable[Transform] | None = None,
-    freeze: Literal["auto", "on", "off"] | None = None,
+    freeze: Literal["auto", "on", "off", "trust"] | None = None,
     fallback: Literal["eager"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
+    cache_megabytes: int | None = None,
+    cache_days: int | None = None,
     autotune: bool | Literal["torch"] | None = None,
     resizable: bool | None = None,
     hints: bool | None = None,
@@ -156,8 +159,9 @@ def onnx_custom_backend(
         "storage": storage, "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
         "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
-        "fallback": fallback, "cache_dir": cache_dir, "autotune": autotune,
-        "resizable": resizable, "hints": hints, "raise_on": raise_on,
+        "fallback": fallback, "cache_dir": cache_dir, "cache_megabytes": cache_megabytes,
+        "cache_days": cache_days, "autotune": autotune, "resizable": resizable, "hints": hints,
+        "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(
         graph_module,
@@ -227,10 +231,13 @@ def compile_with_autograd(
     from ortable.compat.torch import aot_autograd, min_cut_partition
 
     run = runner or run_with_onnxruntime
-    if run is run_with_onnxruntime:
+    ours = run is run_with_onnxruntime
+    if ours:
         check_providers(options.providers)
     refuse_lost_dropout(graph_module)
     table = resolve_table(options.export_options)
+    asked = precompiles()
+    kept = _kept(asked, options, ours)
 
     tell_recompiled()
     if options.autotune == "torch":
@@ -240,7 +247,7 @@ def compile_with_autograd(
     forwards: list[ForwardGraph] = []
     written = find_untracked_writes(graph_module)
     names = argument_names(graph_module)
-    if written and options.freeze == "on":
+    if written and options.freeze in ("on", "trust"):
         warnings.warn(_STALE, RuntimeWarning, stacklevel=2)
 
     def compile_it(gm: GraphModule) -> Compiled:
@@ -250,11 +257,7 @@ def compile_with_autograd(
         compiled = compile_graph(gm, options, run)
         add_compilation(compilations, compiled)
         made.append(compiled)
-        if getattr(getattr(compiled, "compiled", None), "kind", None) == "forward":
-            again = partial(
-                compile_again, options=options, runner=run, static=static_arguments(AotGraph(gm))
-            )
-            forwards.append(ForwardGraph(gm, compiled, compilations[-1][1], again))
+        forwards.extend(_forward_graph(gm, compiled, compilations[-1][1], options, run))
         return compiled
 
     def load_it(conversions: Sequence[CompiledGraph], host: HostGraph | None) -> Compiled:
@@ -262,12 +265,11 @@ def compile_with_autograd(
         return made[-1]
 
     cache: Any = nullcontext(_plain_compiler)
-    if options.cache_dir is not None and run is run_with_onnxruntime:
-        from .artifact import torch_cache  # imports inductor
+    # without a key of a folder in what torch keeps whole: nobody could load it
+    if kept is not None or (ours and options.cache_dir is not None and asked is None):
+        from .torch_cache import torch_cache  # imports inductor
 
-        cache = torch_cache(
-            graph_module, options, load_it, own_decompositions=table is not None, written=written
-        )
+        cache = torch_cache(graph_module, options, load_it, table is not None, written, kept)
     with cache as compiler:
         backend = aot_autograd(
             fw_compiler=compiler(compile_it),
@@ -276,10 +278,44 @@ def compile_with_autograd(
             partition_fn=min_cut_partition,
             decompositions=get_decomposition_table() if table is None else table,
         )
-        call = without_wrapper(backend(graph_module, args), compilations, args)
-    if run is run_with_onnxruntime and len(forwards) == 1:
+        wrapped = backend(graph_module, args)
+        fixed = _attributes(graph_module) if kept is None else ()
+        call = without_wrapper(wrapped, compilations, args, fixed)
+    if kept is not None:
+        from .keep import keep_for_processes
+
+        return keep_for_processes(graph_module, options, kept, wrapped, call, compilations)
+    if ours and len(forwards) == 1:
         call = forward_only(call, forwards.pop(), len(args), options)
     return tune_whole(call, graph_module, args, made, options)
+
+
+def _forward_graph(
+    graph_module: GraphModule, compiled: Any, metadata: Any, options: OrtOptions, run: Runner
+) -> list[ForwardGraph]:
+    """What `forward_only` needs of a forward graph; nothing of another one."""
+    if getattr(getattr(compiled, "compiled", None), "kind", None) != "forward":
+        return []
+    static = static_arguments(AotGraph(graph_module))
+    again = partial(compile_again, options=options, runner=run, static=static)
+    return [ForwardGraph(graph_module, compiled, metadata, again)]
+
+
+def _kept(asked: str | None, options: OrtOptions, ours: bool) -> str | None:
+    """What makes files of this graph: `asked`, or None where the graph can go into none."""
+    if asked is None:
+        return None
+    from .keep import checked  # imports inductor
+
+    return checked(asked, options, ours)
+
+
+def _attributes(graph_module: GraphModule) -> list[torch.Tensor]:
+    """Parameters and buffers that dynamo left in the graph (`install_free_tensors`), as AOTAutograd
+    puts them in front of the arguments."""
+    parameters = dict(graph_module.named_parameters(remove_duplicate=False))
+    buffers = dict(graph_module.named_buffers(remove_duplicate=False))
+    return [*parameters.values(), *buffers.values()]
 
 
 def _plain_compiler(compile_it: Callable[[GraphModule], Compiled]) -> Callable[..., Compiled]:

@@ -139,7 +139,7 @@ class _ForwardOnly:
         """Somebody asks for gradients: the forward graph runs as soon as nobody else waits for a
         backward of the one for inference. torch.utils.checkpoint, which computes a forward again
         in the backward, finds what ran before."""
-        if not self._wanted:
+        if not self._wanted and self.inference is not None:
             _log.info("results of a forward graph are differentiated: it saves what that needs")
         self._wanted = True
         if self.inference is None:

@@ -1,6 +1,6 @@
 """A word to who compiles a module in eval mode with gradients on: without them it is fast at once,
-and not after some calls only. Said once in a process, at the user's line. In come the kind of a graph and the options;
-called by `build` when a graph is compiled."""
+and not after some calls only. Said once in a process, at the user's line. In come the kind of a
+graph and the options; called by `build` when a graph is compiled."""
 
 from __future__ import annotations
 

@@ -30,7 +30,10 @@ def add_compilation(compilations: Compilations, compiled: Any) -> None:
 
 
 def without_wrapper(
-    wrapped: Callable[..., Any], compilations: Compilations, args: Sequence[Any]
+    wrapped: Callable[..., Any],
+    compilations: Compilations,
+    args: Sequence[Any],
+    fixed: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """What dynamo calls: `wrapped`, which AOTAutograd returned, or a function that calls the only
     graph with the same arguments and returns what it returns.
@@ -38,12 +41,17 @@ def without_wrapper(
     The latter where `wrapped` would do nothing else (torch 2.13, `_create_runtime_wrapper`): no
     argument is written, dropped as a duplicate or taken apart; no result is a view to be made
     again or gets marks; no token, no generator state and no change of the grad mode is carried.
+
+    :param fixed: tensors that AOTAutograd puts in front of the arguments
     """
     if len(compilations) != 1:
         return wrapped
     compiled, metadata = compilations[0]
-    if not isinstance(compiled, OrtBackend) or not _passes_through(compiled, metadata, len(args)):
+    count = len(fixed) + len(args)
+    if not isinstance(compiled, OrtBackend) or not _passes_through(compiled, metadata, count):
         return wrapped
+    if fixed:
+        return compiled.with_fixed(fixed)
 
     def call(*given: Any) -> Any:
         return compiled(list(given))

@@ -1,7 +1,7 @@
 """Keys of conversions and of sessions: what of the graph, the options and the installed versions
 changes a result, as one digest. In come an AotGraph or a CompiledGraph and options, out comes a
 text of 64 digits, the same in every process; called by `conversion`, `execute.runner` and
-`aot.artifact`."""
+`aot.torch_cache`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ortable.passes.rewrite.choose import content
 
 from .graph_key import Uncacheable, graph_text
 
-__all__ = ["conversion_key", "disk_key", "session_key", "versions"]
+__all__ = ["conversion_key", "disk_key", "option_settings", "session_key", "versions"]
 
 
 def conversion_key(
@@ -65,6 +65,20 @@ def disk_key(key: str) -> str:
         if specs.lowerings:
             raise Uncacheable(f"{specs.path} was loaded with lowerings, which are functions")
     return _digest([key, _text(versions()), *(specs.source for specs in LOADED)])
+
+
+def option_settings(options: OrtOptions) -> list[Any]:
+    """The options that change a compiled graph, as values to write down; functions of the user are
+    none."""
+    return [
+        str(options.target_opset),
+        options.optimize,
+        content(options.rewrites),
+        options.providers,
+        options.raise_on,
+        options.fallback,
+        options.freeze,
+    ]
 
 
 def session_key(compiled: CompiledGraph, options: OrtOptions, *extra: Any) -> str | None:

@@ -82,7 +82,7 @@ class Frozen:
     let go.  `cost` are the seconds that the session took to make.
     """
 
-    references = 2  # here, and in the globals of `call`
+    references = 3  # here, and twice in the globals of `call`
 
     def __init__(
         self,
@@ -106,7 +106,9 @@ class Frozen:
         self.positions = tuple(positions)
         self.pointers, self.versions = seen[0], seen[1]
         self.call: Callable[[list[Any]], list[Any]] | None = None
+        self.leaves_out = 0  # how many arguments in front `call` is not given
         self.tensors = list(tensors)
+        self.weights = tuple(tensors)
         # The memory is held: another tensor at the same address would look unchanged.
         # Not by an alias, which refers to the tensor: `torch.utils.swap_tensors` would refuse it.
         self._memory = [tensor.untyped_storage() for tensor in tensors]
@@ -130,6 +132,7 @@ class Frozen:
         named = {f"w{i}": found for i, found in zip(self.positions, self.tensors, strict=True)}
         return {
             "valid": self.valid,
+            "weights": self.weights,
             "pointers": self.pointers,
             "versions": self.versions,
             "join": b"".join,
@@ -147,7 +150,7 @@ class Frozen:
         self.valid[0] = False
         self._dropped(self)
         self.call = self.session = None
-        self.tensors, self._memory, self.windows = [], [], ()
+        self.tensors, self._memory, self.windows, self.weights = [], [], (), ()
 
 
 def with_constants(

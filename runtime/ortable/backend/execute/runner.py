@@ -46,7 +46,12 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
     if isinstance(frozen, str):
         session = shared_session(key, (), lambda: make(compiled.model))
     run_options = make_run_options(options.run_options)
-    common: dict[str, Any] = {"frozen": frozen, "key": key, "resizable": options.resizable}
+    common: dict[str, Any] = {
+        "frozen": frozen,
+        "key": key,
+        "resizable": options.resizable,
+        "trusted": options.freeze == "trust",
+    }
     if stream is None:
         return OrtBackend(compiled, session, run_options, make=make, **common)
     if run_options is not options.run_options:
@@ -64,7 +69,7 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         return "option freeze is 'off'"
     if compiled.kind == "backward":
         return "a backward graph: its weights train"
-    if compiled.kind == "forward" and options.freeze == "auto":
+    if compiled.kind == "forward" and options.freeze in ("auto", "trust"):
         return "grad mode was on when it was compiled: use torch.no_grad(), or freeze='on'"
     if not compiled.fetches:
         return "nothing is left for ONNX Runtime to compute"
