@@ -103,6 +103,9 @@ def main(folder, threads):
             return torch.compiler.load_compiled_function(file)
 
     names = sorted(path.name for path in folder.iterdir() if "-" in path.name)
+    check("inference-Net", load)
+    converters = ("ortable.builder", "ortable.exporter", "ortable.interpreter.interpreter")
+    first = [name for name in converters if name in sys.modules]
     for name in names:
         check(name, load)
     load("inference-Net").save_compiled_function(str(folder / "saved again"))
@@ -114,7 +117,12 @@ def main(folder, threads):
         load("inference-Net")(models.make("Net"), torch.ones(4, 8))
     except RuntimeError as error:
         refused = "size mismatch" in str(error) or "GuardManager" in str(error)
-    return {"names": names, "counters": dict(counters), "refused": bool(refused)}
+    return {
+        "names": names,
+        "counters": dict(counters),
+        "refused": bool(refused),
+        "first": first,
+    }
 
 print(json.dumps(main(*sys.argv[1:])))
 """
@@ -175,6 +183,7 @@ def test_a_new_process_neither_traces_nor_converts(tmp_path, models):
     found = run(tmp_path, LOAD, str(folder), str(torch.get_num_threads()))
     assert len(found["names"]) == 6 and found["refused"]
     assert found["counters"] == {}  # of dynamo and of AOTAutograd
+    assert found["first"] == []  # what converts is not even imported for a graph that runs whole
 
 
 class WithConstant(nn.Module):

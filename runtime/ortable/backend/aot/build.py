@@ -22,6 +22,7 @@ from ortable.backend.lower.undecompose import undecompose
 from ortable.backend.lower.whole_products import join_products
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.absorb_small import absorb_small_partitions
+from ortable.backend.partition.convert import ConvertedPartition, convert_partitions
 from ortable.backend.partition.fallback import (
     culprits,
     missing_error,
@@ -29,11 +30,7 @@ from ortable.backend.partition.fallback import (
     unsupported_nodes,
 )
 from ortable.backend.partition.partition import Partitioning, partition_graph
-from ortable.backend.partition.partitioned_graph import (
-    ConvertedPartition,
-    convert_partitions,
-    join_partitions,
-)
+from ortable.backend.partition.partitioned_graph import join_partitions
 from ortable.backend.partition.placement import (
     Placement,
     list_placements,

@@ -133,6 +133,7 @@ def onnx_custom_backend(
     cache_days: int | None = None,
     autotune: bool | Literal["torch"] | None = None,
     resizable: bool | None = None,
+    weight_copies: int | None = None,
     hints: bool | None = None,
     raise_on: Iterable[str] | None = None,
     options: OrtOptionsDict | Mapping[str, Any] | None = None,
@@ -161,6 +162,7 @@ def onnx_custom_backend(
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
         "fallback": fallback, "cache_dir": cache_dir, "cache_megabytes": cache_megabytes,
         "cache_days": cache_days, "autotune": autotune, "resizable": resizable, "hints": hints,
+        "weight_copies": weight_copies,
         "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(

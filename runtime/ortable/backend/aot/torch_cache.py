@@ -21,7 +21,8 @@ import torch
 from torch.fx import GraphModule
 
 from ortable.backend.cache.graph_key import Uncacheable, constant_text
-from ortable.backend.cache.keys import disk_key, option_settings
+from ortable.backend.cache.keys import disk_key
+from ortable.backend.cache.session_keys import option_settings
 from ortable.backend.options import OrtOptions
 from ortable.backend.precompile.artifact import Artifact, Loader, loader
 from ortable.backend.precompile.host_graph import HostGraph

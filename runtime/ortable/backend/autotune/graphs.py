@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from ortable.backend.cache.keys import session_key
+from ortable.backend.cache.session_keys import session_key
 from ortable.backend.execute.results import own, with_strides
 from ortable.backend.execute.runner import is_one_of_several_processes
 from ortable.backend.lower.views import is_view

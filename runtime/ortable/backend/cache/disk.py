@@ -30,7 +30,7 @@ from ortable.compat.torch import loaded_cache_artifacts, record_cache_artifact
 
 from .codec import Unserializable, decode, encode
 from .graph_key import Uncacheable
-from .keys import versions
+from .session_keys import versions
 
 __all__ = ["Limits", "entry_path", "load", "save"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from onnx import ModelProto
 
-from ortable.backend.cache.keys import session_key
 from ortable.backend.cache.memory import shared_session
+from ortable.backend.cache.session_keys import session_key
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.device_run import DeviceRun, run_ahead, session_providers
@@ -51,6 +51,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         "key": key,
         "resizable": options.resizable,
         "trusted": options.freeze == "trust",
+        "copies": options.weight_copies,
     }
     if stream is None:
         return OrtBackend(compiled, session, run_options, make=make, **common)

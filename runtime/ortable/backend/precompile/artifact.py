@@ -52,6 +52,8 @@ class Artifact(OutputCode):
     partly in torch. `whole` says that other processes have no `cache_dir` to read.
     """
 
+    kept_by_torch = True  # for picklers, which need not import this module
+
     def __init__(self, run: Compiled, options: OrtOptions, whole: bool = False) -> None:
         super().__init__()
         self._time_taken_ns = 0  # torch subtracts it

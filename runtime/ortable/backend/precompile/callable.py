@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ortable.backend.cache.keys import option_settings
+from ortable.backend.cache.session_keys import option_settings
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.options import OrtOptions
 from ortable.compat.torch import (
@@ -21,11 +21,9 @@ from ortable.compat.torch import (
     PrecompileContext,
     SerializableCallable,
     backend_of_install,
-    deserialize_bundled_cache_entry,
 )
 from ortable.errors import PrecompileError
 
-from .artifact import Artifact
 from .envelope import seal, unseal
 from .pack import kept_options, pack, unpack
 
@@ -95,7 +93,7 @@ class _Pickler(pickle.Pickler):
     """Refuses graphs that were not prepared for it: torch goes on with these where it may."""
 
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, Artifact) and value.run is not None:
+        if getattr(type(value), "kept_by_torch", False) and value.run is not None:
             raise PrecompileError("A graph of this function cannot be kept for another process.")
         return NotImplemented
 
@@ -121,6 +119,8 @@ def _load(data: bytes) -> Callable[..., Any]:
         return call
     if header["kind"] != "entry":
         raise PrecompileError(f"A graph of kind {header['kind']!r} is a part of a function.")
+    from ortable.compat.torch import deserialize_bundled_cache_entry  # imports inductor
+
     loaded: Callable[..., Any] = deserialize_bundled_cache_entry(pickle.loads(content))
     return loaded
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ortable.backend.cache.keys import versions
+from ortable.backend.cache.session_keys import versions
 from ortable.errors import PrecompileError
 
 __all__ = ["seal", "unseal"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnx import ModelProto
 
@@ -23,7 +23,9 @@ from ortable.backend.sessions.providers import CPU
 from ortable.errors import PrecompileError
 
 from .envelope import seal, unseal
-from .host_graph import HostGraph, decode_host_graph, partition_name
+
+if TYPE_CHECKING:
+    from .host_graph import HostGraph
 
 __all__ = ["Unpacked", "converted_graphs", "kept_options", "pack", "unpack"]
 
@@ -80,6 +82,8 @@ class Unpacked:
             _log.info("%s was loaded: %d ONNX nodes", each.label, len(each.model.graph.node))
         if self.host is None:
             return callables[0]
+        from .host_graph import partition_name
+
         named = {partition_name(index): each for index, each in enumerate(callables)}
         return join_partitions(self.host.graph, named, text=self.text)
 
@@ -98,8 +102,11 @@ def unpack(packed: bytes) -> Unpacked:
         found = decode(each["graph"], model=model, cache="disk")
         conversions.append(replace(found, key=each["key"], label=each["label"]))
         begin = end
-    text = header["text"]
-    host = None if text is None else decode_host_graph(text, len(conversions))
+    text, host = header["text"], None
+    if text is not None:
+        from .host_graph import decode_host_graph
+
+        host = decode_host_graph(text, len(conversions))
     return Unpacked(conversions, host, text, options_of(header["options"]))
 
 
