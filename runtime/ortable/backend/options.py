@@ -48,6 +48,7 @@ class OrtOptionsDict(TypedDict, total=False):
     cache_days: int
     autotune: bool | Literal["torch"]
     resizable: bool
+    weight_copies: int | None
     hints: bool
     raise_on: Iterable[str]
 
@@ -90,6 +91,8 @@ class OrtOptions:
             does, and nothing is converted
         resizable: results in memory of torch's own, which `resize_` and `out=` can make larger
             or free: each is copied
+        weight_copies: how many sessions may hold a copy of the same weights as constants: graphs
+            beyond that (of other sizes, for one) read them where torch keeps them; default: any
         hints: False: no warning about what would make the model faster (gradients that a module
             in eval mode does not need)
         raise_on: names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose, to try out
@@ -118,6 +121,7 @@ class OrtOptions:
     cache_days: int = 90
     autotune: bool | Literal["torch"] = False
     resizable: bool = False
+    weight_copies: int | None = None
     hints: bool = True
     raise_on: tuple[str, ...] = ()
 
@@ -240,6 +244,12 @@ def _check_fallback(name: str, value: Any) -> str | None:
     return None if value is None else "eager"
 
 
+def _check_copies(name: str, value: Any) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise _wrong_value(name, value, "None or a number of sessions, 1 or more")
+    return value
+
+
 def _check_autotune(name: str, value: Any) -> bool | str:
     if not isinstance(value, bool) and value != "torch":
         raise _wrong_value(name, value, "True, False or 'torch'")
@@ -359,6 +369,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "cache_days": _check_limit,
     "autotune": _check_autotune,
     "resizable": _check_bool,
+    "weight_copies": _check_copies,
     "hints": _check_bool,
     "raise_on": _check_names,
 }

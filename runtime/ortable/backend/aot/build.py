@@ -54,7 +54,7 @@ from .events import graph_label, tell_compiled, tell_failed_backward
 from .gradients_hint import hint_at_gradients
 from .records import dump_model, print_report, record_of, record_of_torch, store
 
-__all__ = ["Compiled", "Runner", "compile_aot_graph", "load_compiled"]
+__all__ = ["Compiled", "Runner", "compile_again", "compile_aot_graph", "load_compiled"]
 
 Compiled = Callable[..., Any]
 Runner = Callable[[CompiledGraph, OrtOptions], Compiled]
@@ -94,10 +94,22 @@ def _failing(error: OrtableError) -> Compiled:
     return fail
 
 
-def _compile(graph: AotGraph, options: OrtOptions, runner: Runner) -> Compiled:
+def compile_again(
+    graph_module: GraphModule, options: OrtOptions, runner: Runner, static: frozenset[int]
+) -> Compiled:
+    """Compiles a graph outside of torch's compilation, made of one that was compiled there.
+
+    :param static: `static_arguments` of that one
+    """
+    return _compile(AotGraph(graph_module), options, runner, static)
+
+
+def _compile(
+    graph: AotGraph, options: OrtOptions, runner: Runner, static: frozenset[int] | None = None
+) -> Compiled:
     """The same, with every error raised at once."""
     # AOTAutograd's fake mode is on, and the constants of the graph are real tensors.
-    static = static_arguments(graph)
+    static = static_arguments(graph) if static is None else static
     options = resolve_providers(graph.module, options)
     with unset_fake_temporarily():
         undecompose(graph.module)

@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +20,7 @@ from torch.fx import GraphModule
 from ortable.backend.autotune.graphs import in_eager, in_torch, pinned, tune_part, tune_whole
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.execute.runner import run_with_onnxruntime
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_names import argument_names, mark_argument_names
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
@@ -30,9 +32,17 @@ from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext
 from ortable.compat.versions import check_versions
 from ortable.errors import OptionError, OrtableError
 
-from .build import Compiled, Runner, compile_aot_graph, load_compiled
+from .build import (
+    Compiled,
+    Runner,
+    compile_again,
+    compile_aot_graph,
+    load_compiled,
+    static_arguments,
+)
 from .decompositions import get_decomposition_table, resolve_table
 from .events import tell_recompiled
+from .forward_only import ForwardGraph, forward_only, is_left_to_torch
 from .redecompose import redecompose
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
 
@@ -123,6 +133,7 @@ def onnx_custom_backend(
     cache_days: int | None = None,
     autotune: bool | Literal["torch"] | None = None,
     resizable: bool | None = None,
+    weight_copies: int | None = None,
     hints: bool | None = None,
     raise_on: Iterable[str] | None = None,
     options: OrtOptionsDict | Mapping[str, Any] | None = None,
@@ -151,6 +162,7 @@ def onnx_custom_backend(
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
         "fallback": fallback, "cache_dir": cache_dir, "cache_megabytes": cache_megabytes,
         "cache_days": cache_days, "autotune": autotune, "resizable": resizable, "hints": hints,
+        "weight_copies": weight_copies,
         "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(
@@ -234,6 +246,7 @@ def compile_with_autograd(
         return pinned(graph_module)
     compilations: Compilations = []
     made: list[Compiled] = []
+    forwards: list[ForwardGraph] = []
     written = find_untracked_writes(graph_module)
     names = argument_names(graph_module)
     if written and options.freeze in ("on", "trust"):
@@ -246,6 +259,7 @@ def compile_with_autograd(
         compiled = compile_graph(gm, options, run)
         add_compilation(compilations, compiled)
         made.append(compiled)
+        forwards.extend(_forward_graph(gm, compiled, compilations[-1][1], options, run))
         return compiled
 
     def load_it(conversions: Sequence[CompiledGraph], host: HostGraph | None) -> Compiled:
@@ -273,9 +287,24 @@ def compile_with_autograd(
         from .keep import keep_for_processes
 
         return keep_for_processes(graph_module, options, kept, wrapped, call, compilations)
-    if len(made) == 1 and getattr(made[0], "partitions", None) == () and not options.raise_on:
-        return in_eager(graph_module)  # torch runs it all: with the backward of eager, too
+    if len(made) == 1 and is_left_to_torch(made[0]) and not options.raise_on:
+        call = in_eager(graph_module)  # with the backward of eager, too
+    if ours and len(forwards) == 1:
+        call = forward_only(call, forwards.pop(), len(args), options)
     return tune_whole(call, graph_module, args, made, options)
+
+
+def _forward_graph(
+    graph_module: GraphModule, compiled: Any, metadata: Any, options: OrtOptions, run: Runner
+) -> list[ForwardGraph]:
+    """What `forward_only` needs of a forward graph; nothing of another one."""
+    graph = AotGraph(graph_module)
+    whole = hasattr(compiled, "compiled") or is_left_to_torch(compiled)
+    if graph.kind != "forward" or not whole:
+        return []
+    static = static_arguments(graph)
+    again = partial(compile_again, options=options, runner=run, static=static)
+    return [ForwardGraph(graph, compiled, metadata, again, static)]
 
 
 def _kept(asked: str | None, options: OrtOptions, ours: bool) -> str | None:

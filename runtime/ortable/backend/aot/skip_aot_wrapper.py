@@ -10,7 +10,7 @@ from typing import Any
 from ortable.backend.execute.call import OrtBackend
 from ortable.compat.torch import TracingContext
 
-__all__ = ["Compilations", "add_compilation", "without_wrapper"]
+__all__ = ["Compilations", "add_compilation", "is_idle", "without_wrapper"]
 
 Compilations = list[tuple[Any, Any]]  # what was compiled, with what AOTAutograd knows of the graph
 _PLAIN = "PlainTensorMeta"
@@ -60,7 +60,18 @@ def without_wrapper(
 
 
 def _passes_through(compiled: OrtBackend, metadata: Any, count: int) -> bool:
-    if metadata is None or compiled.compiled.kind != "inference":
+    roles = compiled.compiled
+    return roles.kind == "inference" and len(roles.inputs) == count and is_idle(metadata, count)
+
+
+def is_idle(metadata: Any, count: int, marks: bool = True) -> bool:
+    """Whether the wrapper around a graph has nothing to do but to hand on `count` arguments and the
+    results, and to make a node of autograd of them where gradients may be asked for.
+
+    :param marks: marks of results whose sizes may differ, from which dynamo compiles what comes
+        behind for several sizes at once, count as something
+    """
+    if metadata is None:
         return False
     try:
         idle = not (
@@ -68,7 +79,7 @@ def _passes_through(compiled: OrtBackend, metadata: Any, count: int) -> bool:
             or metadata.num_mutated_graph_handled_indices
             or metadata.num_outputs_aliased
             or metadata.num_intermediate_bases
-            or metadata.dynamic_outputs
+            or (marks and metadata.dynamic_outputs)
             or metadata.grad_enabled_mutation is not None
             or metadata.tokens
             or metadata.num_graphsafe_rng_states
@@ -78,5 +89,4 @@ def _passes_through(compiled: OrtBackend, metadata: Any, count: int) -> bool:
     except AttributeError:  # another version of torch, which may have more to do
         return False
     plain = all(type(each).__name__ == _PLAIN for each in described)
-    roles = compiled.compiled
-    return idle and plain and len(roles.inputs) == count == len(metadata.input_info)
+    return idle and plain and count == len(metadata.input_info)

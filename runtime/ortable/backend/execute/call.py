@@ -30,7 +30,15 @@ from .call_source import CallSource, code_of
 from .checks import violated
 from .feeds import Bound, Dimensions, feed_any
 from .fork import protect
-from .frozen import BackOff, Frozen, History, freezable, with_constants
+from .frozen import (
+    BackOff,
+    Frozen,
+    History,
+    freezable,
+    give_back_freed,
+    sessions_with,
+    with_constants,
+)
 from .shards import gathered_by_fsdp
 from .weights import is_watchable, signature, sweep, windows_of
 
@@ -67,6 +75,7 @@ class OrtBackend:
         key: sessions of graphs with the same key are shared; None: none is.
         resizable: results are copied into memory of torch, which can be resized.
         trusted: what is written into constants shows after `refresh` only.
+        copies: how many sessions may have these weights as constants; None: any number.
     """
 
     def __init__(
@@ -81,6 +90,7 @@ class OrtBackend:
         key: str | None = None,
         resizable: bool = False,
         trusted: bool = False,
+        copies: int | None = None,
     ) -> None:
         # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
         self._boxed_call = True
@@ -91,7 +101,7 @@ class OrtBackend:
         self._constant = () if isinstance(frozen, str) else tuple(frozen)
         self._make = make
         self._key = key
-        self._resizable, self._trusted = resizable, trusted
+        self._resizable, self._trusted, self._copies = resizable, trusted, copies
         self._execute = execute
         self._plain_session = session
         self._dimensions = Dimensions()
@@ -211,6 +221,9 @@ class OrtBackend:
             return None
         sweep()
         weights = [args[i] for i in positions]
+        if self._copies is not None and sessions_with(weights) >= self._copies:
+            _log.info("%s reads its weights as inputs: option weight_copies", self)
+            return self._keep_plain()
         seen = signature(weights)
         windows = windows_of(weights)
         sample = b"".join(windows)
@@ -221,6 +234,7 @@ class OrtBackend:
         session = shared_session(
             self._key, weights, lambda: make(*with_constants(self.compiled.model, named)), stamp
         )
+        give_back_freed()
         cost = time.perf_counter() - begin
         this = weakref.ref(self)
         fixed = self._fixed if self._may_leave_out(positions) else ()

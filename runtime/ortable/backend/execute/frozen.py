@@ -4,6 +4,8 @@ comes a model with constants; called by `call`."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +18,17 @@ from ortable import dtypes
 from ortable.backend.roles import InputRole, InputRoleKind
 
 from .feeds import as_bytes, feed_any, in_order
-from .weights import WeightSignature, hold, storage_of, versions_of
+from .weights import WeightSignature, hold, holders, storage_of, versions_of
 
-__all__ = ["BackOff", "Frozen", "History", "freezable", "with_constants"]
+__all__ = [
+    "BackOff",
+    "Frozen",
+    "History",
+    "freezable",
+    "give_back_freed",
+    "sessions_with",
+    "with_constants",
+]
 
 # Small tensors are written into the model, where shape inference reads them.
 _EMBEDDED_BYTES = 1024
@@ -151,6 +161,30 @@ class Frozen:
         self._dropped(self)
         self.call = self.session = None
         self.tensors, self._memory, self.windows, self.weights = [], [], (), ()
+
+
+def sessions_with(weights: Sequence[torch.Tensor]) -> int:
+    """How many sessions have these weights as constants: the largest of them stands for all."""
+    place = storage_of(max(weights, key=lambda weight: weight.nbytes))
+    found = [each for each in holders() if isinstance(each, Frozen) and place in each.storages]
+    return len({id(each.session) for each in found if each.session is not None})
+
+
+@functools.cache
+def _trim() -> Callable[[int], int] | None:
+    try:
+        found = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # a C library other than glibc
+        return None
+    return found  # type: ignore[no-any-return]
+
+
+def give_back_freed() -> None:
+    """Hands memory that the creation of a session needed for a while back to the system: glibc
+    keeps it, about a third of the size of the weights for each session."""
+    trim = _trim()
+    if trim is not None:
+        trim(0)
 
 
 def with_constants(

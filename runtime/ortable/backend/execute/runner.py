@@ -51,6 +51,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         "key": key,
         "resizable": options.resizable,
         "trusted": options.freeze == "trust",
+        "copies": options.weight_copies,
     }
     if stream is None:
         return OrtBackend(compiled, session, run_options, make=make, **common)
