@@ -330,3 +330,31 @@ def test_what_is_left_behind_goes_with_the_model(pair, backends):
     backends.clear()
     gc.collect()
     assert gone() is None  # the session of inference, as soon as gradients are wanted
+
+
+def test_a_network_of_convolutions_that_torch_trains_is_evaluated_by_onnx_runtime():
+    """No operator of the forward graph is worth a session, all of the graph for inference is."""
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), nn.SiLU(), nn.Conv2d(4, 2, 3))
+    storage = {}
+    run = torch.compile(model, backend="ortable", fullgraph=True, options={"storage": storage})
+    x = torch.randn(2, 3, 8, 8)
+    for _ in range(6):
+        torch.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-5)
+    records = [(each["kind"], each["onnx"] is not None) for each in storage["instance"]]
+    assert records == [("forward", False), ("inference", True)]
+    expected = torch.autograd.grad(model(x).square().sum(), [*model.parameters()])
+    found = torch.autograd.grad(run(x).square().sum(), [*model.parameters()])
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+    for _ in range(2):
+        torch.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_network_of_convolutions_that_trains_stays_in_torch():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), nn.SiLU(), nn.Conv2d(4, 2, 3))
+    storage = {}
+    run = torch.compile(model, backend="ortable", fullgraph=True, options={"storage": storage})
+    for _ in range(5):
+        run(torch.randn(2, 3, 8, 8)).sum().backward()
+    assert [each["kind"] for each in storage["instance"]] == ["forward"]

@@ -234,13 +234,7 @@ def compile_with_autograd(
 
     run = runner or run_with_onnxruntime
     ours = run is run_with_onnxruntime
-    if ours:
-        check_providers(options.providers)
-    refuse_lost_dropout(graph_module)
-    table = resolve_table(options.export_options)
-    asked = precompiles()
-    kept = _kept(asked, options, ours)
-
+    table, asked, kept = _asked_of(graph_module, options, ours)
     tell_recompiled()
     if options.autotune == "torch":
         return pinned(graph_module)
@@ -289,9 +283,10 @@ def compile_with_autograd(
         return keep_for_processes(graph_module, options, kept, wrapped, call, compilations)
     if len(made) == 1 and is_left_to_torch(made[0]) and not options.raise_on:
         call = in_eager(graph_module)  # with the backward of eager, too
-    if ours and len(forwards) == 1:
-        call = forward_only(call, forwards.pop(), len(args), options)
-    return tune_whole(call, graph_module, args, made, options)
+    forward = forwards.pop() if ours and len(forwards) == 1 else None
+    return tune_whole(
+        forward_only(call, forward, len(args), options), graph_module, args, made, options
+    )
 
 
 def _forward_graph(
@@ -305,6 +300,19 @@ def _forward_graph(
     static = static_arguments(graph)
     again = partial(compile_again, options=options, runner=run, static=static)
     return [ForwardGraph(graph, compiled, metadata, again, static)]
+
+
+def _asked_of(
+    graph_module: GraphModule, options: OrtOptions, ours: bool
+) -> tuple[Any, str | None, str | None]:
+    """The user's table of decompositions, what torch would keep of a compilation, and what it can
+    keep of this one; options and graphs that cannot be served are refused first."""
+    if ours:
+        check_providers(options.providers)
+    refuse_lost_dropout(graph_module)
+    table = resolve_table(options.export_options)
+    asked = precompiles()
+    return table, asked, _kept(asked, options, ours)
 
 
 def _kept(asked: str | None, options: OrtOptions, ours: bool) -> str | None:

@@ -138,7 +138,9 @@ class _ForwardOnly:
         node = results[self._first].grad_fn
         if node is not None:  # with grad mode off AOTAutograd's wrapper makes none
             node.register_prehook(self._told)
-            self._watching.add(weakref.ref(node, self._forgotten))
+            # a node of eager's, where torch runs the graph, has no weak references: its result does
+            watched = node if type(node).__weakrefoffset__ else results[self._first]
+            self._watching.add(weakref.ref(watched, self._forgotten))
         return results
 
     def _told(self, *gradients: Any) -> None:

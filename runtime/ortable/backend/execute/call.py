@@ -208,10 +208,7 @@ class OrtBackend:
     def _freeze(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall | None:
         """A session with these weights as constants; None when a write into them would not show, or
         one came while the session was made."""
-        gathered = gathered_by_fsdp()
-        positions = [
-            i for i in self._constant if is_watchable(args[i]) and id(args[i]) not in gathered
-        ]
+        positions = self._watchable(args)
         self._histories.pop(key, None)
         make = self._make
         if not positions or make is None:
@@ -271,6 +268,11 @@ class OrtBackend:
         self._sets[key] = frozen
         self._keep(frozen)
         return frozen.call
+
+    def _watchable(self, args: Sequence[Any]) -> list[int]:
+        """Positions of the weights that may become constants: those whose writes show."""
+        gathered = gathered_by_fsdp()
+        return [i for i in self._constant if is_watchable(args[i]) and id(args[i]) not in gathered]
 
     def _keep(self, frozen: Frozen) -> None:
         """The next call is that of these constants."""
