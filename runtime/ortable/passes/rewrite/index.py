@@ -38,6 +38,7 @@ class GraphIndex:
         self.removed: dict[str, tuple[Node, Key]] = {}  # results of nodes that nothing read
         self.aliases: dict[str, str] = {}  # results replaced by others
         self.moved = 0
+        self.revived = 0
         for place, node in enumerate(graph.nodes):
             self.add(node, (place,))
         graph.nodes[:] = []
@@ -99,6 +100,7 @@ class GraphIndex:
                 self.removed.pop(each, None)
             replace_inputs(node, self.aliases)
             self.add(node, key)
+            self.revived += 1
             for each in reads(node):
                 self.revive(each)
 
@@ -129,18 +131,23 @@ class GraphIndex:
         self.aliases[name] = other
         return readers
 
-    def around(self, nodes: Iterable[Node], depth: int) -> list[Node]:
+    def around(self, nodes: Iterable[Node], depth: int, after: Key | None = None) -> list[Node]:
         """Nodes whose pattern may hold one of these: they themselves, what reads them, and so on
-        ``depth`` times."""
-        level = [node for node in nodes if node in self.keys]
+        ``depth`` times; with ``after`` nothing that reads them and stands behind that place."""
+        keys, uses = self.keys, self.uses.readers
+        level = [node for node in nodes if node in keys]
         found = dict.fromkeys(level)
         for _ in range(depth):
             further: dict[Node, None] = {}
             for node in level:
+                if after is not None and keys[node] > after:
+                    continue
                 for name in node.outputs:
-                    further.update(self.uses.readers.get(name, ()))
-            level = [node for node in further if node not in found]
-            if not level:
+                    for reader in uses.get(name, ()):
+                        if reader not in found and (after is None or keys[reader] <= after):
+                            further[reader] = None
+            if not further:
                 break
-            found.update(dict.fromkeys(level))
-        return sorted(found, key=self.keys.__getitem__)
+            found.update(further)
+            level = list(further)
+        return sorted(found, key=keys.__getitem__)
