@@ -25,6 +25,7 @@ class Analysis(Generic[K, F]):
     def __init__(self, unknown: F, step: Callable[[Walk[K, F], K], F]) -> None:
         self.unknown = unknown
         self.step = step
+        self.asks_readers = False  # whether a step ever asked who reads a result
 
     def of(self, graph: Graph, key: K) -> F:
         """The fact about a result, or about whatever else the analysis is asked."""
@@ -33,7 +34,14 @@ class Analysis(Generic[K, F]):
         stored = graph.analysed.get(self)
         if stored is None:
             stored = graph.analysed[self] = {}
-        return stored[key] if key in stored else Walk(graph, self, stored).fact(key)
+        asked = graph.use_index.asked
+        if key not in stored:
+            fact = Walk(graph, self, stored).fact(key)
+            self.asks_readers = self.asks_readers or asked != graph.use_index.asked
+            return fact
+        if self.asks_readers:
+            graph.use_index.asked += 1  # whoever takes the fact asks, too
+        return stored[key]
 
 
 class Walk(Generic[K, F]):

@@ -7,7 +7,6 @@ Called by `passes.pipeline`."""
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -23,6 +22,7 @@ from .record import Fired, RewriteRecord, RuleStatistics
 from .replace import Refused, Replacement
 from .rule import STAGES, Match, Rule
 from .tree import Branch, grown, rules_at
+from .walk import Walk
 
 _LEAST_LIMIT = 1000  # replacements in a graph, however small; 20 for each node of a larger one
 _DEEP = 12  # how far below a change a pattern may begin, at most
@@ -94,46 +94,47 @@ class _Run:
         self.index = GraphIndex(graph)
         self.limit = max(_LEAST_LIMIT, 20 * len(graph.nodes))
         self.fired = 0
+        self.refused = 0  # places where a pattern fits and its replacement does not
         self.statistics: dict[Rule, RuleStatistics] = {}
 
     def stage(self, trees: Trees, depth: int) -> None:
         """Runs the rules of a stage to their fixpoint: a walk over the graph, then over the nodes
-        around what it changed; as often as a walk changes something."""
-        before = -1
-        while before < self.fired:
+        around what it changed; and again over the nodes for which that may have changed something
+        that is not around them, as long as a walk changes something."""
+        walk = Walk(self.index, [node for node in self.index.in_order() if node.key in trees])
+        while True:
             before = self.fired
-            keys = self.index.keys
-            queue = deque((keys[node], node) for node in self.index.in_order() if node.key in trees)
-            waiting = {node for _, node in queue}
-            first = len(queue)  # nodes that wait since the walk began come before those added later
-            revived = self.index.revived
-            while queue:
-                key, node = queue.popleft()
-                waiting.discard(node)
-                first -= 1
-                while node in keys and (touched := self._try(node, trees[node.key])) is not None:
-                    # what stands further down waits already, and so does what reads it
-                    after = key if first >= 0 and revived == self.index.revived else None
-                    for each in self.index.around(touched, depth, after):
-                        if each not in waiting and each.key in trees:
-                            waiting.add(each)
-                            queue.append((keys[each], each))
+            while (node := walk.take()) is not None:
+                tree = trees[node.key]
+                while node in self.index.keys:
+                    asked, refused = self.index.uses.asked, self.refused
+                    done = self._try(node, tree)
+                    if done is None:
+                        is_open = asked != self.index.uses.asked or refused != self.refused
+                        walk.looked(node, is_open)
+                        break
+                    walk.changed(*done, depth, trees)
+            if before == self.fired:
+                return
+            walk = walk.following(trees)
 
-    def _try(self, node: Node, tree: Branch) -> list[Node] | None:
-        """Replaces a pattern that ends in the node; the nodes around the change, or None."""
+    def _try(self, node: Node, tree: Branch) -> tuple[list[Node], list[Node]] | None:
+        """Replaces a pattern that ends in the node; the nodes around the change and those that
+        were made, or None."""
         matcher = self.index.matcher
         begin = time.perf_counter()
-        for _, rule in rules_at(tree, node, matcher.producers):
+        for rule in rules_at(tree, node, matcher.producers):
             statistics = self.statistics.get(rule)
             if statistics is None:
                 statistics = self.statistics[rule] = self.record.of(rule.name)
             statistics.tried += 1
-            match = touched = None
+            match = done = None
             try:
                 match = rule.match(matcher, node)
                 if match is not None:
-                    touched, made = Replacement(self.index, rule, match).run()
+                    done = Replacement(self.index, rule, match).run()
             except Refused as refusal:
+                self.refused += 1
                 statistics.refused[str(refusal)] += 1
             except BuilderError as error:  # a word asked for a rank, a type or a constant
                 statistics.refused[f"not known: {str(error).splitlines()[0]}"] += 1
@@ -148,10 +149,10 @@ class _Run:
             now = time.perf_counter()
             statistics.seconds += now - begin
             begin = now
-            if match is not None and touched is not None:
+            if match is not None and done is not None:
                 statistics.matched += 1
-                self._note(rule, match, made)
-                return touched
+                self._note(rule, match, done[1])
+                return done
         return None
 
     def _note(self, rule: Rule, match: Match, made: list[Node]) -> None:

@@ -38,7 +38,8 @@ class GraphIndex:
         self.removed: dict[str, tuple[Node, Key]] = {}  # results of nodes that nothing read
         self.aliases: dict[str, str] = {}  # results replaced by others
         self.moved = 0
-        self.revived = 0
+        self.revived = 0  # nodes that were taken away and came back
+        self.learnt = 0  # results of which more became known than when they were made
         for place, node in enumerate(graph.nodes):
             self.add(node, (place,))
         graph.nodes[:] = []
@@ -131,13 +132,17 @@ class GraphIndex:
         self.aliases[name] = other
         return readers
 
-    def around(self, nodes: Iterable[Node], depth: int, after: Key | None = None) -> list[Node]:
-        """Nodes whose pattern may hold one of these: they themselves, what reads them, and so on
-        ``depth`` times; with ``after`` nothing that reads them and stands behind that place."""
+    def around(
+        self, nodes: Iterable[Node], depth: int, after: Key | None = None
+    ) -> tuple[list[Node], list[Node]]:
+        """Nodes whose pattern may hold one of these, in order: they themselves, what reads them,
+        and so on ``depth`` times; and what lies behind those. With ``after`` nothing that stands
+        behind that place, but for the nodes themselves."""
         keys, uses = self.keys, self.uses.readers
         level = [node for node in nodes if node in keys]
         found = dict.fromkeys(level)
-        for _ in range(depth):
+        near = len(found)
+        while level:
             further: dict[Node, None] = {}
             for node in level:
                 if after is not None and keys[node] > after:
@@ -146,8 +151,10 @@ class GraphIndex:
                     for reader in uses.get(name, ()):
                         if reader not in found and (after is None or keys[reader] <= after):
                             further[reader] = None
-            if not further:
-                break
             found.update(further)
             level = list(further)
-        return sorted(found, key=keys.__getitem__)
+            if depth > 0:
+                depth -= 1
+                near = len(found)
+        every = list(found)
+        return sorted(every[:near], key=keys.__getitem__), every[near:]

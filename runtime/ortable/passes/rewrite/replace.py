@@ -138,7 +138,8 @@ class Replacement:
                 self.graph.make_node("Identity", [made], [name])
                 nodes.append(self.graph.nodes[-1])
             else:
-                _merge(self.graph.values[made], self.old[name])
+                if _merge(self.graph.values[made], self.old[name]):
+                    self.index.learnt += 1
                 return made
         self._keep_knowledge(name, self.old[name])
         return name
@@ -208,8 +209,10 @@ class Replacement:
         return around + index.drop_unread(read)
 
 
-def _merge(info: ValueInfo, old: ValueInfo) -> None:
-    """What is known of the replaced result is true of the one in its place."""
+def _merge(info: ValueInfo, old: ValueInfo) -> bool:
+    """What is known of the replaced result is true of the one in its place; whether that is more
+    than was known of this one."""
+    before = info.dtype, info.shape, info.value
     info.dtype = info.dtype or old.dtype
     if info.shape is None:
         info.shape, info.rank = old.shape, old.rank
@@ -219,3 +222,4 @@ def _merge(info: ValueInfo, old: ValueInfo) -> None:
         )
     if info.value is None:
         info.value = old.value
+    return before != (info.dtype, info.shape, info.value)

@@ -12,6 +12,7 @@ from ortable.ir.node import Node
 from .rule import Rule
 
 Placed = tuple[int, Rule]
+Further = dict[str, list[tuple[int, "Branch"]]]
 _first = itemgetter(0)
 
 
@@ -19,11 +20,12 @@ class Branch:
     """One point of the way: the rules whose path ends here, and where the others go on, by the
     operator that makes an input and the input's place, -1 for any."""
 
-    __slots__ = ("further", "rules")
+    __slots__ = ("further", "merged", "rules")
 
     def __init__(self) -> None:
         self.rules: list[Placed] = []
-        self.further: dict[str, list[tuple[int, Branch]]] = {}
+        self.further: Further = {}
+        self.merged: dict[tuple[Branch, ...], list[Rule]] = {}  # of a root: rules of branches
 
     def grow(self, place: int, key: str) -> Branch:
         """The branch behind an input, a new one if there is none."""
@@ -47,27 +49,28 @@ def grown(rules: Iterable[Rule]) -> dict[str, Branch]:
     return trees
 
 
-def rules_at(branch: Branch, node: Node, producers: Mapping[str, Node]) -> list[Placed]:
+def rules_at(branch: Branch, node: Node, producers: Mapping[str, Node]) -> list[Rule]:
     """The rules whose paths are there above a node, in order, each once."""
-    if not branch.further:
-        return branch.rules
-    found: list[Placed] = []
-    _collect(branch, node, producers, found)
-    if len(found) > len(branch.rules):
-        found = list(dict.fromkeys(sorted(found, key=_first)))
+    reached = [branch]
+    if branch.further:
+        _climb(branch.further, node, producers, reached)
+    key = tuple(reached)
+    found = branch.merged.get(key)
+    if found is None:
+        placed = {placed for each in key for placed in each.rules}
+        found = branch.merged[key] = [rule for _, rule in sorted(placed, key=_first)]
     return found
 
 
-def _collect(
-    branch: Branch, node: Node, producers: Mapping[str, Node], found: list[Placed]
+def _climb(
+    further: Further, node: Node, producers: Mapping[str, Node], reached: list[Branch]
 ) -> None:
-    found += branch.rules
-    further = branch.further
-    if not further:
-        return
     for place, name in enumerate(node.inputs):
         maker = producers.get(name)
-        if maker is not None and (ways := further.get(maker.key)):
-            for at, inner in ways:
-                if at in (-1, place):
-                    _collect(inner, maker, producers, found)
+        if maker is not None and maker.key in further:
+            for at, branch in further[maker.key]:
+                if at < 0 or at == place:
+                    if branch.rules:
+                        reached.append(branch)
+                    if branch.further:
+                        _climb(branch.further, maker, producers, reached)
