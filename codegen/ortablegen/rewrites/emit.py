@@ -11,8 +11,9 @@ from ortablegen.language.emit import Needs, block_lines
 from .matcher import MatcherText, has_conditions
 from .model import Rewrite
 from .names import Names, names_of, opset_range
-from .pattern import Made, Pattern, PatternNode, read_patterns
+from .pattern import Made, Number, Numbers, Pattern, PatternNode, read_patterns
 
+CONSTANT = "="  # in a path, in place of an operator: a number
 _PACKAGE = "ortable_generated/rewrites"
 _FIRST = "# Generated from {} by codegen. Do not edit: change the spec, then run `make codegen`."
 _INIT = f'''{_FIRST.format("specs/rewrites")}
@@ -157,10 +158,12 @@ def _pattern_row(rewrite: Rewrite, pattern: Pattern, order: list[int], function:
 def path_of(node: PatternNode, common: frozenset[str]) -> tuple[tuple[int, str], ...]:
     """From a node of a pattern to one that it is computed from, the longest way and among equally
     long ones that with fewer frequent operators: a rule is found by it. Each step is the place of
-    an input, -1 where both orders fit, and the operator that makes it."""
+    an input, -1 where both orders fit, and the operator that makes it, or CONSTANT."""
     found: list[tuple[tuple[int, str], ...]] = [()]
     for place, argument in enumerate(node.arguments):
         if isinstance(argument, Made):
             step = (-1 if node.commutes else place, argument.node.key)
             found.append((step, *path_of(argument.node, common)))
+        elif isinstance(argument, Number | Numbers):
+            found.append(((-1 if node.commutes else place, CONSTANT),))
     return min(found, key=lambda path: (-len(path), sum(key in common for _, key in path)))

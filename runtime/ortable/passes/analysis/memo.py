@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from ortable.ir import Graph, Node
+from ortable.ir.editing import use_index
 
 K = TypeVar("K", bound=Hashable)
 F = TypeVar("F")
@@ -34,13 +35,14 @@ class Analysis(Generic[K, F]):
         stored = graph.analysed.get(self)
         if stored is None:
             stored = graph.analysed[self] = {}
-        asked = graph.use_index.asked
         if key not in stored:
+            uses = use_index(graph)
+            asked = uses.asked
             fact = Walk(graph, self, stored).fact(key)
-            self.asks_readers = self.asks_readers or asked != graph.use_index.asked
+            self.asks_readers = self.asks_readers or asked != uses.asked
             return fact
         if self.asks_readers:
-            graph.use_index.asked += 1  # whoever takes the fact asks, too
+            use_index(graph).asked += 1  # whoever takes the fact asks, too
         return stored[key]
 
 

@@ -49,9 +49,7 @@ def rewrite(
 
 
 @lru_cache(maxsize=64)
-def _stages(
-    rules: tuple[Rule, ...], target: str | None, opset: int
-) -> list[tuple[Trees, int]]:
+def _stages(rules: tuple[Rule, ...], target: str | None, opset: int) -> list[tuple[Trees, int]]:
     """The rules for graphs of a target and opset, stage by stage."""
     chosen = [
         rule
@@ -123,7 +121,7 @@ class _Run:
         were made, or None."""
         matcher = self.index.matcher
         begin = time.perf_counter()
-        for rule in rules_at(tree, node, matcher.producers):
+        for rule in rules_at(tree, node, matcher.producers, self.graph.values):
             statistics = self.statistics.get(rule)
             if statistics is None:
                 statistics = self.statistics[rule] = self.record.of(rule.name)

@@ -76,16 +76,17 @@ class GraphIndex:
         those that made what they read; the nodes that are the only readers of a result left."""
         alone: list[Node] = []
         stack = sorted(names, reverse=True)
+        uses, producers = self.uses.readers, self.matcher.producers
         while stack:
             name = stack.pop()
-            readers = self.uses.readers.get(name, {})
-            if len(readers) == 1:
+            readers = uses.get(name)
+            if readers and len(readers) == 1:
                 alone += readers
-            node = self.matcher.producers.get(name)
-            if node is None or any(self.is_read(each) for each in node.outputs):
+            node = producers.get(name)
+            if node is None or readers or any(map(self.is_read, node.outputs)):
                 continue
             self.drop(node)
-            stack.extend(sorted(reads(node), reverse=True))
+            stack += sorted(reads(node), reverse=True)
         return alone
 
     def is_read(self, name: str) -> bool:

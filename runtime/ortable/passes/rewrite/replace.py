@@ -101,12 +101,17 @@ class Replacement:
     def _check_order(self, nodes: list[Node]) -> None:
         """Everything that the nodes read must be there already where they are put, or be brought
         there: what was made of weights only for a node far below, for instance."""
+        index = self.index
         own = {name for node in nodes for name in node.outputs}
         for node in nodes:
-            replace_inputs(node, self.index.aliases)
+            replace_inputs(node, index.aliases)
             for name in reads(node) - own:
-                self.index.revive(name)
-                if not self.index.bring_before(name, self.place, self.roots):
+                if name in index.removed:
+                    index.revive(name)
+                maker = index.matcher.producers.get(name)
+                if maker is None or (index.keys[maker] < self.place and maker not in self.roots):
+                    continue
+                if not index.bring_before(name, self.place, self.roots):
                     raise Refused(f"{name} comes later in the graph")
 
     def _checked(self, name: str, made: str | None) -> str | None:

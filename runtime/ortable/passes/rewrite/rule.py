@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ortable.ir.node import Node
 
+CONSTANT = "="  # the end of a path, in place of an operator: a constant with a value
 Path = tuple[tuple[int, str], ...]
 
 STAGES = ("simplify", "fuse", "runtime", "arrange")
@@ -39,8 +40,8 @@ class Rule:
         root: operator of the node that the matcher is called with, ``Add`` or
             ``com.microsoft::Gelu``.
         path: from the root to a node that it is computed from, one step after the other: the place
-            of an input, -1 for any, and the operator that makes it. Where there is no such way
-            the pattern does not fit.
+            of an input, -1 for any, and the operator that makes it, or CONSTANT. Where there is
+            no such way the pattern does not fit.
         size: number of nodes of the pattern; larger patterns are tried first.
         home: where matcher and maker are: the name of a module, imported when the rule is first
             tried, or the names of one that a user's file was compiled to.

@@ -1,15 +1,17 @@
-"""Rules as a decision tree: by the operator of the root, then by the operators on the way from it to
-what it is computed from, which rules share as far as they are the same. In come rules, then a node;
-out go the rules that may fit there, in the order in which they are tried. Called by the engine."""
+"""Rules as a decision tree: by the operator of the root, then by the operators on the way from it
+to what it is computed from, which rules share as far as they are the same. In come rules, then a
+node; out go the rules that may fit there, in the order in which they are tried. Called by the
+engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
+from typing import Any
 
 from ortable.ir.node import Node
 
-from .rule import Rule
+from .rule import CONSTANT, Rule
 
 Placed = tuple[int, Rule]
 Further = dict[str, list[tuple[int, "Branch"]]]
@@ -49,11 +51,14 @@ def grown(rules: Iterable[Rule]) -> dict[str, Branch]:
     return trees
 
 
-def rules_at(branch: Branch, node: Node, producers: Mapping[str, Node]) -> list[Rule]:
-    """The rules whose paths are there above a node, in order, each once."""
+def rules_at(
+    branch: Branch, node: Node, producers: Mapping[str, Node], values: Mapping[str, Any]
+) -> list[Rule]:
+    """The rules whose paths are there above a node, in order, each once. ``values``: what is known
+    of results by name."""
     reached = [branch]
     if branch.further:
-        _climb(branch.further, node, producers, reached)
+        _climb(branch.further, node, producers, values, reached)
     key = tuple(reached)
     found = branch.merged.get(key)
     if found is None:
@@ -63,8 +68,13 @@ def rules_at(branch: Branch, node: Node, producers: Mapping[str, Node]) -> list[
 
 
 def _climb(
-    further: Further, node: Node, producers: Mapping[str, Node], reached: list[Branch]
+    further: Further,
+    node: Node,
+    producers: Mapping[str, Node],
+    values: Mapping[str, Any],
+    reached: list[Branch],
 ) -> None:
+    numbers = further.get(CONSTANT)
     for place, name in enumerate(node.inputs):
         maker = producers.get(name)
         if maker is not None and maker.key in further:
@@ -73,4 +83,8 @@ def _climb(
                     if branch.rules:
                         reached.append(branch)
                     if branch.further:
-                        _climb(branch.further, maker, producers, reached)
+                        _climb(branch.further, maker, producers, values, reached)
+        if numbers is not None:
+            info = values.get(name)
+            if info is not None and info.constant is not None:
+                reached += [branch for at, branch in numbers if at < 0 or at == place]
