@@ -136,6 +136,7 @@ GIVEN = {
     "freeze": "off",
     "fallback": "eager",
     "cache_dir": Path("kept"),
+    "tune": 0.1,
     "resizable": True,
     "hints": False,
     "raise_on": ["aten::relu"],

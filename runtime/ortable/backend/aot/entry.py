@@ -115,6 +115,7 @@ def onnx_custom_backend(
     freeze: Literal["auto", "on", "off"] | None = None,
     fallback: Literal["eager"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
+    tune: float | None = None,
     resizable: bool | None = None,
     hints: bool | None = None,
     raise_on: Iterable[str] | None = None,
@@ -142,8 +143,8 @@ def onnx_custom_backend(
         "storage": storage, "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
         "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
-        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "hints": hints,
-        "raise_on": raise_on,
+        "fallback": fallback, "cache_dir": cache_dir, "tune": tune, "resizable": resizable,
+        "hints": hints, "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(
         graph_module,
