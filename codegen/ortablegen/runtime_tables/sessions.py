@@ -108,9 +108,9 @@ _INTRODUCTION = f"""# Settings of sessions
 What you can tell a session of ONNX Runtime on the CPU. `inference` and `training` are what the
 sessions of `torch.compile(backend="ortable")` are given; where a cell is empty, ONNX Runtime's own
 default holds. With `session_options` you set any of them yourself. With `options={{"tune": 20}}`
-you let ortable take 20 seconds for each graph to try the values under `tried` on your machine, and keep
-what is at least 3 % faster (`ortable tune module:callable` does so from the shell). None of the
-values that are tried changes what is computed; outputs are compared all the same.
+you let ortable take 20 seconds for each graph to try the values under `tried` on your machine, and
+keep what is at least 3 % faster (`ortable tune module:callable` does so from the shell). None of
+the values that are tried changes what is computed; outputs are compared all the same.
 
 | setting | values | ONNX Runtime's | inference | training | tried | what it does |
 |---|---|---|---|---|---|---|
