@@ -21,6 +21,7 @@ torch.compile:
     OrtOptionsDict: their names and types, for ``options={...}``
     OrtBackend: one compiled graph
     refresh: compiled graphs read their weights again
+    watch_modules: fewer guards at each call, ``options={"guard_filter_fn": ...}``
     get_decomposition_table: the decompositions that suit the converters
     filter_decomposition_table: a table without what the converters do better
 
@@ -61,6 +62,7 @@ Errors (docs/errors.md; all of them are in ``ortable.errors``):
     KernelError: the target has no kernel for an operator and a type
     MismatchError: a result differs from eager's
     OptionError: an option is unknown, or its value is
+    PrecompileError: a compiled graph cannot go into a file, or come back from it
     ProviderError: an execution provider is missing or failed
     RewriteError: rules of rewriting undo one another
     SpecError: a spec file is wrong
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     from .backend.aot.decompositions import filter_decomposition_table as filter_decomposition_table
     from .backend.aot.decompositions import get_decomposition_table as get_decomposition_table
     from .backend.aot.entry import onnx_custom_backend as onnx_custom_backend
+    from .backend.aot.watch_modules import watch_modules as watch_modules
     from .backend.execute.call import OrtBackend as OrtBackend
     from .backend.execute.weights import refresh as refresh
     from .backend.options import OrtOptions as OrtOptions
@@ -111,6 +114,7 @@ if TYPE_CHECKING:
     from .errors import MismatchError as MismatchError
     from .errors import OptionError as OptionError
     from .errors import OrtableError as OrtableError
+    from .errors import PrecompileError as PrecompileError
     from .errors import ProviderError as ProviderError
     from .errors import RewriteError as RewriteError
     from .errors import SpecError as SpecError
@@ -166,6 +170,7 @@ _PUBLIC: dict[str, str] = {
     "OrtOptionsDict": "ortable.backend.options",
     "OrtableError": "ortable.errors",
     "OxsDispatcher": "ortable.exporter",
+    "PrecompileError": "ortable.errors",
     "ProviderError": "ortable.errors",
     "ResultSpec": "ortable.builder",
     "RewriteError": "ortable.errors",
@@ -193,6 +198,7 @@ _PUBLIC: dict[str, str] = {
     "refresh": "ortable.backend.execute.weights",
     "supported_ops": "ortable.interpreter.user_specs",
     "to_onnx": "ortable.exporter.to_onnx",
+    "watch_modules": "ortable.backend.aot.watch_modules",
 }
 
 __all__ = sorted(_PUBLIC)

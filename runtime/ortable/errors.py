@@ -18,6 +18,7 @@ __all__ = [
     "MismatchError",
     "OptionError",
     "OrtableError",
+    "PrecompileError",
     "ProviderError",
     "RewriteError",
     "SpecError",
@@ -180,6 +181,11 @@ class RewriteError(OrtableError, RuntimeError):
 
 class ExportError(OrtableError, RuntimeError):
     """A model could not be turned into a torch graph or into an ONNX model."""
+
+
+class PrecompileError(OrtableError, RuntimeError):
+    """A compiled graph cannot be kept in a file for another process, or what a file holds cannot be
+    used in this one: it is damaged, or other versions or other options made it."""
 
 
 class ProviderError(OrtableError, RuntimeError):

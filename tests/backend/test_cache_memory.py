@@ -14,8 +14,9 @@ from torch import nn
 
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.cache.graph_key import Uncacheable
-from ortable.backend.cache.keys import conversion_key, session_key
+from ortable.backend.cache.keys import conversion_key
 from ortable.backend.cache.memory import Conversions, Sessions, shared_session
+from ortable.backend.cache.session_keys import session_key
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.options import OrtOptions

@@ -98,7 +98,8 @@ def test_another_backend_finds_nothing(tmp_path, monkeypatch):
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch import config
 
-    from ortable.backend.aot.artifact import Artifact, _compiler
+    from ortable.backend.aot.torch_cache import _compiler
+    from ortable.backend.precompile.artifact import Artifact
 
     options = OrtOptions(cache_dir=str(tmp_path / "c"))
 

@@ -57,6 +57,8 @@ def test_unknown_option_lists_the_known_and_the_closest():
         ("freeze", ["ON", True, "", None, ["on"]]),
         ("fallback", ["", True, "Eager"]),
         ("cache_dir", [3, "", " ", b"/tmp"]),
+        ("weight_copies", [0, -1, True, "1", 1.5]),
+        ("autotune", [1, None, "on", "onnxruntime", ["torch"]]),
         ("raise_on", ["aten::relu", [""], ["relu"], ["aten.relu"], ["aten::relu.no"], [3], 3]),
     ],
 )
@@ -137,7 +139,11 @@ GIVEN = {
     "fallback": "eager",
     "cache_dir": Path("kept"),
     "tune": 0.1,
+    "cache_megabytes": 100,
+    "cache_days": 7,
+    "autotune": True,
     "resizable": True,
+    "weight_copies": 1,
     "hints": False,
     "raise_on": ["aten::relu"],
 }

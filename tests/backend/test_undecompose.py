@@ -111,8 +111,8 @@ def test_max_pooling_of_negative_values_looks_for_nan_itself():
 
 
 def test_a_product_over_more_dimensions_is_returned_without_a_reshape():
-    weight = torch.nn.Parameter(torch.randn(7, 4))
-    assert run(lambda x: F.linear(x, weight), torch.randn(2, 3, 4)) == ["Reshape", "Gemm"]
+    weight, bias = torch.nn.Parameter(torch.randn(7, 4)), torch.nn.Parameter(torch.randn(7))
+    assert run(lambda x: F.linear(x, weight, bias), torch.randn(2, 3, 4)) == ["Reshape", "Gemm"]
 
 
 def test_the_reshape_of_a_result_that_is_returned_too():

@@ -87,6 +87,21 @@ expect(
     ),
 )
 expect(
+    "TensorGuards",
+    "matches all tensors at once, and sees another dtype, other strides and requires_grad",
+    lambda: _tensor_guards(),
+)
+expect(
+    "dict_version",
+    "another number after a write into the dict",
+    lambda: _dict_version(),
+)
+expect(
+    "dispatch_keys",
+    "prints the keys of a tensor",
+    lambda: "CPU" in str(compat.dispatch_keys(torch.ones(1))),
+)
+expect(
     "TensorBase",
     "the class in which torch.Tensor.relu is a method",
     lambda: torch.Tensor.relu.__objclass__ is compat.TensorBase,
@@ -634,6 +649,13 @@ expect(
 )
 
 
+@expects("dynamo_config", "has TORCH_CACHING_PRECOMPILE, what leaves out guards, and patch()")
+def _dynamo_config() -> bool:
+    with compat.dynamo_config.patch(install_free_tensors=True, skip_nnmodule_hook_guards=False):
+        free = compat.dynamo_config.install_free_tensors
+        return bool(free) and compat.dynamo_config.caching_precompile is False
+
+
 @expects("functorch_config", "has the two settings of torch's cache, and patch() for a block")
 def _functorch_config() -> bool:
     with compat.functorch_config.patch(
@@ -652,6 +674,141 @@ expect(
     "SerializableAOTDispatchCompiler",
     "made of a class of results and a compiler",
     lambda: compat.SerializableAOTDispatchCompiler(compat.OutputCode, lambda gm, inputs: gm),
+)
+expect(
+    "SerializableCallable",
+    "has the methods that aot_compile saves and loads with",
+    subclass_of(
+        "SerializableCallable",
+        ("serialize_compile_artifacts", "deserialize_compile_artifacts", "__call__"),
+    ),
+)
+expect(
+    "deserialize_bundled_cache_entry",
+    "takes the entry that `serialize` of a compiled function returns",
+    lambda: _has_parameters(compat.deserialize_bundled_cache_entry, "entry"),
+)
+
+
+@expects("PrecompileContext", "record_artifact() keeps an artifact under its key")
+def _precompile_context() -> bool:
+    context = compat.PrecompileContext
+    artifact = compat.BackendCacheArtifact("ortable test", b"content")
+    context.record_artifact(artifact)
+    found = context.serialize_artifact_by_key("ortable test")
+    context._backend_artifacts_by_key.pop("ortable test")
+    return bool(found.content == artifact.content)
+
+
+expect(
+    "BackendCacheArtifact",
+    "made of a key and a content; subclasses have after_deserialization",
+    lambda: (
+        compat.BackendCacheArtifact("key", b"content").content == b"content"
+        and hasattr(compat.BackendCacheArtifact, "after_deserialization")
+    ),
+)
+
+
+@expects("precompiles", "None in a plain compilation, the name of what keeps it in others")
+def _precompiles() -> bool:
+    seen = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        seen.append(compat.precompiles())
+        raise RuntimeError
+
+    fast = torch.compile(lambda x: x + 1, backend=backend, fullgraph=True)
+    patch = torch._dynamo.config.patch
+    for call in (fast, lambda x: fast.aot_compile(((x,), {}))):
+        with contextlib.suppress(Exception):
+            call(torch.ones(1))
+    with contextlib.suppress(Exception), patch(caching_precompile=True):
+        fast(torch.ones(2))
+    torch.compiler.reset()
+    return seen == [None, "aot_compile", "caching_precompile"]
+
+
+@expects("package_name", "a text, where dynamo keeps packages")
+def _package_name() -> bool:
+    seen = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        seen.append(compat.package_name(graph))
+        raise RuntimeError
+
+    with contextlib.suppress(Exception), torch._dynamo.config.patch(caching_precompile=True):
+        torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
+    torch.compiler.reset()
+    return len(seen) == 1 and bool(seen[0]) and compat.package_name(torch.nn.Module()) is None
+
+
+@expects("backend_of_install", "names the backend for which a package is read")
+def _backend_of_install() -> bool:
+    from torch._dynamo.package import DynamoCache
+
+    seen = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        return graph.forward
+
+    def load(function: Any) -> None:
+        seen.append(compat.backend_of_install())
+
+    original, DynamoCache.load = DynamoCache.load, load
+    try:
+        with torch._dynamo.config.patch(caching_precompile=True):
+            torch.compile(lambda x: x + 1, backend=backend, options={"a": 1})
+    finally:
+        DynamoCache.load = original
+    torch.compiler.reset()
+    return seen == [(backend, {"options": {"a": 1}})] and compat.backend_of_install() is None
+
+
+expect(
+    "dynamo_eval_frame",
+    "has the context of torch.compile and innermost_backend",
+    lambda: (
+        callable(compat.dynamo_eval_frame.innermost_backend)
+        and hasattr(compat.dynamo_eval_frame, "_TorchDynamoContext")
+    ),
+)
+
+
+@expects("record_cache_artifact", "its bytes come back in the folder of their name")
+def _record_cache_artifact() -> bool:
+    import os
+    import tempfile
+    from unittest import mock
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": folder}),
+        compat.CacheArtifactManager.with_fresh_cache(),
+    ):
+        compat.record_cache_artifact("ortable-test", b"content")
+        saved = torch.compiler.save_cache_artifacts()
+        assert saved is not None
+        torch.compiler.load_cache_artifacts(saved[0])
+        (path,) = compat.loaded_cache_artifacts("ortable-test").iterdir()
+        return path.read_bytes() == b"content" and str(path).startswith(folder)
+
+
+expect("loaded_cache_artifacts", "as record_cache_artifact", _record_cache_artifact)
+expect(
+    "CacheArtifactManager",
+    "record_artifact(kind, key, bytes), and a block with none yet",
+    lambda: _has_parameters(compat.CacheArtifactManager.record_artifact, "key", "content"),
+)
+expect(
+    "AOTAutogradCache",
+    "knows the folder of a key",
+    lambda: callable(compat.AOTAutogradCache._get_tmp_dir_for_key),
+)
+expect(
+    "AOTAutogradCacheArtifact",
+    "names its kind",
+    lambda: compat.AOTAutogradCacheArtifact.type() == "aot_autograd",
 )
 expect(
     "OutputCode",
@@ -823,3 +980,20 @@ expect(
         compat.dynamo_torch_functions.tracing_state_functions(), torch.onnx.is_in_onnx_export
     ),
 )
+
+
+def _tensor_guards() -> bool:
+    one, two = torch.ones(2, 2), torch.nn.Parameter(torch.ones(3))
+    sizes, strides = [[2, 2], [3]], [[2, 1], [1]]
+    check = compat.TensorGuards(
+        one, two, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
+    ).check
+    others = [(one.double(), two), (torch.ones(2, 2).t()[:1], two), (one, two.detach())]
+    return check(one, two) and not any(check(*each) for each in others)
+
+
+def _dict_version() -> bool:
+    inside = {"a": 1}
+    before = compat.dict_version(inside)
+    inside["a"] = 2
+    return bool(compat.dict_version(inside) != before)

@@ -147,6 +147,7 @@ def test_options_of_onnxruntime_are_refused():
         {"providers": ["CUDAExecutionProvider"]},
         {"freeze": "on"},
         {"resizable": True},
+        {"autotune": True},
     ):
         with pytest.raises(Exception, match=f"cannot honour {next(iter(option))}"):
             compiled(torch.relu, **option)(torch.ones(2))

@@ -124,6 +124,12 @@ def no_provider() -> None:
     torch.compile(Model(), backend="ortable", options=options)(X)
 
 
+def not_ours() -> None:
+    from ortable.backend.precompile.callable import Precompiled
+
+    Precompiled.deserialize_compile_artifacts(b"of another backend")
+
+
 RULE = """- rewrite: {name}
   stage: fuse
   why: to try it
@@ -177,6 +183,7 @@ RAISERS: dict[str, Callable[[], None]] = {
     "MismatchError": differs,
     "OptionError": wrong_option,
     "OrtableError": outside_of_torch_compile,
+    "PrecompileError": not_ours,
     "ProviderError": no_provider,
     "RewriteError": endless,
     "SpecError": wrong_spec,

@@ -41,7 +41,16 @@ PARTS: dict[str, tuple[str, ...]] = {
     "ortable.passes": ("analysis", "rewrite"),
     "ortable.interpreter": ("mutation", "numbers", "diagnostics"),
     "ortable.exporter": ("request", "signature", "dispatchers", "account", "capture", "functions"),
-    "ortable.backend": ("sessions", "lower", "cache", "partition", "execute", "aot"),
+    "ortable.backend": (
+        "sessions",
+        "lower",
+        "cache",
+        "partition",
+        "execute",
+        "autotune",
+        "precompile",
+        "aot",
+    ),
 }
 # What a pass reads of the tables of rules, at run time only.
 UPWARD = {("ortable.passes", "ortable_generated.rewrites")}

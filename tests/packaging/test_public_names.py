@@ -37,6 +37,7 @@ DOCUMENTED = (
     "refresh",
     "supported_ops",
     "to_onnx",
+    "watch_modules",
 )
 PACKAGES = ("runtime", "generated", "codegen")
 

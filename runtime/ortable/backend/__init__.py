@@ -6,14 +6,15 @@ graphs; `aot.build` takes each as an `AotGraph` to `partition.placement` (what t
 written out), `partition.partition` with `absorb_small` (only where torch runs a part), and
 `cache.conversion`, which finds the CompiledGraph or has `lower.compile` make it: roles of
 arguments and results, conversion by `interpreter`, rewriting by `passes`. `execute.runner` makes
-an OrtBackend of it with a session of `sessions`, and `aot.records` tells of it.
+an OrtBackend of it with a session of `sessions`, and `aot.records` tells of it. `autotune` stands
+before it in the first calls where the option asks for that, and then the faster of it and torch.
 
 The way of a call: dynamo -> `aot.skip_aot_wrapper` (or AOTAutograd's wrapper) -> `OrtBackend` ->
 the source that `execute.call_source` wrote: feeds, session, results. Three frames.
 
 Subpackages from the ground: `options`, `roles` < `sessions` < `lower` < `cache` < `partition`
-beside `execute` < `aot`. Names are loaded when first used, so that importing the package costs
-nothing."""
+beside `execute` < `autotune` < `precompile` < `aot`. Names are loaded when first used, so that
+importing the package costs nothing."""
 
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ _HOMES = {
     "onnx_custom_backend": "ortable.backend.aot.entry",
     "ortable": "ortable.backend.aot.entry",
     "refresh": "ortable.backend.execute.weights",
+    "watch_modules": "ortable.backend.aot.watch_modules",
 }
 __all__ = sorted(_HOMES)
 

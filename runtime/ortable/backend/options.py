@@ -41,11 +41,15 @@ class OrtOptionsDict(TypedDict, total=False):
     run_options: RunOptions | Mapping[str, Any] | None
     pre_ort_model_transforms: Transform | Iterable[Transform]
     export_options: ExportOptions | None
-    freeze: Literal["auto", "on", "off"]
+    freeze: Literal["auto", "on", "off", "trust"]
     fallback: Literal["eager"] | None
     cache_dir: str | os.PathLike[str] | None
     tune: float | None
+    cache_megabytes: int
+    cache_days: int
+    autotune: bool | Literal["torch"]
     resizable: bool
+    weight_copies: int | None
     hints: bool
     raise_on: Iterable[str]
 
@@ -74,15 +78,24 @@ class OrtOptions:
         export_options: an `ortable.ExportOptions` of which the backend reads
             `decomposition_table`: no other field may be set
         freeze: weights as constants of the session: `"auto"` (graphs compiled for inference),
-            `"on"` (every forward graph), `"off"`
+            `"on"` (every forward graph), `"off"`, `"trust"` (as `"auto"`, and calls do not look for
+            writes into them: call `ortable.refresh` after one)
         fallback: None: an unsupported operator is an error; `"eager"`: it runs in torch, between
             the sessions of what is supported
         cache_dir: a folder that keeps converted models for other processes; default: none is
             written
         tune: seconds to search for the settings of ONNX Runtime's session that are fastest for each
             graph on this machine; the result is kept in memory, and in `cache_dir`
+        cache_megabytes: how large that folder may grow; files that were not read for longest are
+            removed; 0: without limit
+        cache_days: how long a file stays there that nobody reads; 0: without limit
+        autotune: True: the first calls of a graph are run by ONNX Runtime and by torch in turns
+            and timed, and the faster one is kept; False: ONNX Runtime runs all; `"torch"`: torch
+            does, and nothing is converted
         resizable: results in memory of torch's own, which `resize_` and `out=` can make larger
             or free: each is copied
+        weight_copies: how many sessions may hold a copy of the same weights as constants: graphs
+            beyond that (of other sizes, for one) read them where torch keeps them; default: any
         hints: False: no warning about what would make the model faster (gradients that a module
             in eval mode does not need)
         raise_on: names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose, to try out
@@ -104,11 +117,15 @@ class OrtOptions:
     run_options: RunOptions | dict[str, Any] | None = None
     pre_ort_model_transforms: tuple[Transform, ...] = ()
     export_options: ExportOptions | None = None
-    freeze: Literal["auto", "on", "off"] = "auto"
+    freeze: Literal["auto", "on", "off", "trust"] = "auto"
     fallback: Literal["eager"] | None = None
     cache_dir: str | None = None
     tune: float | None = None
+    cache_megabytes: int = 2048
+    cache_days: int = 90
+    autotune: bool | Literal["torch"] = False
     resizable: bool = False
+    weight_copies: int | None = None
     hints: bool = True
     raise_on: tuple[str, ...] = ()
 
@@ -225,8 +242,8 @@ def _check_storage(name: str, value: Any) -> Any:
 
 
 def _check_freeze(name: str, value: Any) -> str:
-    if value not in ("auto", "on", "off"):
-        raise _wrong_value(name, value, "'auto', 'on' or 'off'")
+    if value not in ("auto", "on", "off", "trust"):
+        raise _wrong_value(name, value, "'auto', 'on', 'off' or 'trust'")
     return str(value)
 
 
@@ -234,6 +251,18 @@ def _check_fallback(name: str, value: Any) -> str | None:
     if value is not None and value != "eager":
         raise _wrong_value(name, value, "None or 'eager'")
     return None if value is None else "eager"
+
+
+def _check_copies(name: str, value: Any) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise _wrong_value(name, value, "None or a number of sessions, 1 or more")
+    return value
+
+
+def _check_autotune(name: str, value: Any) -> bool | str:
+    if not isinstance(value, bool) and value != "torch":
+        raise _wrong_value(name, value, "True, False or 'torch'")
+    return bool(value) if isinstance(value, bool) else "torch"
 
 
 def _check_path(name: str, value: Any) -> str | None:
@@ -257,6 +286,12 @@ def _check_verbose(name: str, value: Any) -> int:
     if not isinstance(value, int) or not 0 <= value <= 2:
         raise _wrong_value(name, value, "0, 1 or 2")
     return int(value)
+
+
+def _check_limit(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise _wrong_value(name, value, "a whole number, 0 for no limit")
+    return value
 
 
 def _check_ort_options(name: str, value: Any) -> Any:
@@ -348,7 +383,11 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "fallback": _check_fallback,
     "cache_dir": _check_path,
     "tune": _check_seconds,
+    "cache_megabytes": _check_limit,
+    "cache_days": _check_limit,
+    "autotune": _check_autotune,
     "resizable": _check_bool,
+    "weight_copies": _check_copies,
     "hints": _check_bool,
     "raise_on": _check_names,
 }

@@ -56,6 +56,16 @@ NAMES: dict[str, Private] = {
     "DispatchKey": Private(
         "torch._C:DispatchKey", "class", "ask what a composite operator is made of"
     ),
+    # guards
+    "TensorGuards": Private(
+        "torch._C._dynamo.guards:TensorGuards", "class", "match many tensors in one call"
+    ),
+    "dict_version": Private(
+        "torch._C._dynamo.guards:dict_version", "function", "see that a dict was written"
+    ),
+    "dispatch_keys": Private(
+        "torch._C:_dispatch_keys", "function", "tell tensors apart as guards of dynamo do"
+    ),
     "TensorBase": Private("torch._C:TensorBase", "class", "name an operator by a tensor's method"),
     "all_operator_names": Private(
         "torch._C:_dispatch_get_all_op_names",
@@ -255,6 +265,49 @@ NAMES: dict[str, Private] = {
         "class",
         "keep compiled graphs in torch's cache",
     ),
+    "SerializableCallable": Private(
+        "torch._dynamo.aot_compile_types:SerializableCallable",
+        "class",
+        "save what aot_compile compiled",
+    ),
+    "deserialize_bundled_cache_entry": Private(
+        "torch._functorch._aot_autograd.aot_autograd_result:deserialize_bundled_cache_entry",
+        "function",
+        "load what aot_compile compiled",
+    ),
+    "PrecompileContext": Private(
+        "torch._dynamo.precompile_context:PrecompileContext",
+        "class",
+        "keep compiled graphs for TORCH_CACHING_PRECOMPILE",
+    ),
+    "BackendCacheArtifact": Private(
+        "torch._dynamo.precompile_context:BackendCacheArtifact",
+        "class",
+        "keep compiled graphs for TORCH_CACHING_PRECOMPILE",
+    ),
+    "dynamo_config": Private(
+        "torch._dynamo.config", "module", "know what torch keeps of a trace, and which guards"
+    ),
+    "dynamo_eval_frame": Private(
+        "torch._dynamo.eval_frame",
+        "module",
+        "know for which backend torch loads what dynamo traced",
+    ),
+    "CacheArtifactManager": Private(
+        "torch.compiler._cache:CacheArtifactManager",
+        "class",
+        "put conversions into torch.compiler.save_cache_artifacts",
+    ),
+    "AOTAutogradCache": Private(
+        "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCache",
+        "class",
+        "find conversions of torch.compiler.load_cache_artifacts",
+    ),
+    "AOTAutogradCacheArtifact": Private(
+        "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCacheArtifact",
+        "class",
+        "put conversions into torch.compiler.save_cache_artifacts",
+    ),
     "OutputCode": Private(
         "torch._inductor.output_code:OutputCode", "class", "keep compiled graphs in torch's cache"
     ),
@@ -340,6 +393,55 @@ def kernel_of_custom(name: str) -> Callable[..., Any] | None:
 def is_custom(name: str) -> bool:
     """Whether ``torch.library.custom_op`` made the operator."""
     return name in _of("custom_op_definitions")
+
+
+# What torch keeps for other processes -------------------------------------------------------------
+
+
+def precompiles() -> str | None:
+    """What makes files of compiled graphs now: "aot_compile" of one function, "caching_precompile"
+    of all; None where nothing does."""
+    config = _of("functorch_config")
+    if config.bundled_autograd_cache and config.bypass_autograd_cache_key:
+        return "aot_compile"
+    return "caching_precompile" if _of("dynamo_config").caching_precompile else None
+
+
+def package_name(graph_module: Any) -> str | None:
+    """The name under which dynamo's package knows a graph of dynamo; None where it makes none."""
+    found = getattr(graph_module, "_backend_id", None)
+    return None if found is None else str(found)
+
+
+def backend_of_install() -> tuple[Any, Mapping[str, Any]] | None:
+    """The backend, a function and its keywords, of the call of torch.compile that loads what an
+    earlier process kept; None outside of one."""
+    import sys
+
+    dynamo = _of("dynamo_eval_frame")
+    code = dynamo._TorchDynamoContext.__call__.__code__
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return None
+    wrapper = dynamo.innermost_backend(frame.f_locals["self"].callback)
+    function = getattr(wrapper, "compiler_fn", None)
+    return None if function is None else (function, getattr(wrapper, "kwargs", {}))
+
+
+def record_cache_artifact(key: str, content: bytes) -> None:
+    """Puts bytes under a name into what ``torch.compiler.save_cache_artifacts`` returns."""
+    kind = _of("AOTAutogradCacheArtifact").type()
+    _of("CacheArtifactManager").record_artifact(kind, key, content)
+
+
+def loaded_cache_artifacts(key: str) -> Any:
+    """The folder where ``torch.compiler.load_cache_artifacts`` put the bytes of a name, a file for
+    each content."""
+    from pathlib import Path
+
+    return Path(_of("AOTAutogradCache")._get_tmp_dir_for_key(key))
 
 
 # Tensors, modules and pytrees --------------------------------------------------------------------

@@ -130,8 +130,7 @@ def _refuse_onnxruntime_options(options: OrtOptions) -> None:
         refused.append("providers")
     if options.freeze == "on":
         refused.append("freeze")
-    if options.resizable:
-        refused.append("resizable")
+    refused += [name for name in ("autotune", "resizable") if getattr(options, name)]
     if refused:
         raise OptionError(
             f"onnx_debug_backend does not run ONNX Runtime, and cannot honour "

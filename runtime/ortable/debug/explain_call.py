@@ -2,13 +2,15 @@
 the arguments of a call, out comes an Explanation; called by users and by the shell.
 
 The call is compiled apart from what the user has compiled, and run once, on copies of the
-arguments, because dynamo finds the graphs behind a break only by running what comes before."""
+arguments, because dynamo finds the graphs behind a break only by running what comes before. With
+option autotune it runs until it is decided what runs each graph."""
 
 from __future__ import annotations
 
 import itertools
 import re
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -24,6 +26,8 @@ from ortable.backend.aot.build import compile_aot_graph
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.aot.events import Origin, current_origin
 from ortable.backend.aot.records import CompileRecord
+from ortable.backend.autotune.graphs import TunedGraph
+from ortable.backend.autotune.tuned import Tuned
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.placement import Placement
@@ -47,6 +51,7 @@ __all__ = ["explain"]
 
 _EXPLANATION = re.compile(r"Explanation:\s*(?P<why>.*?)(?=\n\s*(?:Hint:|Developer debug)|\Z)", re.S)
 _HINT = re.compile(r"Hint:\s*(?P<hint>.*?)(?=\n\s*(?:Hint:|Developer debug)|\n\n|\Z)", re.S)
+_MEASURED = 5.0  # seconds of calls, with option autotune
 _NO_HINT = "Please report an issue"
 _JUMP = "a branch on the value of a tensor: Python must know it to go on"
 
@@ -95,7 +100,10 @@ def explain(
         compiled = compiled_apart(function, watch.backend, dynamic)
         with breaks_collected() as breaks:
             notes = _run(compiled, call, train)
+            if chosen.autotune is True:
+                _measure(compiled, (args, kwargs), train, watch.tuned)
         graphs = watch.explained()
+        notes += [f"autotune: {each}" for each in watch.tuned]
     notes += _notes(function, train, graphs)
     return Explanation(watch.graph_count, graphs, _breaks(breaks), tuple(notes))
 
@@ -109,6 +117,15 @@ def _run(compiled: Callable[..., Any], call: tuple[Any, Any], train: bool) -> li
         if wanted:
             torch.autograd.backward(wanted, [torch.ones_like(each) for each in wanted])
     return ["no result requires gradients: nothing runs backward"] if train and not wanted else []
+
+
+def _measure(
+    compiled: Callable[..., Any], given: tuple[Any, Any], train: bool, tuned: Sequence[Tuned]
+) -> None:
+    """More calls, each on copies of its own, until it is decided what runs each graph."""
+    end = time.monotonic() + _MEASURED
+    while any(each.is_open for each in tuned) and time.monotonic() < end:
+        _run(compiled, copied_arguments(*given), train)
 
 
 def _tensors(result: Any) -> list[torch.Tensor]:
@@ -146,7 +163,10 @@ class _Watch:
     """The backend of one explanation, and what it saw."""
 
     def __init__(self, options: OrtOptions, folder: Path) -> None:
-        self._options = options
+        self.tuned: list[Tuned] = []
+        mine = {"autotune": self.tuned}
+        self._storage = options.storage
+        self._options = replace(options, storage=mine)
         self._folder = folder
         self._files: dict[int, Path] = {}
         self._numbers = itertools.count()
@@ -177,7 +197,7 @@ class _Watch:
 
     def _compile(self, number: int, graph: GraphModule, options: OrtOptions, runner: Any) -> Any:
         """Compiles a graph as the options ask for, and with a fallback where that is an error."""
-        storage: dict[str, Any] = {}
+        storage: dict[str, Any] = {"autotune": self.tuned}
         try:
             made = compile_aot_graph(graph, replace(options, storage=storage), runner)
             failed = getattr(made, "error", None) is not None
@@ -186,13 +206,16 @@ class _Watch:
                 raise
             failed = True
         if failed:
-            storage = {}
+            storage = {"autotune": self.tuned}
             settings = replace(options, storage=storage, fallback="eager")
             made = compile_aot_graph(graph, settings, runner)
         records: list[CompileRecord] = storage["instance"]
-        if options.storage is not None:
-            options.storage.setdefault("instance", []).extend(records)
-        callables = getattr(made, "partitions", (made,))
+        if self._storage is not None:
+            self._storage.setdefault("instance", []).extend(records)
+        callables = [
+            each.tuned.ours if isinstance(each, TunedGraph) else each
+            for each in getattr(made, "partitions", (made,))
+        ]
         self._graphs.append(
             _Compiled(number, current_origin(), records[0].kind, records, callables)
         )

@@ -17,13 +17,12 @@ from onnx import ModelProto, ValueInfoProto
 from torch.export import ExportedProgram
 
 from ortable.builder import GraphBuilder, LargeModel
+from ortable.compat.providers import CPU, CUDA
 from ortable.errors import ExportError, InputError, OptionError, OrtableError
 from ortable.exporter.account.describe import described
 from ortable.exporter.account.metadata import annotate, description
 from ortable.exporter.account.report import ExportReport
 from ortable.exporter.account.sessions import (
-    CPU,
-    CUDA,
     array_of,
     make_session,
     proto_of,

@@ -47,6 +47,7 @@ from ortable import (
     refresh,
     supported_ops,
     to_onnx,
+    watch_modules,
 )
 
 
@@ -183,6 +184,7 @@ def compiled(model: Model, x: torch.Tensor) -> None:
         instance: OrtBackend = record
         assert_type(instance.source, str)
     refresh(model)
+    torch.compile(model, backend="ortable", options={"guard_filter_fn": watch_modules})
     refresh()
     settings: OrtOptionsDict = {"providers": "CPUExecutionProvider", "fallback": None}
     options = OrtOptions(**settings)
@@ -231,7 +233,7 @@ def mistakes(model: Model, x: torch.Tensor) -> str | None:
         print(wrong)
     except (ortable.BuilderError, ortable.KernelError, ortable.RewriteError, ortable.SpecError):
         raise
-    except (ortable.ProviderError, ortable.MismatchError):
+    except (ortable.PrecompileError, ortable.ProviderError, ortable.MismatchError):
         raise
     except ortable.OrtableError as error:
         assert isinstance(error, ortable.errors.OrtableError)

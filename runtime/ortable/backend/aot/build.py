@@ -13,13 +13,16 @@ from typing import Any
 
 from torch.fx import GraphModule
 
+from ortable.backend.autotune.graphs import tune_part
 from ortable.backend.cache.codec import Unserializable
 from ortable.backend.cache.conversion import compile_cached
 from ortable.backend.execute.shards import inner_arguments
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.undecompose import undecompose
+from ortable.backend.lower.whole_products import join_products
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.absorb_small import absorb_small_partitions
+from ortable.backend.partition.convert import ConvertedPartition, convert_partitions
 from ortable.backend.partition.fallback import (
     culprits,
     missing_error,
@@ -27,11 +30,7 @@ from ortable.backend.partition.fallback import (
     unsupported_nodes,
 )
 from ortable.backend.partition.partition import Partitioning, partition_graph
-from ortable.backend.partition.partitioned_graph import (
-    ConvertedPartition,
-    convert_partitions,
-    join_partitions,
-)
+from ortable.backend.partition.partitioned_graph import join_partitions
 from ortable.backend.partition.placement import (
     Placement,
     list_placements,
@@ -39,19 +38,23 @@ from ortable.backend.partition.placement import (
     report_placements,
 )
 from ortable.backend.partition.specialize import specialize
+from ortable.backend.precompile.host_graph import (
+    HostGraph,
+    encode_host_graph,
+    partition_name,
+)
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU, provider_names, resolve_providers
-from ortable.compat.torch import TracingContext, unset_fake_temporarily
+from ortable.compat.torch import TracingContext, precompiles, unset_fake_temporarily
 from ortable.compat.torch_logging import timed
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.interpreter.diagnostics.advice import advise
 
 from .events import graph_label, tell_compiled, tell_failed_backward
 from .gradients_hint import hint_at_gradients
-from .host_graph import HostGraph, encode_host_graph, partition_name
 from .records import dump_model, print_report, record_of, record_of_torch, store
 
-__all__ = ["Compiled", "Runner", "compile_aot_graph", "load_compiled"]
+__all__ = ["Compiled", "Runner", "compile_again", "compile_aot_graph", "load_compiled"]
 
 Compiled = Callable[..., Any]
 Runner = Callable[[CompiledGraph, OrtOptions], Compiled]
@@ -91,13 +94,27 @@ def _failing(error: OrtableError) -> Compiled:
     return fail
 
 
-def _compile(graph: AotGraph, options: OrtOptions, runner: Runner) -> Compiled:
+def compile_again(
+    graph_module: GraphModule, options: OrtOptions, runner: Runner, static: frozenset[int]
+) -> Compiled:
+    """Compiles a graph outside of torch's compilation, made of one that was compiled there.
+
+    :param static: `static_arguments` of that one
+    """
+    return _compile(AotGraph(graph_module), options, runner, static)
+
+
+def _compile(
+    graph: AotGraph, options: OrtOptions, runner: Runner, static: frozenset[int] | None = None
+) -> Compiled:
     """The same, with every error raised at once."""
     # AOTAutograd's fake mode is on, and the constants of the graph are real tensors.
-    static = static_arguments(graph)
+    static = static_arguments(graph) if static is None else static
     options = resolve_providers(graph.module, options)
     with unset_fake_temporarily():
         undecompose(graph.module)
+        if graph.kind == "inference":
+            join_products(graph.module)
         if options.fallback is not None:
             return _compile_with_fallback(graph, options, runner, static)
         refused = refused_error(graph.module, options.raise_on)
@@ -187,7 +204,7 @@ def _join(
     with what runs it and a record."""
     host = HostGraph(partitioning.host, graph.kind, placement)
     text = None
-    if options.cache_dir is not None and graph.device == "cpu":
+    if graph.device == "cpu" and (options.cache_dir is not None or precompiles()):
         with contextlib.suppress(Unserializable):  # other processes trace again
             text = encode_host_graph(host, [each.partition.name for each in converted])
     conversions = {
@@ -255,8 +272,9 @@ def _make_callable(
 ) -> Compiled:
     """What runs a converted graph, made and recorded."""
     begin = time.perf_counter()
+    compiled = replace(compiled, label=graph_label(compiled.kind))
     with timed("ortable.session"):
-        callable_graph = runner(replace(compiled, label=graph_label(compiled.kind)), options)
+        callable_graph = runner(compiled, options)
     compiled.timings["session"] = time.perf_counter() - begin
     text = "(not traced: found in a cache)" if graph_module is None else str(graph_module.graph)
     path = dump_model(options.dump_prefix, compiled.model, text)
@@ -269,7 +287,7 @@ def _make_callable(
         providers = provider_names(options.providers)
         record = record_of(compiled, graph_module, callable_graph, providers, placement)
         store(options.storage, record)
-    return callable_graph
+    return tune_part(callable_graph, compiled, graph_module, options)
 
 
 def static_arguments(graph: AotGraph) -> frozenset[int]:

@@ -14,21 +14,35 @@ from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from torch.fx import GraphModule
 
+from ortable.backend.autotune.graphs import in_torch, pinned, tune_part, tune_whole
+from ortable.backend.execute.call import OrtBackend
 from ortable.backend.execute.runner import run_with_onnxruntime
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_names import argument_names, mark_argument_names
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
 from ortable.backend.partition.draws import refuse_lost_dropout
+from ortable.backend.precompile.host_graph import HostGraph
+from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import check_providers
-from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext
+from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext, precompiles
 from ortable.compat.versions import check_versions
 from ortable.errors import OptionError, OrtableError
 
-from .build import Compiled, Runner, compile_aot_graph, load_compiled
+from .build import (
+    Compiled,
+    Runner,
+    compile_again,
+    compile_aot_graph,
+    load_compiled,
+    static_arguments,
+)
 from .decompositions import get_decomposition_table, resolve_table
 from .events import tell_recompiled
+from .forward_only import ForwardGraph, forward_only
 from .redecompose import redecompose
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
 
@@ -46,9 +60,9 @@ __all__ = [
 ]
 
 _STALE = (
-    "ortable: freeze='on' makes constants of weights of PEFT's layers, which PEFT writes without a "
-    "trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after that, or leave "
-    "freeze at 'auto', which keeps these weights inputs."
+    "ortable: freeze='on' (or 'trust') makes constants of weights of PEFT's layers, which PEFT "
+    "writes without a trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after "
+    "that, or leave freeze at 'auto', which keeps these weights inputs."
 )
 
 
@@ -112,11 +126,15 @@ def onnx_custom_backend(
     session_options: SessionOptions | Mapping[str, Any] | None = None,
     run_options: RunOptions | Mapping[str, Any] | None = None,
     pre_ort_model_transforms: Transform | Iterable[Transform] | None = None,
-    freeze: Literal["auto", "on", "off"] | None = None,
+    freeze: Literal["auto", "on", "off", "trust"] | None = None,
     fallback: Literal["eager"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     tune: float | None = None,
+    cache_megabytes: int | None = None,
+    cache_days: int | None = None,
+    autotune: bool | Literal["torch"] | None = None,
     resizable: bool | None = None,
+    weight_copies: int | None = None,
     hints: bool | None = None,
     raise_on: Iterable[str] | None = None,
     options: OrtOptionsDict | Mapping[str, Any] | None = None,
@@ -143,8 +161,11 @@ def onnx_custom_backend(
         "storage": storage, "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
         "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
         "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
-        "fallback": fallback, "cache_dir": cache_dir, "tune": tune, "resizable": resizable,
-        "hints": hints, "raise_on": raise_on,
+        "fallback": fallback, "cache_dir": cache_dir, "tune": tune,
+        "cache_megabytes": cache_megabytes,
+        "cache_days": cache_days, "autotune": autotune, "resizable": resizable, "hints": hints,
+        "weight_copies": weight_copies,
+        "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(
         graph_module,
@@ -173,7 +194,12 @@ def compile_from_torch(
         table = resolve_table(options.export_options)
         if table is not None:
             graph_module = redecompose(graph_module, table)
-        return compile_aot_graph(graph_module, options, runner)
+        if options.autotune == "torch":
+            return in_torch(graph_module)
+        made = compile_aot_graph(graph_module, options, runner)
+        if isinstance(made, OrtBackend):
+            return tune_part(made, made.compiled, graph_module, options, whole=True)  # type: ignore[no-any-return]
+        return made
     return compile_with_autograd(graph_module, args, options, runner)
 
 
@@ -209,16 +235,23 @@ def compile_with_autograd(
     from ortable.compat.torch import aot_autograd, min_cut_partition
 
     run = runner or run_with_onnxruntime
-    if run is run_with_onnxruntime:
+    ours = run is run_with_onnxruntime
+    if ours:
         check_providers(options.providers)
     refuse_lost_dropout(graph_module)
     table = resolve_table(options.export_options)
+    asked = precompiles()
+    kept = _kept(asked, options, ours)
 
     tell_recompiled()
+    if options.autotune == "torch":
+        return pinned(graph_module)
     compilations: Compilations = []
+    made: list[Compiled] = []
+    forwards: list[ForwardGraph] = []
     written = find_untracked_writes(graph_module)
     names = argument_names(graph_module)
-    if written and options.freeze == "on":
+    if written and options.freeze in ("on", "trust"):
         warnings.warn(_STALE, RuntimeWarning, stacklevel=2)
 
     def compile_it(gm: GraphModule) -> Compiled:
@@ -227,16 +260,20 @@ def compile_with_autograd(
         mark_argument_names(gm, names)
         compiled = compile_graph(gm, options, run)
         add_compilation(compilations, compiled)
+        made.append(compiled)
+        forwards.extend(_forward_graph(gm, compiled, compilations[-1][1], options, run))
         return compiled
 
-    cache: Any = nullcontext(_plain_compiler)
-    if options.cache_dir is not None and run is run_with_onnxruntime:
-        from .artifact import torch_cache  # imports inductor
+    def load_it(conversions: Sequence[CompiledGraph], host: HostGraph | None) -> Compiled:
+        made.append(load_compiled(conversions, host, options, run))
+        return made[-1]
 
-        loaded = partial(load_compiled, options=options, runner=run)
-        cache = torch_cache(
-            graph_module, options, loaded, own_decompositions=table is not None, written=written
-        )
+    cache: Any = nullcontext(_plain_compiler)
+    # without a key of a folder in what torch keeps whole: nobody could load it
+    if kept is not None or (ours and options.cache_dir is not None and asked is None):
+        from .torch_cache import torch_cache  # imports inductor
+
+        cache = torch_cache(graph_module, options, load_it, table is not None, written, kept)
     with cache as compiler:
         backend = aot_autograd(
             fw_compiler=compiler(compile_it),
@@ -245,7 +282,44 @@ def compile_with_autograd(
             partition_fn=min_cut_partition,
             decompositions=get_decomposition_table() if table is None else table,
         )
-        return without_wrapper(backend(graph_module, args), compilations, args)
+        wrapped = backend(graph_module, args)
+        fixed = _attributes(graph_module) if kept is None else ()
+        call = without_wrapper(wrapped, compilations, args, fixed)
+    if kept is not None:
+        from .keep import keep_for_processes
+
+        return keep_for_processes(graph_module, options, kept, wrapped, call, compilations)
+    if ours and len(forwards) == 1:
+        call = forward_only(call, forwards.pop(), len(args), options)
+    return tune_whole(call, graph_module, args, made, options)
+
+
+def _forward_graph(
+    graph_module: GraphModule, compiled: Any, metadata: Any, options: OrtOptions, run: Runner
+) -> list[ForwardGraph]:
+    """What `forward_only` needs of a forward graph; nothing of another one."""
+    if getattr(getattr(compiled, "compiled", None), "kind", None) != "forward":
+        return []
+    static = static_arguments(AotGraph(graph_module))
+    again = partial(compile_again, options=options, runner=run, static=static)
+    return [ForwardGraph(graph_module, compiled, metadata, again)]
+
+
+def _kept(asked: str | None, options: OrtOptions, ours: bool) -> str | None:
+    """What makes files of this graph: `asked`, or None where the graph can go into none."""
+    if asked is None:
+        return None
+    from .keep import checked  # imports inductor
+
+    return checked(asked, options, ours)
+
+
+def _attributes(graph_module: GraphModule) -> list[torch.Tensor]:
+    """Parameters and buffers that dynamo left in the graph (`install_free_tensors`), as AOTAutograd
+    puts them in front of the arguments."""
+    parameters = dict(graph_module.named_parameters(remove_duplicate=False))
+    buffers = dict(graph_module.named_buffers(remove_duplicate=False))
+    return [*parameters.values(), *buffers.values()]
 
 
 def _plain_compiler(compile_it: Callable[[GraphModule], Compiled]) -> Callable[..., Compiled]:

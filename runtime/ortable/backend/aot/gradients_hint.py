@@ -1,6 +1,6 @@
-"""A word to who compiles a module in eval mode with gradients on: without them it is about twice as
-fast. Said once in a process, at the user's line. In come the kind of a graph and the options;
-called by `build` when a graph is compiled."""
+"""A word to who compiles a module in eval mode with gradients on: without them it is fast at once,
+and not after some calls only. Said once in a process, at the user's line. In come the kind of a
+graph and the options; called by `build` when a graph is compiled."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ __all__ = ["hint_at_gradients"]
 
 _HINT = (
     "ortable compiles a {name} in eval mode with gradients on, which keeps what a backward would "
-    "need and its weights as inputs. If you want no gradients, call it under torch.no_grad() or "
-    "torch.inference_mode(): that is about twice as fast. If you do, options={{'hints': False}} "
-    "or warnings.simplefilter('ignore', ortable.errors.GradientsOnWarning) silences this."
+    "need and its weights as inputs, until some calls show that no backward comes, and then "
+    "compiles again. If you want no gradients, call it under torch.no_grad() or "
+    "torch.inference_mode(): it is fast at once. If you do, options={{'hints': False}} or "
+    "warnings.simplefilter('ignore', ortable.errors.GradientsOnWarning) silences this."
 )
 _said = False  # in this process
 

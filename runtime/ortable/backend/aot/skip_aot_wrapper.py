@@ -10,7 +10,7 @@ from typing import Any
 from ortable.backend.execute.call import OrtBackend
 from ortable.compat.torch import TracingContext
 
-__all__ = ["Compilations", "add_compilation", "without_wrapper"]
+__all__ = ["Compilations", "add_compilation", "is_idle", "without_wrapper"]
 
 Compilations = list[tuple[Any, Any]]  # what was compiled, with what AOTAutograd knows of the graph
 _PLAIN = "PlainTensorMeta"
@@ -30,7 +30,10 @@ def add_compilation(compilations: Compilations, compiled: Any) -> None:
 
 
 def without_wrapper(
-    wrapped: Callable[..., Any], compilations: Compilations, args: Sequence[Any]
+    wrapped: Callable[..., Any],
+    compilations: Compilations,
+    args: Sequence[Any],
+    fixed: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """What dynamo calls: `wrapped`, which AOTAutograd returned, or a function that calls the only
     graph with the same arguments and returns what it returns.
@@ -38,12 +41,17 @@ def without_wrapper(
     The latter where `wrapped` would do nothing else (torch 2.13, `_create_runtime_wrapper`): no
     argument is written, dropped as a duplicate or taken apart; no result is a view to be made
     again or gets marks; no token, no generator state and no change of the grad mode is carried.
+
+    :param fixed: tensors that AOTAutograd puts in front of the arguments
     """
     if len(compilations) != 1:
         return wrapped
     compiled, metadata = compilations[0]
-    if not isinstance(compiled, OrtBackend) or not _passes_through(compiled, metadata, len(args)):
+    count = len(fixed) + len(args)
+    if not isinstance(compiled, OrtBackend) or not _passes_through(compiled, metadata, count):
         return wrapped
+    if fixed:
+        return compiled.with_fixed(fixed)
 
     def call(*given: Any) -> Any:
         return compiled(list(given))
@@ -52,7 +60,18 @@ def without_wrapper(
 
 
 def _passes_through(compiled: OrtBackend, metadata: Any, count: int) -> bool:
-    if metadata is None or compiled.compiled.kind != "inference":
+    roles = compiled.compiled
+    return roles.kind == "inference" and len(roles.inputs) == count and is_idle(metadata, count)
+
+
+def is_idle(metadata: Any, count: int, marks: bool = True) -> bool:
+    """Whether the wrapper around a graph has nothing to do but to hand on `count` arguments and the
+    results, and to make a node of autograd of them where gradients may be asked for.
+
+    :param marks: marks of results whose sizes may differ, from which dynamo compiles what comes
+        behind for several sizes at once, count as something
+    """
+    if metadata is None:
         return False
     try:
         idle = not (
@@ -60,7 +79,7 @@ def _passes_through(compiled: OrtBackend, metadata: Any, count: int) -> bool:
             or metadata.num_mutated_graph_handled_indices
             or metadata.num_outputs_aliased
             or metadata.num_intermediate_bases
-            or metadata.dynamic_outputs
+            or (marks and metadata.dynamic_outputs)
             or metadata.grad_enabled_mutation is not None
             or metadata.tokens
             or metadata.num_graphsafe_rng_states
@@ -70,5 +89,4 @@ def _passes_through(compiled: OrtBackend, metadata: Any, count: int) -> bool:
     except AttributeError:  # another version of torch, which may have more to do
         return False
     plain = all(type(each).__name__ == _PLAIN for each in described)
-    roles = compiled.compiled
-    return idle and plain and len(roles.inputs) == count == len(metadata.input_info)
+    return idle and plain and count == len(metadata.input_info)

@@ -1,7 +1,7 @@
 """A CompiledGraph without its model as JSON and back: dataclasses of roles by their fields,
 dimensions as exact polynomials, view operators by name. Nothing that is read is executed or
 imported: names are looked up in fixed tables, and view operators among torch's own. Called by
-`disk`, and by `aot.host_graph` for arguments."""
+`disk`, and by `precompile.host_graph` for arguments."""
 
 from __future__ import annotations
 

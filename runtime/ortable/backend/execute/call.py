@@ -30,7 +30,15 @@ from .call_source import CallSource, code_of
 from .checks import violated
 from .feeds import Bound, Dimensions, feed_any
 from .fork import protect
-from .frozen import BackOff, Frozen, History, freezable, with_constants
+from .frozen import (
+    BackOff,
+    Frozen,
+    History,
+    freezable,
+    give_back_freed,
+    sessions_with,
+    with_constants,
+)
 from .shards import gathered_by_fsdp
 from .weights import is_watchable, signature, sweep, windows_of
 
@@ -66,6 +74,8 @@ class OrtBackend:
         frozen: positions of arguments that become constants, or why none does.
         key: sessions of graphs with the same key are shared; None: none is.
         resizable: results are copied into memory of torch, which can be resized.
+        trusted: what is written into constants shows after `refresh` only.
+        copies: how many sessions may have these weights as constants; None: any number.
     """
 
     def __init__(
@@ -79,6 +89,8 @@ class OrtBackend:
         frozen: Sequence[int] | str = "no session is made for them",
         key: str | None = None,
         resizable: bool = False,
+        trusted: bool = False,
+        copies: int | None = None,
     ) -> None:
         # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
         self._boxed_call = True
@@ -90,12 +102,14 @@ class OrtBackend:
         self._constant = () if isinstance(frozen, str) else tuple(frozen)
         self._make = make
         self._key = key
-        self._resizable = resizable
+        self._resizable, self._trusted, self._copies = resizable, trusted, copies
         self._execute = execute
         self._plain_session = session
         self._dimensions = Dimensions()
         self._plain: CompiledCall | None = None
         self._call: CompiledCall | None = None
+        self._fixed: tuple[Any, ...] = ()
+        self._short: CompiledCall | None = None  # a call without the arguments that are fixed
         self._lock = threading.RLock()
         self._sets: dict[tuple[int, ...], Frozen] = {}
         self._histories: dict[tuple[int, ...], History] = {}
@@ -119,6 +133,22 @@ class OrtBackend:
         call = self._call
         return call(args) if call is not None else self._choose(args)
 
+    def with_fixed(self, tensors: Sequence[Any]) -> Callable[..., list[Any]]:
+        """A function of the other arguments: those in front are these tensors at every call.
+
+        While they are constants a call does without them altogether.
+
+        Args:
+            tensors: the arguments in front.
+        """
+        self._fixed = tuple(tensors)
+
+        def call(*given: Any) -> list[Any]:
+            short = self._short
+            return short(list(given)) if short is not None else self._choose([*tensors, *given])
+
+        return call
+
     @property
     def held(self) -> tuple[Frozen, ...]:
         """The sets of weights that are constants of a session now."""
@@ -135,6 +165,8 @@ class OrtBackend:
         """A call when it is not known whether the weights are what some session has."""
         with self._lock:
             call = self._chosen(args) if self._constant else self._keep_plain()
+            if call is self._short:
+                del args[: len(self._fixed)]
         return call(args)
 
     def _keep_plain(self) -> CompiledCall:
@@ -149,7 +181,7 @@ class OrtBackend:
         if found is not None:
             call = found.call
             if call is not None and found.fresh(args):
-                self._call, self.session = call, found.session
+                self._keep(found)
                 return call
             if call is not None:
                 _log.info("weights of %s have changed: they are inputs until they rest", self)
@@ -190,6 +222,9 @@ class OrtBackend:
             return None
         sweep()
         weights = [args[i] for i in positions]
+        if self._copies is not None and sessions_with(weights) >= self._copies:
+            _log.info("%s reads its weights as inputs: option weight_copies", self)
+            return self._keep_plain()
         seen = signature(weights)
         windows = windows_of(weights)
         sample = b"".join(windows)
@@ -200,8 +235,10 @@ class OrtBackend:
         session = shared_session(
             self._key, weights, lambda: make(*with_constants(self.compiled.model, named)), stamp
         )
+        give_back_freed()
         cost = time.perf_counter() - begin
         this = weakref.ref(self)
+        fixed = self._fixed if self._may_leave_out(positions) else ()
 
         def dropped(frozen: Frozen) -> None:
             backend = this()
@@ -211,6 +248,7 @@ class OrtBackend:
         def changed(args: list[Any]) -> list[Any]:
             backend = this()
             assert backend is not None  # it is on the stack
+            args[:0] = fixed
             return backend._choose(args)
 
         frozen = Frozen(session, positions, weights, seen, cost, dropped, windows, sample)
@@ -225,12 +263,35 @@ class OrtBackend:
             sum(weight.nbytes for weight in weights),
             cost,
         )
+        frozen.leaves_out = len(fixed)
         values = {"changed": changed, **frozen.expected()}
         rest = tuple(i for i in self._bindable() if i not in positions)
-        frozen.call = self._function(self._call_source(positions, rest), session, values)
+        frozen.call = self._function(
+            self._call_source(positions, rest, len(fixed)), session, values
+        )
         self._sets[key] = frozen
-        self._call, self.session = frozen.call, session
+        self._keep(frozen)
         return frozen.call
+
+    def _keep(self, frozen: Frozen) -> None:
+        """The next call is that of these constants."""
+        self.session = frozen.session
+        if frozen.leaves_out:
+            self._short = frozen.call
+        else:
+            self._call = frozen.call
+
+    def _may_leave_out(self, positions: Sequence[int]) -> bool:
+        """Whether a call needs none of the fixed arguments when these are constants."""
+        compiled, count = self.compiled, len(self._fixed)
+        read = {r.index for r in compiled.inputs[:count] if r.name in compiled.fed}
+        sources = [r.source for r in compiled.outputs] + [m.source for m in compiled.mutations]
+        return (
+            read <= set(positions)
+            and not compiled.checks
+            and not compiled.sources
+            and all(source < 0 or source >= count for source in sources)
+        )
 
     def _forget(self, key: tuple[int, ...], frozen: Frozen) -> None:
         """A weight is abandoned or changed: nothing here keeps the session.  Called by the garbage
@@ -240,6 +301,8 @@ class OrtBackend:
             self._back_off.note(frozen)
         if self._call is frozen.call:
             self._call = None
+        if self._short is frozen.call:
+            self._short = None
         if self.session is frozen.session:
             self.session = self._plain_session
 
@@ -270,8 +333,12 @@ class OrtBackend:
         self.session = self._plain_session
         return self._plain
 
-    def _call_source(self, constants: Sequence[int], bound: Sequence[int]) -> CallSource:
-        return CallSource(self.compiled, constants, bound, self._resizable)
+    def _call_source(
+        self, constants: Sequence[int], bound: Sequence[int], fixed: int = 0
+    ) -> CallSource:
+        return CallSource(
+            self.compiled, constants, bound, self._resizable, fixed=fixed, trusted=self._trusted
+        )
 
     def _function(
         self, source: CallSource, session: Any, values: Mapping[str, Any]

@@ -25,6 +25,7 @@ from ortable.backend.roles import (
     ViewStep,
 )
 from ortable.compat.onnxruntime import dlpack_source
+from ortable.compat.torch import TensorBase
 
 from .feeds import as_bytes, as_pairs, float8_tensor, float8_value, number
 from .results import SymbolValues, as_promised, own
@@ -58,6 +59,9 @@ class CallSource:
     :param constants: positions of arguments that the session holds as constants
     :param bound: positions of arguments whose OrtValues are kept from call to call
     :param resizable: outputs are copied into memory of torch
+    :param fixed: how many arguments in front are always the same tensors, which the call is not
+        given; all that are not among `constants` are not read
+    :param trusted: what is written into the constants is not looked for
 
     `values` are the globals that depend on the graph only; `run`, `failed`, `names`, `options`,
     `take`, `dlpack`, `feed` and what checks the weights come from the caller.
@@ -69,8 +73,12 @@ class CallSource:
         constants: Collection[int] = (),
         bound: Collection[int] = (),
         resizable: bool = False,
+        *,
+        fixed: int = 0,
+        trusted: bool = False,
     ) -> None:
         self.compiled = compiled
+        self.fixed, self.trusted = fixed, trusted
         self.constants = tuple(constants)
         self.bound = tuple(bound)
         self.resizable = resizable
@@ -80,8 +88,8 @@ class CallSource:
         self.text = self._written()
 
     def _written(self) -> str:
-        count = len(self.compiled.inputs)
-        unpacked = ", ".join(f"a{i}" for i in range(count))
+        count = len(self.compiled.inputs) - self.fixed
+        unpacked = ", ".join(f"a{i + self.fixed}" for i in range(count))
         feeds, fetches, results = self._feeds(), self._fetches(), self._results()
         head = [f"    {unpacked}{',' if count == 1 else ''} = args"] if count else []
         if self.constants:
@@ -97,20 +105,21 @@ class CallSource:
     def _checks(self) -> list[str]:
         """The weights are the objects, in the memory, with the versions that the session has, and
         what is compared of their values is what it was: small weights whole, of large ones samples,
-        which miss a write elsewhere that torch does not count (`weights.refresh` is for that)."""
-        each = [f"a{i}" for i in self.constants]
-        same = " and ".join(f"a{i} is w{i}" for i in self.constants)
-        pointers = ", ".join(f"{a}.data_ptr()" for a in each)
-        versions = ", ".join(f"{a}._version" for a in each)
-        return [
-            "    if not (",
-            f"        valid[0] and {same}",
-            f"        and [{pointers}] == pointers",
-            f"        and [{versions}] == versions",
-            "        and join(windows) == sample",
-            "    ):",
-            "        return changed(args)",
-        ]
+        which miss a write elsewhere that torch does not count (`weights.refresh` is for that).
+
+        One loop in C reads all pointers; versions are read faster one by one."""
+        given = [i for i in self.constants if i >= self.fixed]
+        lines = [f"        {' and '.join(['valid[0]', *(f'a{i} is w{i}' for i in given)])}"]
+        if not self.trusted:
+            each = [f"{'a' if i in given else 'w'}{i}" for i in self.constants]
+            versions = ", ".join(f"{weight}._version" for weight in each)
+            self.values["address"] = TensorBase.data_ptr
+            lines += [
+                "        and list(map(address, weights)) == pointers",
+                f"        and [{versions}] == versions",
+                "        and join(windows) == sample",
+            ]
+        return ["    if not (", *lines, "    ):", "        return changed(args)"]
 
     def _feeds(self) -> list[str]:
         """`feeds = {...}`, through the general path where the memory is not what torch traced."""

@@ -9,7 +9,7 @@ from typing import Any
 from onnx import ModelProto
 
 from ortable import dtypes
-from ortable.backend.lower.compile import read_names
+from ortable.backend.lower.read_names import read_names
 from ortable.backend.roles import CompiledGraph, InputRole, InputRoleKind
 from ortable.compat.onnxruntime import bound_session
 from ortable.compat.torch import from_dlpack

@@ -4,6 +4,8 @@ comes a model with constants; called by `call`."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +18,17 @@ from ortable import dtypes
 from ortable.backend.roles import InputRole, InputRoleKind
 
 from .feeds import as_bytes, feed_any, in_order
-from .weights import WeightSignature, hold, storage_of, versions_of
+from .weights import WeightSignature, hold, holders, storage_of, versions_of
 
-__all__ = ["BackOff", "Frozen", "History", "freezable", "with_constants"]
+__all__ = [
+    "BackOff",
+    "Frozen",
+    "History",
+    "freezable",
+    "give_back_freed",
+    "sessions_with",
+    "with_constants",
+]
 
 # Small tensors are written into the model, where shape inference reads them.
 _EMBEDDED_BYTES = 1024
@@ -82,7 +92,7 @@ class Frozen:
     let go.  `cost` are the seconds that the session took to make.
     """
 
-    references = 2  # here, and in the globals of `call`
+    references = 3  # here, and twice in the globals of `call`
 
     def __init__(
         self,
@@ -106,7 +116,9 @@ class Frozen:
         self.positions = tuple(positions)
         self.pointers, self.versions = seen[0], seen[1]
         self.call: Callable[[list[Any]], list[Any]] | None = None
+        self.leaves_out = 0  # how many arguments in front `call` is not given
         self.tensors = list(tensors)
+        self.weights = tuple(tensors)
         # The memory is held: another tensor at the same address would look unchanged.
         # Not by an alias, which refers to the tensor: `torch.utils.swap_tensors` would refuse it.
         self._memory = [tensor.untyped_storage() for tensor in tensors]
@@ -130,6 +142,7 @@ class Frozen:
         named = {f"w{i}": found for i, found in zip(self.positions, self.tensors, strict=True)}
         return {
             "valid": self.valid,
+            "weights": self.weights,
             "pointers": self.pointers,
             "versions": self.versions,
             "join": b"".join,
@@ -147,7 +160,31 @@ class Frozen:
         self.valid[0] = False
         self._dropped(self)
         self.call = self.session = None
-        self.tensors, self._memory, self.windows = [], [], ()
+        self.tensors, self._memory, self.windows, self.weights = [], [], (), ()
+
+
+def sessions_with(weights: Sequence[torch.Tensor]) -> int:
+    """How many sessions have these weights as constants: the largest of them stands for all."""
+    place = storage_of(max(weights, key=lambda weight: weight.nbytes))
+    found = [each for each in holders() if isinstance(each, Frozen) and place in each.storages]
+    return len({id(each.session) for each in found if each.session is not None})
+
+
+@functools.cache
+def _trim() -> Callable[[int], int] | None:
+    try:
+        found = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # a C library other than glibc
+        return None
+    return found  # type: ignore[no-any-return]
+
+
+def give_back_freed() -> None:
+    """Hands memory that the creation of a session needed for a while back to the system: glibc
+    keeps it, about a third of the size of the weights for each session."""
+    trim = _trim()
+    if trim is not None:
+        trim(0)
 
 
 def with_constants(

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from onnx import ModelProto
 
-from ortable.backend.cache.keys import session_key
 from ortable.backend.cache.memory import shared_session
+from ortable.backend.cache.session_keys import session_key
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.device_run import DeviceRun, run_ahead, session_providers
@@ -23,7 +23,7 @@ from ortable.backend.sessions.tune import tuned_settings
 
 from .call import OrtBackend, freezable_positions
 
-__all__ = ["run_with_onnxruntime"]
+__all__ = ["is_one_of_several_processes", "run_with_onnxruntime"]
 
 
 def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:
@@ -51,7 +51,13 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
     if isinstance(frozen, str):
         session = shared_session(key, (), lambda: make(compiled.model))
     run_options = make_run_options(options.run_options)
-    common: dict[str, Any] = {"frozen": frozen, "key": key, "resizable": options.resizable}
+    common: dict[str, Any] = {
+        "frozen": frozen,
+        "key": key,
+        "resizable": options.resizable,
+        "trusted": options.freeze == "trust",
+        "copies": options.weight_copies,
+    }
     if stream is None:
         backend = OrtBackend(compiled, session, run_options, make=make, **common)
         backend.tuned = tuned
@@ -84,7 +90,7 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         return "option freeze is 'off'"
     if compiled.kind == "backward":
         return "a backward graph: its weights train"
-    if compiled.kind == "forward" and options.freeze == "auto":
+    if compiled.kind == "forward" and options.freeze in ("auto", "trust"):
         return "grad mode was on when it was compiled: use torch.no_grad(), or freeze='on'"
     if not compiled.fetches:
         return "nothing is left for ONNX Runtime to compute"
@@ -92,14 +98,14 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         return "constants would be written into your SessionOptions object: give a dict of settings"
     if provider_names(options.providers) != ("CPUExecutionProvider",):
         return "only the CPU provider takes constants from torch's memory"
-    if options.freeze == "auto" and _is_one_of_several_processes():
+    if options.freeze == "auto" and is_one_of_several_processes():
         return (
             "collectives of torch.distributed may write into weights without a trace: freeze='on'"
         )
     return freezable_positions(compiled) or "the graph reads no parameter and no buffer"
 
 
-def _is_one_of_several_processes() -> bool:
+def is_one_of_several_processes() -> bool:
     """Whether this process is one of several: `broadcast` and its like receive into tensors whose
     versions stay what they were, and DistributedDataParallel calls it."""
     distributed = torch.distributed

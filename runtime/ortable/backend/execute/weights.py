@@ -45,8 +45,11 @@ class Holder(Protocol):
     are those whose values it keeps."""
 
     references: int
-    tensors: list[torch.Tensor]
     storages: frozenset[int]
+
+    @property
+    def tensors(self) -> Sequence[torch.Tensor]:
+        """Those that it keeps."""
 
     def let_go(self) -> None:
         """Nobody else has one of the tensors any more."""

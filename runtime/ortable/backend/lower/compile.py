@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto
 from torch.fx import Graph, GraphModule, Node
 
 from ortable import dims, dtypes
@@ -30,10 +30,11 @@ from ortable.prelude.complex_value import join_pair, part_type
 from .aot_graph import AotGraph
 from .inputs import check_inputs, check_type, declare_inputs, shape_of, strides_of
 from .outputs import OutputPlan, plan_outputs
+from .read_names import read_names
 from .strides import contiguous_strides, dense_order, inverse
 from .untracked_writes import has_untracked_writes
 
-__all__ = ["compile_graph", "read_names", "target_opset"]
+__all__ = ["compile_graph", "target_opset"]
 
 
 def compile_graph(
@@ -245,14 +246,3 @@ def _transformed(model: ModelProto, transforms: Sequence[Any]) -> ModelProto:
             )
         model = changed
     return model
-
-
-def read_names(nodes: Iterable[NodeProto]) -> set[str]:
-    """Names that nodes, or the subgraphs of one, read."""
-    names: set[str] = set()
-    for node in nodes:
-        names.update(node.input)
-        for att in node.attribute:
-            for inner in [att.g, *att.graphs] if att.HasField("g") else att.graphs:
-                names |= read_names(inner.node) | {value.name for value in inner.output}
-    return names

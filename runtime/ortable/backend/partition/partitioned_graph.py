@@ -1,34 +1,19 @@
-"""A graph that runs partly in torch: its partitions converted one by one, and the callable of the
-host graph that calls them. In come a Partitioning and OrtOptions, out comes a PartitionedGraph;
-called by `aot.build`."""
+"""A graph that runs partly in torch: the callable of the host graph that calls its partitions. In
+come a host graph and what runs the partitions, out comes a PartitionedGraph; called by `aot.build`
+and `precompile.pack`."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule
 
-from ortable.backend.cache.conversion import compile_cached
-from ortable.backend.lower.aot_graph import AotGraph
-from ortable.backend.options import OrtOptions
-from ortable.backend.roles import CompiledGraph
 from ortable.compat.torch import BoxedCodeGen
 
-from .partition import Partition, Partitioning
-
-__all__ = ["ConvertedPartition", "PartitionedGraph", "convert_partitions", "join_partitions"]
-
-
-@dataclass(frozen=True)
-class ConvertedPartition:
-    """A partition and what it was converted to."""
-
-    partition: Partition
-    compiled: CompiledGraph
+__all__ = ["PartitionedGraph", "join_partitions"]
 
 
 class PartitionedGraph:
@@ -55,21 +40,6 @@ class PartitionedGraph:
 
     def __call__(self, args: list[Any]) -> list[Any]:
         return self._forward(args)
-
-
-def convert_partitions(
-    graph: AotGraph, partitioning: Partitioning, options: OrtOptions, static: frozenset[int]
-) -> Iterator[ConvertedPartition]:
-    """Converts the partitions, one at a step.  Arguments that the host graph writes are no
-    constants there, and neither are those that an inference graph returns."""
-    changed = {node.args[0] for node in graph.module.graph.nodes if graph.is_mutation(node)}
-    if graph.kind == "inference":
-        changed.update(graph.output.all_input_nodes)
-    constant = {graph.inputs.nodes[index] for index in static} - changed
-    for partition in partitioning.partitions:
-        fixed = frozenset(i for i, node in enumerate(partition.inputs) if node in constant)
-        compiled = compile_cached(partition.graph, options, fixed, whole=graph)
-        yield ConvertedPartition(partition, compiled)
 
 
 def join_partitions(

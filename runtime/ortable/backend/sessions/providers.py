@@ -14,8 +14,8 @@ from torch.fx import GraphModule
 
 from ortable import dtypes
 from ortable.backend.options import OrtOptions
+from ortable.compat.providers import PACKAGES, check_providers, provider_names
 from ortable.errors import ProviderError
-from ortable.exporter.account.sessions import PACKAGES, check_providers, provider_names
 
 __all__ = [
     "CPU",

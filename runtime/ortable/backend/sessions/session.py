@@ -10,8 +10,8 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
+from ortable.compat.providers import apply_settings, check_providers
 from ortable.errors import OptionError, ProviderError
-from ortable.exporter.account.sessions import apply_settings, check_providers
 from ortable.interpreter.diagnostics.runtime_errors import located
 
 __all__ = ["check_session", "make_run_options", "make_session"]

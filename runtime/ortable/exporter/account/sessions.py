@@ -1,7 +1,7 @@
 """Sessions of exported models with ONNX Runtime's own defaults, and tensors on their way in and
 out. In come a ModelProto or a LargeModel and torch tensors, out come an InferenceSession and torch
 tensors. Called by validate.py and `exporter/program.py`; the backend, whose sessions have settings
-of their own, reads providers and settings by name with the functions of this file."""
+of their own, reads providers and settings by name with the same functions of `compat`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,11 @@ import onnx
 import torch
 
 from ortable import dtypes
+from ortable.compat.providers import CPU, apply_settings, check_providers, provider_names
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.ir import initializers
 
-CPU = "CPUExecutionProvider"
-CUDA = "CUDAExecutionProvider"
-PACKAGES = {
-    "CUDAExecutionProvider": "onnxruntime-gpu",
-    "TensorrtExecutionProvider": "onnxruntime-gpu",
-    "NvTensorRTRTXExecutionProvider": "onnxruntime-trt-rtx",
-    "ROCMExecutionProvider": "onnxruntime-rocm",
-    "MIGraphXExecutionProvider": "onnxruntime-migraphx",
-    "OpenVINOExecutionProvider": "onnxruntime-openvino",
-    "DmlExecutionProvider": "onnxruntime-directml",
-    "QNNExecutionProvider": "onnxruntime-qnn",
-    "CANNExecutionProvider": "onnxruntime-cann",
-    "WebGpuExecutionProvider": "onnxruntime-webgpu",
-}
 _NUMPY_LACKS = {
     "bfloat16": onnx.TensorProto.BFLOAT16,
     "float8_e4m3fn": onnx.TensorProto.FLOAT8E4M3FN,
@@ -98,65 +85,6 @@ def _session_options(given: Any) -> Any:
     options.log_severity_level = 3
     apply_settings(options, given or {}, "session_options", options.add_session_config_entry)
     return options
-
-
-def provider_names(providers: Sequence[Any] | None) -> tuple[str, ...]:
-    """Names only, of providers that may be `(name, options)` pairs; none when they are not chosen
-    yet."""
-    return tuple(p if isinstance(p, str) else p[0] for p in providers or ())
-
-
-def check_providers(providers: Sequence[Any] | None) -> None:
-    """Raises ProviderError when the installed ONNX Runtime lacks one of `providers`.
-
-    The message lists those it has and the package to install.
-    """
-    import onnxruntime
-
-    available = onnxruntime.get_available_providers()
-    for name in provider_names(providers):
-        if name in available:
-            continue
-        known = onnxruntime.get_all_providers()
-        if name in PACKAGES:
-            remedy = f"Install the package {PACKAGES[name]!r} in place of 'onnxruntime'."
-        elif name in known:
-            remedy = "Install a build of ONNX Runtime that has it."
-        else:
-            remedy = f"ONNX Runtime knows no such provider; it knows: {', '.join(known)}."
-        raise ProviderError(
-            f"Execution provider {name!r} is not available in the installed onnxruntime "
-            f"{onnxruntime.__version__}, which has: {', '.join(available)}. {remedy}"
-        )
-
-
-def apply_settings(target: Any, settings: Mapping[str, Any], what: str, add_entry: Any) -> None:
-    """Sets attributes of an options object by name; a name with a dot is a config entry.
-
-    Raises OptionError for a setting that it has not, or a value of another type.
-    """
-    for name, value in settings.items():
-        if "." in name:
-            add_entry(name, str(value))
-        elif name.startswith("_") or not hasattr(target, name) or callable(getattr(target, name)):
-            known = [n for n in dir(target) if n[0] != "_" and not callable(getattr(target, n))]
-            raise OptionError(
-                f"{what} has no setting {name!r}. Known: {', '.join(known)}; config entries have a "
-                "dot in their name, such as 'session.intra_op.allow_spinning'."
-            )
-        else:
-            _set(target, name, value, what)
-
-
-def _set(target: Any, name: str, value: Any, what: str) -> None:
-    before = getattr(target, name)
-    try:
-        setattr(target, name, value)
-    except TypeError:
-        raise OptionError(
-            f"{what}: {name} must be of type {type(before).__name__}, got {value!r} of type "
-            f"{type(value).__name__}."
-        ) from None
 
 
 # -- tensors

@@ -1,8 +1,8 @@
 """The host graph of a graph that runs partly in torch, the straight-line code around its
 partitions, as JSON and back: operators by name, arguments as plain values. In comes a HostGraph,
-out comes text, and the other way; called by `build` and `artifact`. Nothing that is read is
-executed or imported: names are looked up among torch's own operators and in a table of Python's,
-and code is generated from what they name."""
+out comes text, and the other way; called by `aot.build`, `pack` and `artifact`. Nothing that is
+read is executed or imported: names are looked up among torch's own operators and in a table of
+Python's, and code is generated from what they name."""
 
 from __future__ import annotations
 

@@ -1,0 +1,284 @@
+"""Forward graphs whose results nobody differentiates: a module in eval mode, called with gradients
+on. In come what runs the forward and the backward graph, and what AOTAutograd knows of them; out
+comes what dynamo calls; made by `entry`.
+
+A graph that may be differentiated hands out what its backward needs, and takes its weights as
+inputs. When the first calls show that nobody asks for gradients (what would compute them is gone,
+and never ran), later calls run the graph for inference instead, with its weights as constants of
+the session. Their results can be differentiated all the same: the backward then runs the forward
+graph first, on the same arguments. It does that once: from then on the forward graph runs at every
+call."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import operator
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.autograd.function import Function
+from torch.fx import GraphModule
+
+from ortable.backend.execute.runner import is_one_of_several_processes
+from ortable.backend.execute.weights import signature
+from ortable.backend.options import OrtOptions
+from ortable.errors import OrtableError
+
+from .inference_form import guards_of, inference_form
+from .skip_aot_wrapper import is_idle
+
+__all__ = ["ForwardGraph", "forward_only"]
+
+_log = logging.getLogger(__name__)
+_WRITTEN = (
+    "one of the variables needed for gradient computation has been modified by an inplace "
+    "operation: a weight of a graph compiled by ortable, whose backward computes the forward "
+    "again. Run the backward before you change weights, or compile with options={'freeze': 'off'}."
+)
+_ASKED = 3  # calls in a row whose results were dropped without a backward
+
+Run = Callable[..., Any]
+MakeInference = Callable[[GraphModule], Callable[[list[Any]], Any]]
+
+
+class ForwardGraph:
+    """A forward graph that was compiled: the graph itself, what runs it, and what AOTAutograd says
+    of it.
+
+    :param make: compiles the graph for inference
+    """
+
+    def __init__(
+        self, graph_module: GraphModule, run: Any, metadata: Any, make: MakeInference
+    ) -> None:
+        self.graph_module = graph_module
+        self.run = run
+        self.metadata = metadata
+        self.make = make
+
+
+def forward_only(run: Run, forward: ForwardGraph | None, count: int, options: OrtOptions) -> Run:
+    """What dynamo calls: `run`, or what also watches whether its results are differentiated.
+
+    :param run: runs the graph as AOTAutograd wrapped it
+    :param count: the number of arguments
+    """
+    if forward is None or options.freeze != "auto":
+        return run
+    compiled = getattr(forward.run, "compiled", None)
+    if compiled is None or compiled.kind != "forward" or compiled.is_partition:
+        return run
+    if compiled.device != "cpu" or compiled.mutations or len(compiled.inputs) != count:
+        return run
+    if not is_idle(forward.metadata, count, marks=False) or not _has_tensors_only(forward.metadata):
+        return run
+    if compiled.checks or is_one_of_several_processes():
+        return run
+    return _ForwardOnly(run, forward).caller
+
+
+def _has_tensors_only(metadata: Any) -> bool:
+    """Whether all results are tensors, and one of them can be differentiated."""
+    results = metadata.output_info
+    tensors = all(issubclass(each.raw_type, torch.Tensor) for each in results)
+    return tensors and any(each.requires_grad for each in results)
+
+
+class _ForwardOnly:
+    """The calls of one forward graph; `caller` is what dynamo calls."""
+
+    def __init__(self, run: Run, forward: ForwardGraph) -> None:
+        self.plain = run
+        self.caller: Any = functools.partial(self._watched)
+        self._forward: ForwardGraph | None = forward
+        self.differentiable = [each.requires_grad for each in forward.metadata.output_info]
+        roles = forward.run.compiled.inputs
+        placeholders = forward.graph_module.graph.find_nodes(op="placeholder")
+        values = [node.meta["val"] for node in placeholders]
+        weights = [role.index for role in roles if role.static]
+        saved = [
+            role.index
+            for role, value in zip(roles, values, strict=True)
+            if isinstance(value, torch.Tensor) and not role.static
+        ]
+        rest = [role.index for role in roles if role.index not in {*weights, *saved}]
+        self.saved, self.weights, self.rest = map(_picker, (saved, weights, rest))
+        self.joined = _merger([*saved, *weights, *rest])
+        self._first = self.differentiable.index(True)
+        self._dropped = 0
+        self._watching: set[weakref.ref[Any]] = set()
+        self._waiting: set[weakref.ref[Any]] = set()
+        self._wanted = False
+        self._lock = threading.Lock()
+        self.inference: Callable[[list[Any]], Any] | None = None
+
+    def _watched(self, *given: Any) -> Any:
+        """A call of the forward graph, and a look at what becomes of it."""
+        if self._dropped >= _ASKED and not self._watching:
+            return self._switched(given)
+        results = self.plain(*given)
+        node = results[self._first].grad_fn
+        if node is not None:  # with grad mode off AOTAutograd's wrapper makes none
+            node.register_prehook(self._told)
+            self._watching.add(weakref.ref(node, self._forgotten))
+        return results
+
+    def _told(self, *gradients: Any) -> None:
+        self.differentiated()
+
+    def _forgotten(self, reference: weakref.ref[Any]) -> None:
+        """A call's results are gone, and with them the chance of a backward."""
+        self._watching.discard(reference)
+        self._dropped += 1
+
+    def differentiated(self) -> None:
+        """Somebody asks for gradients: the forward graph runs as soon as nobody else waits for a
+        backward of the one for inference. torch.utils.checkpoint, which computes a forward again
+        in the backward, finds what ran before."""
+        if not self._wanted and self.inference is not None:
+            _log.info("results of a forward graph are differentiated: it saves what that needs")
+        self._wanted = True
+        if self.inference is None:
+            self._stay(self.plain)
+
+    def waits(self, node: Any) -> weakref.ref[Any]:
+        """Notes a node of autograd until it is gone or has run."""
+        reference = weakref.ref(node, self._waiting.discard)
+        self._waiting.add(reference)
+        return reference
+
+    def ran(self, reference: weakref.ref[Any]) -> None:
+        """The backward of a noted node is asked for."""
+        self._waiting.discard(reference)
+
+    def _stay(self, run: Run) -> None:
+        """One candidate is chosen for good; the other one may go, with its graph or session."""
+        self._forward = None
+        self._watching.clear()
+        if run == self.plain:
+            self.inference = None
+        self.caller.__setstate__((run, (), {}, None))
+
+    def _switched(self, given: Sequence[Any]) -> Any:
+        """The first call after it is clear that nobody differentiates: the graph for inference is
+        made."""
+        with self._lock:
+            forward = self._forward
+            if forward is not None:
+                self._forward = None
+                self.inference = _made(forward)
+                if self.inference is None:
+                    self._stay(self.plain)
+                else:
+                    self._stay(self._inferred)
+        return self.caller(*given)
+
+    def _inferred(self, *given: Any) -> Any:
+        """A call of the graph for inference, whose results can be differentiated nevertheless."""
+        inference = self.inference
+        if inference is None or (self._wanted and not self._waiting):
+            self._stay(self.plain)
+            return self.plain(*given)
+        try:
+            # that of the base class: the other one looks for transforms of functions first, which
+            # dynamo guards against, and takes longer for it than all the rest
+            return super(Function, _Inferred).apply(self, inference, *given)
+        except OrtableError:
+            raise
+        except (RuntimeError, TypeError):
+            # torch cannot keep an argument (made under inference_mode), or a transform of functions
+            # is active; an error of the graph is raised again
+            self._stay(self.plain)
+            return self.plain(*given)
+
+
+def _made(forward: ForwardGraph) -> Callable[[list[Any]], Any] | None:
+    """The graph for inference; None where it cannot be compiled, or only for some of the sizes."""
+    before = guards_of(forward.graph_module)
+    module = inference_form(forward.graph_module, len(forward.metadata.output_info))
+    try:
+        made = forward.make(module)
+    except OrtableError as error:
+        _log.info("a forward graph has no form for inference: %s", str(error).partition("\n")[0])
+        return None
+    if guards_of(forward.graph_module) != before:
+        _log.info("a forward graph has no form for inference: not for all of its sizes")
+        return None
+    _log.info("results of a forward graph are not differentiated: it runs as one for inference")
+    return made
+
+
+class _Inferred(Function):
+    """The graph for inference as one node of autograd, whose backward runs the forward graph."""
+
+    @staticmethod
+    def forward(ctx: Any, owner: _ForwardOnly, inference: Any, *given: Any) -> Any:
+        results = tuple(inference(list(given)))
+        ctx.owner = owner
+        ctx.set_materialize_grads(False)
+        # Weights are many, and stay: torch would take as long to save them as a small session runs.
+        ctx.save_for_backward(*owner.saved(given))
+        ctx.weights, ctx.rest = owner.weights(given), owner.rest(given)
+        ctx.seen = signature(ctx.weights)[:2]
+        ctx.reference = owner.waits(ctx)
+        if not all(owner.differentiable):
+            wanted = zip(results, owner.differentiable, strict=True)
+            ctx.mark_non_differentiable(*(each for each, found in wanted if not found))
+        return results
+
+    @staticmethod
+    @torch.compiler.disable
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        owner = ctx.owner
+        # first: where torch.utils.checkpoint computes them again, it runs what it ran before
+        given = owner.joined(ctx.saved_tensors, ctx.weights, ctx.rest)
+        if signature(ctx.weights)[:2] != ctx.seen:
+            raise RuntimeError(_WRITTEN)
+        owner.ran(ctx.reference)
+        owner.differentiated()
+        wanted = ctx.needs_input_grad[2:]
+        again = torch.is_grad_enabled()  # create_graph=True
+        with torch.enable_grad():
+            args = [
+                each.detach().requires_grad_(need) if isinstance(each, torch.Tensor) else each
+                for each, need in zip(given, wanted, strict=True)
+            ]
+            results = owner.plain(*args)
+            pairs = [
+                (result, gradient)
+                for result, gradient in zip(results, gradients, strict=True)
+                if gradient is not None and result.requires_grad
+            ]
+            found = iter(
+                torch.autograd.grad(
+                    [result for result, _ in pairs],
+                    [arg for arg, need in zip(args, wanted, strict=True) if need],
+                    [gradient for _, gradient in pairs],
+                    create_graph=again,
+                    allow_unused=True,
+                )
+            )
+        return None, None, *(next(found) if need else None for need in wanted)
+
+
+def _picker(positions: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """What takes the values at some positions."""
+    if len(positions) == 1:
+        (only,) = positions
+        return lambda values: (values[only],)
+    return operator.itemgetter(*positions) if positions else lambda values: ()
+
+
+def _merger(order: Sequence[int]) -> Callable[..., list[Any]]:
+    """What puts values back to where pickers took them from, one after the other."""
+    back = [order.index(position) for position in range(len(order))]
+
+    def joined(*parts: Sequence[Any]) -> list[Any]:
+        values = [value for part in parts for value in part]
+        return [values[at] for at in back]
+
+    return joined

@@ -1,0 +1,248 @@
+"""What is measured: a graph of dynamo compiled for inference, whole, against itself, which is
+eager; a forward or backward graph of AOTAutograd, or a partition of one, against the same operators
+in torch. In come what runs it with ONNX Runtime, the graph and OrtOptions, out comes what to call;
+called by `aot`.
+
+Torch gets a graph only as it is: with operators alone, whose results are those of eager, and on the
+CPU, where a call is over when it returns."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from ortable.backend.cache.session_keys import session_key
+from ortable.backend.execute.results import own, with_strides
+from ortable.backend.execute.runner import is_one_of_several_processes
+from ortable.backend.lower.views import is_view
+from ortable.backend.options import OrtOptions
+from ortable.backend.partition.partitioned_graph import join_partitions
+from ortable.backend.roles import CompiledGraph, OutputRoleKind
+from ortable.compat.torch import HigherOrderOperator, TracingContext
+from ortable.interpreter.modules import find_attribute
+
+from .decisions import Decisions
+from .tuned import SizeSource, Tuned
+
+__all__ = ["TunedGraph", "in_torch", "pinned", "tune_part", "tune_whole"]
+
+_log = logging.getLogger(__name__)
+_SETTLE = 0.025  # see `Trial`
+
+
+class TunedGraph:
+    """A graph of AOTAutograd, or a partition, that is measured. Called with a list of arguments,
+    which it clears; returns a list of results.  It has the attributes of what runs it with ONNX
+    Runtime, as long as that is there, and `compiled` for ever."""
+
+    def __init__(self, tuned: Tuned, compiled: CompiledGraph) -> None:
+        self._boxed_call = True  # on the object: dynamo wraps backward graphs, copying `__dict__`
+        self.compiled = compiled
+        self.tuned = tuned
+
+    def __repr__(self) -> str:
+        return f"TunedGraph({self.tuned})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("frozen", "session", "held", "source"):
+            return getattr(self.tuned.ours, name)
+        raise AttributeError(name)
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        return self.tuned.run(args)  # type: ignore[no-any-return]
+
+
+def tune_part(
+    backend: Any,
+    compiled: CompiledGraph,
+    graph_module: GraphModule | None,
+    options: OrtOptions,
+    whole: bool = False,
+) -> Any:
+    """What runs a forward or backward graph, or a partition: `backend`, which runs it with ONNX
+    Runtime, or a TunedGraph.
+
+    :param whole: also a graph for inference, which is otherwise left to `tune_whole`
+    """
+    if graph_module is None or options.autotune is not True or not _is_measurable([compiled]):
+        return backend
+    if not compiled.is_partition and compiled.kind == "inference" and not whole:
+        return backend
+    if not _has_operators_only(graph_module):
+        return backend
+    tuned = Tuned(
+        backend,
+        functools.partial(_as_promised, graph_module, compiled),
+        Decisions([_key(compiled, options)], options.cache_dir),
+        sizes=[(each.index, each.axis) for each in compiled.sources.values()],
+        boxed=True,
+        settle=_settle(),
+        label=f"{'a partition of ' if compiled.is_partition else ''}{compiled.label}",
+    )
+    _tell(tuned, options)
+    return TunedGraph(tuned, compiled)
+
+
+def tune_whole(
+    run: Callable[..., Any],
+    graph_module: GraphModule,
+    args: Sequence[Any],
+    made: Sequence[Any],
+    options: OrtOptions,
+) -> Callable[..., Any]:
+    """What dynamo calls: `run`, or what measures it against the graph of dynamo, where all that
+    AOTAutograd made of that is one graph for inference.
+
+    :param args: those that the graph is compiled for
+    :param made: what runs the graphs of AOTAutograd
+    """
+    callables = [part for each in made for part in getattr(each, "partitions", (each,))]
+    parts = [part.compiled for part in callables if hasattr(part, "compiled")]
+    whole = len(made) == 1 and parts and len(parts) == len(callables)
+    if options.autotune is not True or not whole or not _is_measurable(parts):
+        return run
+    if any(part.kind != "inference" for part in parts) or not _has_operators_only(graph_module):
+        return run
+    inner = [part.tuned for part in callables if isinstance(part, TunedGraph)]
+    keys = [_key(part, options) for part in parts]
+    tuned = Tuned(
+        run,
+        functools.partial(_eager, graph_module),
+        Decisions([*keys, _digest(graph_module, args)], options.cache_dir),
+        sizes=list(_size_sources(args)),
+        inner=inner,
+        settle=_settle(),
+        label=parts[0].label,
+    )
+    _tell(tuned, options)
+    return tuned.caller()
+
+
+def pinned(graph_module: GraphModule) -> Callable[..., Any]:
+    """A graph of dynamo that torch runs because option `autotune` says so."""
+    _log.info("autotune: torch runs a graph of %d nodes: pinned", len(graph_module.graph.nodes))
+    return _eager(graph_module)
+
+
+def _eager(graph_module: GraphModule) -> Callable[..., Any]:
+    """A graph of dynamo as a function. Its own `forward` may be one that makes the code when it is
+    called, and checks for that at every call."""
+    forward: Callable[..., Any] = GraphModule(graph_module, graph_module.graph).forward
+    return forward
+
+
+def _tell(tuned: Tuned, options: OrtOptions) -> None:
+    if options.storage is not None:
+        options.storage.setdefault("autotune", []).append(tuned)
+
+
+def _settle() -> float:
+    """How long threads may wait for work after a call; one thread waits for nobody."""
+    return _SETTLE if torch.get_num_threads() > 1 else 0.0
+
+
+def _is_measurable(parts: Sequence[CompiledGraph]) -> bool:
+    """Whether a call is over when it returns, is one with real tensors, and the decision is that of
+    one process."""
+    context = TracingContext.try_get()
+    if context is not None and context.fakify_first_call:
+        return False
+    return all(part.device == "cpu" for part in parts) and not is_one_of_several_processes()
+
+
+def _has_operators_only(graph_module: GraphModule) -> bool:
+    """Whether a graph calls no other graph, which torch may want to compile by itself, and no
+    operator with numbers that were drawn for it, which torch's own does not take."""
+    return not any(
+        isinstance(node.target, HigherOrderOperator)
+        or "drawn" in node.kwargs
+        or (node.op == "get_attr" and isinstance(_constant(graph_module, node), GraphModule))
+        or (node.op == "call_module" and isinstance(_constant(graph_module, node), GraphModule))
+        for node in graph_module.graph.nodes
+    )
+
+
+def _constant(graph_module: GraphModule, node: Node) -> Any:
+    return find_attribute(graph_module, str(node.target), None)
+
+
+def _key(compiled: CompiledGraph, options: OrtOptions) -> str | None:
+    return session_key(compiled, options, "autotune", compiled.kind, compiled.is_partition)
+
+
+def _digest(graph_module: GraphModule, args: Sequence[Any]) -> str:
+    """A text for the code of a graph and for what is known of its arguments."""
+    known = [
+        (str(arg.dtype), [size if isinstance(size, int) else None for size in arg.shape])
+        if isinstance(arg, torch.Tensor)
+        else type(arg).__name__
+        for arg in args
+    ]
+    return hashlib.sha256(f"{graph_module.code} {known}".encode()).hexdigest()
+
+
+def _size_sources(args: Sequence[Any]) -> Iterator[SizeSource]:
+    """Where the sizes are found among arguments that differ between calls, each once."""
+    seen: set[str] = set()
+
+    def is_new(size: Any) -> bool:
+        text = str(size.node.expr) if isinstance(size, torch.SymInt) else ""
+        found = bool(text) and text not in seen
+        seen.add(text)
+        return found
+
+    for at, arg in enumerate(args):
+        if is_new(arg):
+            yield at, None
+        elif isinstance(arg, torch.Tensor):
+            yield from ((at, axis) for axis, size in enumerate(arg.shape) if is_new(size))
+
+
+def in_torch(graph_module: GraphModule) -> Callable[[list[Any]], list[Any]]:
+    """A graph of AOTAutograd as a callable of its arguments in one list, which it clears."""
+    graph = Graph()
+    graph.output(graph.graph_copy(graph_module.graph, {}))
+    return join_partitions(graph, {}, graph_module)
+
+
+def _as_promised(graph_module: GraphModule, compiled: CompiledGraph) -> Callable[..., Any]:
+    """`in_torch` with results that alias and lie as those of ONNX Runtime do: the graphs around are
+    compiled for that."""
+    run = in_torch(graph_module)
+    repairs = list(_repairs(graph_module, compiled))
+    if not repairs:
+        return run
+
+    def call(args: list[Any]) -> list[Any]:
+        results = list(run(args))
+        for index, viewed, strides in repairs:
+            result = results[index]
+            if strides is not None and result.stride() != strides:
+                results[index] = with_strides(result, strides)
+            elif viewed:
+                results[index] = own(result)
+        return results
+
+    return call
+
+
+def _repairs(
+    graph_module: GraphModule, compiled: CompiledGraph
+) -> Iterator[tuple[int, bool, tuple[int, ...] | None]]:
+    """The results that torch makes as views, and that are none for whoever gets them; and those of
+    which AOTAutograd was told other strides than it traced."""
+    shared = Counter(role.fetch for role in compiled.outputs)
+    nodes = graph_module.graph.output_node().args[0]
+    for role in compiled.outputs[: compiled.n_results]:
+        node = nodes[role.index]  # type: ignore[index]
+        alone = role.alone or (role.kind is OutputRoleKind.TENSOR and shared[role.fetch] == 1)
+        viewed = alone and isinstance(node, Node) and is_view(node)
+        if viewed or role.strides is not None:
+            yield role.index, viewed, role.strides

@@ -1,0 +1,106 @@
+"""Which of two candidates runs the next call, and when enough is known to keep one. In come the
+seconds of calls, out comes a decision; called by `tuned`, once a call while it is open.
+
+Each call runs one candidate, so that nothing happens twice, and the two take turns in blocks:
+threads of the one that ran before wait for work for some 20 ms, on the processors that the other
+one needs. What is measured in that time, and the first call of a block, does not count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Candidate", "Decision", "Trial"]
+
+Candidate = Literal["onnxruntime", "torch"]
+
+_WARM = 2  # calls of ONNX Runtime in front: the session is made, then memory grows
+_SETTLE = 0.025  # seconds after a turn in which threads of the other one may still wait
+# how much faster one must be after 1, 2, 3, and 4 turns of both to be kept at once
+_MARGINS = (1.25, 1.1, 1.05, 1.0)
+_CLEARLY = 0.97  # and torch at the end, at most this much of ONNX Runtime's time
+_LEAST_TURNS = 2  # of torch before it may be kept: one turn may fall into a bad moment
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is kept, and the seconds of a call of each that speak for it."""
+
+    kept: Candidate
+    onnxruntime: float
+    torch: float
+
+    def __str__(self) -> str:
+        times = {"ONNX Runtime": self.onnxruntime, "torch": self.torch}
+        kept, other = times if self.kept == "onnxruntime" else tuple(times)[::-1]
+        return f"{kept} is kept: {_text(times[kept])} a call, {_text(times[other])} in {other}"
+
+
+def _text(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+
+
+class Trial:
+    """The calls of one graph, of sizes that belong together, until one candidate is kept.
+
+    `turn` says who runs the next call; `decision` is None as long as the trial is open.
+
+    :param settle: seconds after a turn that do not count; 0 where nobody has threads that wait
+    """
+
+    def __init__(self, settle: float = _SETTLE) -> None:
+        self.turn: Candidate = "onnxruntime"
+        self.decision: Decision | None = None
+        self.calls = 0
+        self._settle = settle
+        self._began: float | None = None  # when the turn began
+        self._counted: list[float] = []  # in this turn
+        self._lows: dict[Candidate, list[float]] = {"onnxruntime": [], "torch": []}
+
+    def note(self, began: float, seconds: float) -> None:
+        """A call of the candidate whose turn it is began at `began` and took so long."""
+        self.calls += 1
+        if self.calls <= _WARM:
+            return
+        if self._began is None:
+            self._began = began  # and this call does not count
+        elif began - self._began >= self._settle:
+            self._counted.append(seconds)
+            if len(self._counted) >= _wanted(self._counted):
+                self._end_turn()
+
+    def _end_turn(self) -> None:
+        self._lows[self.turn].append(_lower_quartile(self._counted))
+        self._counted, self._began = [], None
+        if self.turn == "onnxruntime":
+            self.turn = "torch"
+            return
+        self.turn = "onnxruntime"
+        self.decision = self._decided()
+
+    def _decided(self) -> Decision | None:
+        """What is kept after a turn of each, if that is clear by now."""
+        ours, torchs = self._lows["onnxruntime"], self._lows["torch"]
+        turns = len(torchs)
+        ours_low, torch_low = min(ours), min(torchs)
+        margin = _MARGINS[turns - 1]
+        ratio = torch_low / ours_low
+        if ratio > margin:
+            return Decision("onnxruntime", ours_low, torch_low)
+        wins = sum(theirs < own for own, theirs in zip(ours, torchs, strict=True))
+        clear = ratio < min(1 / margin, _CLEARLY) and 2 * wins > turns
+        if clear and turns >= _LEAST_TURNS:
+            return Decision("torch", ours_low, torch_low)
+        if turns == len(_MARGINS):
+            return Decision("onnxruntime", ours_low, torch_low)
+        return None
+
+
+def _wanted(counted: list[float]) -> int:
+    """How many calls of a turn count: fewer of long ones, which vary less."""
+    least = min(counted)
+    return 2 if least > 5e-3 else 5 if least > 5e-4 else 25
+
+
+def _lower_quartile(values: list[float]) -> float:
+    return sorted(values)[len(values) // 4]

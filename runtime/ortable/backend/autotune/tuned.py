@@ -1,0 +1,185 @@
+"""A graph that is measured in its first calls. In come what runs it with ONNX Runtime and what runs
+it with torch, out comes a Tuned, whose `run` is called in their place; made by `graphs`.
+
+A call runs one of the two, once: nothing is computed twice, so that writes into arguments, random
+numbers and assertions are what they are without it. What is kept for sizes of one class, from a
+power of two up to the next, is kept for as long as the graph lives."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .decisions import Decisions
+from .trial import Candidate, Decision, Trial
+
+__all__ = ["SizeSource", "Tuned"]
+
+_log = logging.getLogger(__name__)
+Run = Callable[..., Any]
+SizeSource = tuple[int, int | None]  # an argument, and which of its dimensions; None: an int
+
+_MOST_CLASSES = 64  # of sizes of one graph: those beyond run with ONNX Runtime
+
+
+class Tuned:
+    """One graph with two candidates; `run` takes the arguments that they take.
+
+    `label` says which graph it is; `kept` what runs it now: None while it is measured, or where the
+    sizes decide; `decisions` what was decided, by the class of the sizes (`()` where none differs).
+
+    :param ours: runs the graph with ONNX Runtime
+    :param make_torchs: makes what runs it with torch, when that is first asked for
+    :param decisions: those taken before
+    :param sizes: where the sizes are found that differ between calls
+    :param boxed: the arguments come as one list
+    :param inner: parts of the graph that are measured first
+    :param settle: see `Trial`
+    """
+
+    def __init__(
+        self,
+        ours: Run,
+        make_torchs: Callable[[], Run],
+        decisions: Decisions,
+        *,
+        sizes: Sequence[SizeSource] = (),
+        boxed: bool = False,
+        inner: Sequence[Tuned] = (),
+        settle: float = 0.0,
+        label: str = "a graph",
+    ) -> None:
+        self.label = label
+        self.decisions: dict[tuple[int, ...], Decision] = {}
+        self._ours: Run | None = ours
+        self._make_torchs: Callable[[], Run] | None = make_torchs
+        self._torchs: Run | None = None
+        self._taken = decisions
+        self._sizes = tuple(sizes)
+        self._boxed = boxed
+        self._inner = tuple(inner)
+        self._settle = settle
+        self._lock = threading.Lock()
+        self._disturbed = False
+        self._trials: dict[tuple[int, ...], Trial] = {}
+        self._runs: dict[tuple[int, ...], Run] = {}
+        self._caller: Any = None
+        self.run: Run = self._run_class if sizes else self._run_measured
+
+    def __repr__(self) -> str:
+        return f"Tuned({self})"
+
+    def __str__(self) -> str:
+        if not self.decisions:
+            return f"{self.label}: measured in its next calls"
+        told = [
+            f"sizes of class {'x'.join(map(str, sizes))}: {decision}" if sizes else str(decision)
+            for sizes, decision in self.decisions.items()
+        ]
+        return f"{self.label}: {'; '.join(told)}"
+
+    @property
+    def kept(self) -> Candidate | None:
+        decision = None if self._sizes else self.decisions.get(())
+        return None if decision is None else decision.kept
+
+    @property
+    def ours(self) -> Run | None:
+        """What runs it with ONNX Runtime; None when torch is kept."""
+        return self._ours
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the calls so far were not enough."""
+        return not self.decisions or bool(self._trials)
+
+    def caller(self) -> Run:
+        """What calls `run`, also when that changes, without a frame of Python in between, which
+        costs as much as a small operator of torch."""
+        self._caller = functools.partial(self.run)
+        return self._caller
+
+    def _run_measured(self, *given: Any) -> Any:
+        return self._measured((), given)
+
+    def _run_class(self, *given: Any) -> Any:
+        """A call of a graph that serves several sizes."""
+        args = given[0] if self._boxed else given
+        sizes = tuple(
+            (args[at] if axis is None else args[at].shape[axis]).bit_length()
+            for at, axis in self._sizes
+        )
+        run = self._runs.get(sizes)
+        return run(*given) if run is not None else self._measured(sizes, given)
+
+    def _measured(self, sizes: tuple[int, ...], given: Sequence[Any]) -> Any:
+        """A call of a class of which nothing is known, or not enough."""
+        if not self._lock.acquire(blocking=False):
+            self._disturbed = True  # the call that has the lock competes with this one
+            return self._any(sizes)(*given)
+        try:
+            run = self._runs.get(sizes)
+            trial = self._trial(sizes) if run is None else None
+            if trial is None:
+                return self._any(sizes)(*given)
+            run = self._candidate(trial.turn)
+            self._disturbed = False
+            begin = time.perf_counter()
+            result = run(*given)
+            seconds = time.perf_counter() - begin
+            if not self._disturbed:
+                trial.note(begin, seconds)
+                if trial.decision is not None:
+                    self._keep(sizes, trial.decision, f"measured in {trial.calls} calls")
+            return result
+        finally:
+            self._lock.release()
+
+    def _candidate(self, name: Candidate) -> Run:
+        """What runs the graph; both are there while anything is open."""
+        if name == "torch" and self._torchs is None:
+            assert self._make_torchs is not None
+            self._torchs = self._make_torchs()
+        run = self._torchs if name == "torch" else self._ours
+        assert run is not None
+        return run
+
+    def _any(self, sizes: tuple[int, ...]) -> Run:
+        """What runs a call that is not measured."""
+        run = self._runs.get(sizes) or self._ours or self._torchs
+        assert run is not None
+        return run
+
+    def _trial(self, sizes: tuple[int, ...]) -> Trial | None:
+        """The trial of a class; None where nothing is to be measured now."""
+        if any(each.is_open for each in self._inner):
+            return None
+        trial = self._trials.get(sizes)
+        if trial is None and len(self._trials) + len(self._runs) < _MOST_CLASSES:
+            found = self._taken.find(sizes)
+            if found is not None:
+                self._keep(sizes, found, "measured before")
+                return None
+            trial = self._trials[sizes] = Trial(self._settle)
+        return trial
+
+    def _keep(self, sizes: tuple[int, ...], decision: Decision, how: str) -> None:
+        run = self._candidate(decision.kept)
+        self.decisions[sizes] = decision
+        self._runs[sizes] = run
+        self._trials.pop(sizes, None)
+        if how != "measured before":
+            self._taken.keep(sizes, decision)
+        where = f" for sizes of class {'x'.join(map(str, sizes))}" if sizes else ""
+        _log.info("autotune: %s%s: %s (%s)", self.label, where, decision, how)
+        if not self._sizes:
+            self.run = run
+            if self._caller is not None:
+                self._caller.__setstate__((run, (), {}, None))
+            # the other one may go, with its session or its graph
+            self._ours, self._torchs = (None, run) if decision.kept == "torch" else (run, None)
+            self._make_torchs = None

@@ -1,0 +1,96 @@
+"""Keys of sessions, and the versions that all keys depend on. In come a CompiledGraph and options,
+out comes a text of 64 digits, the same in every process; called by `keys`, `disk`,
+`execute.runner` and `precompile`, which load graphs where nothing is converted."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ortable.backend.options import OrtOptions
+from ortable.backend.roles import CompiledGraph
+
+__all__ = ["digest_of_lines", "option_settings", "session_key", "text_of", "versions"]
+
+
+def option_settings(options: OrtOptions) -> list[Any]:
+    """The options that change a compiled graph, as values to write down; functions of the user are
+    none."""
+    rewrites: Any = options.rewrites
+    if not set(rewrites) <= {"default", "none"}:  # these are told by the version
+        from ortable.passes.rewrite.choose import content
+
+        rewrites = content(rewrites)
+    return [
+        str(options.target_opset),
+        options.optimize,
+        rewrites,
+        options.providers,
+        options.raise_on,
+        options.fallback,
+        options.freeze,
+    ]
+
+
+def session_key(compiled: CompiledGraph, options: OrtOptions, *extra: Any) -> str | None:
+    """Key of a session for `compiled`: with the options that sessions read, torch's number of
+    threads, and `extra` (plain values: flags, a device). None when sessions cannot be compared: the
+    conversion has no key, or `session_options` is an object of ONNX Runtime.
+    """
+    if compiled.key is None:
+        return None
+    settings = options.session_options
+    if settings is not None and not isinstance(settings, Mapping):
+        return None
+    try:
+        # equal conversions made twice, from graphs of other names, have sessions of their own
+        names = [role.name for role in compiled.inputs]
+        text = text_of([options.providers, settings, torch.get_num_threads(), names, extra])
+    except TypeError:  # an object among the options of a provider
+        return None
+    return digest_of_lines([compiled.key, text])
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Versions that a conversion depends on; `code` is a digest of ortable's own sources, the
+    generated tables included."""
+    import onnx
+    import onnxruntime
+
+    import ortable_generated
+    from ortable import errors
+
+    digest = hashlib.sha256()
+    for package in (errors, ortable_generated):
+        root = Path(str(package.__file__)).parent
+        for path in sorted(root.rglob("*.py")):
+            digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode())
+            digest.update(path.read_bytes())
+    return {
+        "code": digest.hexdigest(),
+        "torch": str(torch.__version__),
+        "onnx": onnx.__version__,
+        "onnxruntime": onnxruntime.__version__,
+    }
+
+
+def text_of(value: Any) -> str:
+    """Plain values as a text, the same for equal ones."""
+    return json.dumps(value, sort_keys=True)
+
+
+def digest_of_lines(lines: Iterable[str]) -> str:
+    """One digest of lines, 64 digits."""
+    digest = hashlib.sha256()
+    for line in lines:
+        encoded = line.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "little"))
+        digest.update(encoded)
+    return digest.hexdigest()

@@ -1,0 +1,169 @@
+"""A compiled graph whole, as bytes: its conversions, the code around them where torch runs a part,
+and the options that a run reads. In comes what runs a graph, out come bytes; in come bytes, out
+comes what runs it, and nothing is traced or converted. Called by `artifact` and `callable`.
+
+Weights are in no conversion, so they are in no bytes either: the caller hands them over at each
+call. Constants of the graph are in the model, once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from onnx import ModelProto
+
+from ortable.backend.cache.codec import Unserializable, decode, decode_value, encode, encode_value
+from ortable.backend.execute.runner import run_with_onnxruntime
+from ortable.backend.options import OrtOptions
+from ortable.backend.partition.partitioned_graph import PartitionedGraph, join_partitions
+from ortable.backend.roles import CompiledGraph
+from ortable.backend.sessions.providers import CPU
+from ortable.errors import PrecompileError
+
+from .envelope import seal, unseal
+
+if TYPE_CHECKING:
+    from .host_graph import HostGraph
+
+__all__ = ["Unpacked", "converted_graphs", "kept_options", "pack", "unpack"]
+
+_log = logging.getLogger(__name__)
+# What an option of these did is done when a graph is compiled, or tells of compilations.
+_DONE = frozenset(
+    {
+        "cache_days", "cache_dir", "cache_megabytes", "dump_prefix", "export_options", "fallback",
+        "hints", "optimize", "pre_ort_model_transforms", "raise_on", "rewrites", "storage",
+        "target_opset", "verbose",
+    }
+)  # fmt: skip
+_ADVICE = (
+    "What to do: torch.compile without aot_compile and without TORCH_CACHING_PRECOMPILE takes "
+    "this model; the option cache_dir keeps its conversions for other processes."
+)
+
+
+def pack(run: Any, options: OrtOptions) -> bytes:
+    """The bytes of a compiled graph.
+
+    :param run: an OrtBackend or a PartitionedGraph
+    :raises PrecompileError: bytes cannot hold the graph or an option
+    """
+    conversions, text = converted_graphs(run)
+    described, models = [], []
+    for each in conversions:
+        try:
+            fields_ = encode(each)
+            models.append(each.model.SerializeToString())
+        except Unserializable as exc:
+            raise _refused(f"it holds {exc}") from None
+        except Exception as exc:  # protobuf: more than it holds
+            raise _refused(f"its model cannot be serialized: {exc}") from None
+        about = {"graph": fields_, "key": each.key, "label": each.label, "bytes": len(models[-1])}
+        described.append(about)
+    header = {"options": kept_options(options), "text": text, "graphs": described}
+    return seal("graph", header, b"".join(models))
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """What `pack` was given: the conversions, the code around them, the options."""
+
+    conversions: list[CompiledGraph]
+    host: HostGraph | None
+    text: str | None
+    options: OrtOptions
+
+    def run(self) -> Any:
+        """What runs the graph: an OrtBackend or a PartitionedGraph."""
+        callables = [run_with_onnxruntime(each, self.options) for each in self.conversions]
+        for each in self.conversions:
+            _log.info("%s was loaded: %d ONNX nodes", each.label, len(each.model.graph.node))
+        if self.host is None:
+            return callables[0]
+        from .host_graph import partition_name
+
+        named = {partition_name(index): each for index, each in enumerate(callables)}
+        return join_partitions(self.host.graph, named, text=self.text)
+
+
+def unpack(packed: bytes) -> Unpacked:
+    """What `pack` was given.
+
+    :raises PrecompileError: `pack` did not write the bytes in this environment
+    """
+    header, content = unseal("graph", packed)
+    conversions = []
+    begin = 0
+    for each in header["graphs"]:
+        end = begin + each["bytes"]
+        model = ModelProto.FromString(bytes(content[begin:end]))
+        found = decode(each["graph"], model=model, cache="disk")
+        conversions.append(replace(found, key=each["key"], label=each["label"]))
+        begin = end
+    text, host = header["text"], None
+    if text is not None:
+        from .host_graph import decode_host_graph
+
+        host = decode_host_graph(text, len(conversions))
+    return Unpacked(conversions, host, text, options_of(header["options"]))
+
+
+def converted_graphs(run: Any) -> tuple[list[CompiledGraph], str | None]:
+    """The conversions that a callable runs, and the text of a graph of which torch runs a part.
+
+    :raises PrecompileError: other processes could not make the callable from these
+    """
+    text = None
+    callables: tuple[Any, ...] = (run,)
+    if isinstance(run, PartitionedGraph):
+        text, callables = run.text, run.partitions
+        if text is None:
+            raise _refused(
+                "torch runs a part of it that reads a constant or calls a higher-order operator"
+            )
+    found = []
+    for each in callables:
+        failed = getattr(each, "error", None)
+        if isinstance(failed, Exception):
+            raise failed
+        compiled = getattr(each, "compiled", None)
+        if not isinstance(compiled, CompiledGraph):
+            raise _refused(f"a {type(each).__name__} runs it")
+        if compiled.device != "cpu":
+            raise _refused(f"it runs on {compiled.device}, and only graphs for the CPU can be kept")
+        found.append(compiled)
+    return found, text
+
+
+def kept_options(options: OrtOptions) -> dict[str, Any]:
+    """The options that a run reads, as plain values; those with their default are left out.
+
+    :raises PrecompileError: an object that has no form in a file
+    """
+    default = OrtOptions()
+    kept = {}
+    for each in fields(OrtOptions):
+        value = getattr(options, each.name)
+        if each.name in _DONE or value == getattr(default, each.name):
+            continue
+        try:
+            kept[each.name] = encode_value(value)
+        except Unserializable as exc:
+            raise PrecompileError(f"Option {each.name!r} cannot be kept in a file: {exc}.").advised(
+                f"What to do: give {each.name} as a dict of settings."
+            ) from None
+    return kept
+
+
+def options_of(kept: Mapping[str, Any]) -> OrtOptions:
+    """The inverse of `kept_options`."""
+    values = {name: decode_value(value) for name, value in kept.items()}
+    return OrtOptions(**{"providers": CPU, **values})
+
+
+def _refused(why: str) -> PrecompileError:
+    return PrecompileError(f"This graph cannot be kept for another process: {why}.").advised(
+        _ADVICE
+    )

@@ -1,0 +1,86 @@
+"""Execution providers and settings of ONNX Runtime by name, refused where the installed one does
+not have them. In come names and values, out come errors that say what there is. Called by the
+sessions of the exporter and of the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ortable.errors import OptionError, ProviderError
+
+__all__ = ["CPU", "CUDA", "PACKAGES", "apply_settings", "check_providers", "provider_names"]
+
+CPU = "CPUExecutionProvider"
+CUDA = "CUDAExecutionProvider"
+PACKAGES = {
+    "CUDAExecutionProvider": "onnxruntime-gpu",
+    "TensorrtExecutionProvider": "onnxruntime-gpu",
+    "NvTensorRTRTXExecutionProvider": "onnxruntime-trt-rtx",
+    "ROCMExecutionProvider": "onnxruntime-rocm",
+    "MIGraphXExecutionProvider": "onnxruntime-migraphx",
+    "OpenVINOExecutionProvider": "onnxruntime-openvino",
+    "DmlExecutionProvider": "onnxruntime-directml",
+    "QNNExecutionProvider": "onnxruntime-qnn",
+    "CANNExecutionProvider": "onnxruntime-cann",
+    "WebGpuExecutionProvider": "onnxruntime-webgpu",
+}
+
+
+def provider_names(providers: Sequence[Any] | None) -> tuple[str, ...]:
+    """Names only, of providers that may be `(name, options)` pairs; none when they are not chosen
+    yet."""
+    return tuple(p if isinstance(p, str) else p[0] for p in providers or ())
+
+
+def check_providers(providers: Sequence[Any] | None) -> None:
+    """Raises ProviderError when the installed ONNX Runtime lacks one of `providers`.
+
+    The message lists those it has and the package to install.
+    """
+    import onnxruntime
+
+    available = onnxruntime.get_available_providers()
+    for name in provider_names(providers):
+        if name in available:
+            continue
+        known = onnxruntime.get_all_providers()
+        if name in PACKAGES:
+            remedy = f"Install the package {PACKAGES[name]!r} in place of 'onnxruntime'."
+        elif name in known:
+            remedy = "Install a build of ONNX Runtime that has it."
+        else:
+            remedy = f"ONNX Runtime knows no such provider; it knows: {', '.join(known)}."
+        raise ProviderError(
+            f"Execution provider {name!r} is not available in the installed onnxruntime "
+            f"{onnxruntime.__version__}, which has: {', '.join(available)}. {remedy}"
+        )
+
+
+def apply_settings(target: Any, settings: Mapping[str, Any], what: str, add_entry: Any) -> None:
+    """Sets attributes of an options object by name; a name with a dot is a config entry.
+
+    Raises OptionError for a setting that it has not, or a value of another type.
+    """
+    for name, value in settings.items():
+        if "." in name:
+            add_entry(name, str(value))
+        elif name.startswith("_") or not hasattr(target, name) or callable(getattr(target, name)):
+            known = [n for n in dir(target) if n[0] != "_" and not callable(getattr(target, n))]
+            raise OptionError(
+                f"{what} has no setting {name!r}. Known: {', '.join(known)}; config entries have a "
+                "dot in their name, such as 'session.intra_op.allow_spinning'."
+            )
+        else:
+            _set(target, name, value, what)
+
+
+def _set(target: Any, name: str, value: Any, what: str) -> None:
+    before = getattr(target, name)
+    try:
+        setattr(target, name, value)
+    except TypeError:
+        raise OptionError(
+            f"{what}: {name} must be of type {type(before).__name__}, got {value!r} of type "
+            f"{type(value).__name__}."
+        ) from None

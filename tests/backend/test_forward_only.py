@@ -1,0 +1,332 @@
+"""Modules in eval mode with gradients on: once it is clear that nobody differentiates, they run as
+under no_grad, with constant weights; and a backward that comes all the same is right."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import logging
+import weakref
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from tests.backend.against_eager import assert_close, loss_of
+
+CALLS = 8  # enough to run as inference
+
+
+@pytest.fixture
+def pair():
+    """A module, compiled, and a copy of it in eager; and a batch."""
+
+    def made(model=None, **options):
+        model = (model or Net()).eval()
+        options = {"hints": False, **options}
+        eager = copy.deepcopy(model)
+        return torch.compile(model, backend="ortable", options=options), model, eager
+
+    return made
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        self.norm = nn.LayerNorm(8)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.last(torch.nn.functional.gelu(self.norm(self.first(x))))
+
+
+def infers(result):
+    return type(result.grad_fn).__name__ == "_InferredBackward"
+
+
+def forwards(run, eager, x, calls=CALLS):
+    """Calls that nobody differentiates; whether the last one ran as inference."""
+    for _ in range(calls):
+        result = run(x)
+        assert_close(result, eager(x))
+        assert result.requires_grad
+        last = infers(result)
+        del result
+    return last
+
+
+def gradients(fn, model, x):
+    model.zero_grad()
+    loss_of(fn(x)).backward()
+    return [p.grad for p in model.parameters()]
+
+
+def test_weights_become_constants(pair, backends):
+    run, _, eager = pair()
+    assert forwards(run, eager, torch.randn(2, 4))
+    forward, inference = backends
+    assert forward.compiled.kind == "forward" and not forward.held
+    assert inference.compiled.kind == "inference" and len(inference.held) == 1
+    assert len(inference.compiled.outputs) == 1 < len(forward.compiled.outputs)
+
+
+def test_a_backward_after_many_forwards_is_right(pair, caplog):
+    run, model, eager = pair()
+    x = torch.randn(2, 4)
+    with caplog.at_level(logging.INFO, logger="ortable"):
+        assert forwards(run, eager, x)
+        assert_close(gradients(run, model, x), gradients(eager, eager, x))
+    assert not infers(run(x))  # from now on what the backward needs is saved
+    assert_close(gradients(run, model, x), gradients(eager, eager, x))
+    told = [each.message for each in caplog.records if "forward_only" in each.name]
+    assert len(told) == 2 and "not differentiated" in told[0] and "saves what" in told[1]
+
+
+def test_changed_weights_are_seen_at_once(pair):
+    run, model, eager = pair()
+    x = torch.randn(2, 4)
+    assert forwards(run, eager, x)
+    for change in (lambda w: w.mul_(-1.5), lambda w: w.data.add_(0.25), lambda w: w.zero_()):
+        for each in (model, eager):
+            with torch.no_grad():
+                change(each.first.weight)
+        assert_close(run(x), eager(x))
+        assert forwards(run, eager, x)
+
+
+@pytest.mark.parametrize("before", [0, 1, 3, CALLS])
+def test_training_after_forwards_sees_each_step(pair, before):
+    run, model, eager = pair()
+    x = torch.randn(5, 4)
+    forwards(run, eager, x, before) if before else None
+    steps = [torch.optim.Adam(each.parameters(), lr=0.05) for each in (model, eager)]
+    for _ in range(5):
+        for fn, owner, step in zip((run, eager), (model, eager), steps, strict=True):
+            gradients(fn, owner, x)
+            step.step()
+        assert_close([*model.parameters()], [*eager.parameters()])
+
+
+def test_training_from_the_start_is_never_inferred(pair, backends):
+    run, model, eager = pair()
+    x = torch.randn(2, 4)
+    for _ in range(CALLS):
+        assert_close(gradients(run, model, x), gradients(eager, eager, x))
+    assert sorted(each.compiled.kind for each in backends) == ["backward", "forward"]
+
+
+def test_results_that_wait_for_a_backward_are_not_dropped(pair, backends):
+    """Several calls before one backward."""
+    run, model, eager = pair()
+    x = torch.randn(2, 4)
+    sums = [sum(loss_of(fn(x + i)) for i in range(CALLS)) for fn in (run, eager)]
+    assert len(backends) == 1
+    for each in sums:
+        each.backward()
+    assert_close([p.grad for p in model.parameters()], [p.grad for p in eager.parameters()])
+
+
+def test_several_inferred_results_in_one_backward(pair):
+    run, model, eager = pair()
+    x = torch.randn(2, 4)
+    assert forwards(run, eager, x)
+    sums = [sum(loss_of(fn(x + i)) for i in range(3)) for fn in (run, eager)]
+    for each in sums:
+        each.backward()
+    assert_close([p.grad for p in model.parameters()], [p.grad for p in eager.parameters()])
+    assert not infers(run(x))
+
+
+def test_retain_graph_and_a_second_backward(pair):
+    run, model, eager = pair()
+    x = torch.randn(2, 4)
+    assert forwards(run, eager, x)
+    for fn in (run, eager):
+        loss = loss_of(fn(x))
+        loss.backward(retain_graph=True)
+        loss.backward()
+        with pytest.raises(RuntimeError, match="second time"):
+            loss.backward()
+    assert_close([p.grad for p in model.parameters()], [p.grad for p in eager.parameters()])
+
+
+def test_weights_written_before_the_backward_are_an_error(pair):
+    run, model, eager = pair()
+    x = torch.randn(2, 4)
+    assert forwards(run, eager, x)
+    loss = loss_of(run(x))
+    with torch.no_grad():
+        model.first.weight.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    assert_close(run(x), copy.deepcopy(model)(x))
+
+
+def test_an_argument_written_before_the_backward_is_an_error(pair):
+    run, _, eager = pair()
+    x = torch.randn(2, 4)
+    assert forwards(run, eager, x)
+    loss = loss_of(run(x))
+    x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_some_gradients_only(pair):
+    run, model, eager = pair()
+    x = torch.randn(2, 4)
+    assert forwards(run, eager, x)
+    got = torch.autograd.grad(loss_of(run(x)), [model.first.weight, model.last.bias])
+    expected = torch.autograd.grad(loss_of(eager(x)), [eager.first.weight, eager.last.bias])
+    assert_close(got, expected)
+
+
+def test_frozen_parameters_and_several_results(pair):
+    class Two(Net):
+        def forward(self, x, ids):
+            hidden = torch.tanh(self.first(x))
+            return hidden.argmax(1), self.last(hidden), hidden[ids]
+
+    model = Two()
+    model.first.requires_grad_(False)
+    run, model, eager = pair(model)
+    x, ids = torch.randn(3, 4), torch.tensor([2, 0])
+    for _ in range(CALLS):
+        got, expected = run(x, ids), eager(x, ids)
+        assert_close(got, expected)
+        assert [r.requires_grad for r in got] == [r.requires_grad for r in expected]
+    for fn in (run, eager):
+        sum(loss_of(each) for each in fn(x, ids) if each.requires_grad).backward()
+    assert_close(model.last.weight.grad, eager.last.weight.grad)
+    assert model.first.weight.grad is None
+
+
+def test_tied_weights_get_the_sum(pair):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+            self.b.weight = self.a.weight
+
+        def forward(self, x):
+            return self.b(torch.tanh(self.a(x)))
+
+    run, model, eager = pair(Tied())
+    x = torch.randn(2, 4)
+    forwards(run, eager, x)
+    assert_close(gradients(run, model, x), gradients(eager, eager, x))
+
+
+def test_sizes_may_differ(pair):
+    run, model, eager = pair()
+    for rows in (2, 3, 5, 7, 4, 6, 8, 9):
+        x = torch.randn(rows, 4)
+        torch._dynamo.maybe_mark_dynamic(x, 0)
+        assert_close(run(x), eager(x))
+    assert infers(run(x))
+    x = torch.randn(11, 4)
+    assert_close(gradients(run, model, x), gradients(eager, eager, x))
+
+
+@pytest.mark.parametrize("early_stop", [True, False])
+@pytest.mark.parametrize("before", [0, CALLS])
+def test_checkpoints_around_compiled_blocks(before, early_stop):
+    """A forward that runs again in the backward must save what it saved before."""
+    torch.manual_seed(0)
+    blocks = nn.ModuleList(Net() for _ in range(3)).eval()
+    for each in blocks:
+        each.last = nn.Linear(8, 4)
+    eager = copy.deepcopy(blocks)
+    block = torch.compile(lambda net, x: net(x), backend="ortable", options={"hints": False})
+    x = torch.randn(2, 4)
+
+    def run(x):
+        for each in blocks:
+            x = checkpoint(block, each, x, use_reentrant=False)
+        return x
+
+    def plain(x):
+        for each in eager:
+            x = each(x)
+        return x
+
+    with torch.utils.checkpoint.set_checkpoint_early_stop(early_stop):
+        for _ in range(before):
+            assert_close(run(x), plain(x))
+        for _ in range(3):
+            assert_close(gradients(run, blocks, x), gradients(plain, eager, x))
+
+
+def test_compiled_autograd(pair):
+    run, model, eager = pair()
+    x = torch.randn(2, 4)
+    assert forwards(run, eager, x)
+    expected = gradients(eager, eager, x)
+    for _ in range(2):
+        with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+            got = gradients(run, model, x)
+        assert_close(got, expected)
+        torch._dynamo.reset()
+
+
+def test_no_second_derivative_without_an_error(pair):
+    run, _, _ = pair()
+    x = torch.randn(2, 4, requires_grad=True)
+    for _ in range(CALLS):
+        run(x)
+    (first,) = torch.autograd.grad(loss_of(run(x)), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="double backward"):
+        first.sum().backward()
+
+
+def test_graphs_that_write_or_draw_stay_as_they_are(pair, backends):
+    class Writes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.line = nn.Linear(4, 4)
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x):
+            self.count += 1
+            return nn.functional.dropout(self.line(x), 0.5, True)
+
+    run, model, eager = pair(Writes())
+    for call in range(CALLS):
+        torch.manual_seed(call)
+        expected = eager(torch.ones(2, 4))
+        torch.manual_seed(call)
+        assert_close(run(torch.ones(2, 4)), expected)
+    assert model.count == eager.count == CALLS
+    assert all(each.compiled.kind == "forward" for each in backends)
+
+
+def test_freeze_off_keeps_the_forward_graph(pair, backends):
+    run, _, eager = pair(freeze="off")
+    assert not forwards(run, eager, torch.randn(2, 4)) and len(backends) == 1
+
+
+def test_arguments_made_under_inference_mode(pair):
+    """torch saves none for a backward, and says so in eager, too; where none is needed it is no
+    error."""
+    model = Net()
+    model.first.requires_grad_(False)
+    model.norm.requires_grad_(False)
+    run, _, eager = pair(model)
+    with torch.inference_mode():
+        x = torch.randn(2, 4)
+    for _ in range(CALLS):
+        assert_close(run(x), eager(x))
+
+
+def test_what_is_left_behind_goes_with_the_model(pair, backends):
+    run, _, eager = pair()
+    x = torch.randn(2, 4)
+    assert forwards(run, eager, x)
+    gone = weakref.ref(backends[1])
+    loss_of(run(x)).backward()
+    run(x)
+    backends.clear()
+    gc.collect()
+    assert gone() is None  # the session of inference, as soon as gradients are wanted

@@ -1,0 +1,347 @@
+"""Compiled functions that go into files (`aot_compile`, TORCH_CACHING_PRECOMPILE): what a later
+process makes of them, and what it refuses."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+
+import ortable
+from ortable.backend.cache.memory import conversions
+from ortable.backend.precompile import envelope, pack
+from ortable.backend.precompile.callable import Precompiled
+from ortable.errors import OptionError, PrecompileError
+
+from .test_cache_disk import own_folders as own_folders  # a fixture of every test here
+
+# Guards that a file can hold: torch's own choice still has some that it then refuses.
+KEEP = torch.compiler.keep_portable_guards_unsafe
+
+MODELS = '''
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 16), nn.Linear(16, 4)
+        self.register_buffer("scale", torch.arange(16.0))
+
+    def forward(self, x, *, shift=0.0):
+        return self.b(torch.nn.functional.gelu(self.a(x)) * self.scale / 16) + shift
+
+class Partly(nn.Module):
+    """Torch draws the mask of dropout and writes the statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.n = nn.Linear(8, 8), nn.BatchNorm1d(8)
+
+    def forward(self, x):
+        return torch.nn.functional.dropout(self.n(self.a(x)), 0.5, training=True).sigmoid()
+
+def aliases(x):
+    y = x.exp()
+    return y, y.t(), x.add_(1)
+
+def make(name):
+    torch.manual_seed(0)
+    return {"Net": Net, "Partly": Partly, "aliases": lambda: aliases}[name]()
+'''
+
+LOAD = """
+import json, pathlib, sys
+import torch, models
+from torch._dynamo.utils import counters
+
+def same(found, wanted):
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+def trained(call, model, x, **keywords):
+    model.zero_grad()
+    torch.manual_seed(7)
+    out = call(x, **keywords)
+    out.pow(2).sum().backward()
+    return [out, *(p.grad.clone() for p in model.parameters()), *model.buffers()]
+
+def check(name, load):
+    kind, _, model = name.partition("-")
+    fast, model, again = load(name), models.make(model), models.make(model)
+    for size in (2, 3, 5) if "dynamic" in kind else (3,):
+        x = torch.linspace(-1, 1, 8 * size).reshape(size, 8)
+        if kind == "aliases":
+            one, two = x.clone(), x.clone()
+            with torch.no_grad():
+                found, wanted = fast(one), again(two)
+            same(found, wanted), same(one, two)
+            assert found[1]._base is found[0] and found[2] is one
+        elif "training" in kind:
+            call = lambda x, **keywords: fast(model, x, **keywords)
+            keywords = {"shift": 1.5} if "shift" in kind else {}
+            found = trained(call, model, x, **keywords)
+            same(found, trained(again, again, x, **keywords))
+        else:
+            with torch.no_grad():
+                same(fast(model, x), again(x))
+
+def main(folder, threads):
+    folder = pathlib.Path(folder)
+    torch.set_num_threads(int(threads))  # a guard of every function
+
+    def load(name):
+        with open(folder / name, "rb") as file:
+            return torch.compiler.load_compiled_function(file)
+
+    names = sorted(path.name for path in folder.iterdir() if "-" in path.name)
+    check("inference-Net", load)
+    converters = ("ortable.builder", "ortable.exporter", "ortable.interpreter.interpreter")
+    first = [name for name in converters if name in sys.modules]
+    for name in names:
+        check(name, load)
+    load("inference-Net").save_compiled_function(str(folder / "saved again"))
+    with torch.no_grad():
+        same(load("saved again")(models.make("Net"), torch.ones(3, 8)),
+             models.make("Net")(torch.ones(3, 8)))
+    refused = 0
+    try:
+        load("inference-Net")(models.make("Net"), torch.ones(4, 8))
+    except RuntimeError as error:
+        refused = "size mismatch" in str(error) or "GuardManager" in str(error)
+    return {
+        "names": names,
+        "counters": dict(counters),
+        "refused": bool(refused),
+        "first": first,
+    }
+
+print(json.dumps(main(*sys.argv[1:])))
+"""
+
+
+def aot_compile(function, args, keywords=None, **options):
+    fast = torch.compile(function, backend="ortable", fullgraph=True, options=options)
+    fast = fast.forward if isinstance(function, nn.Module) else fast
+    return fast.aot_compile((tuple(args), keywords or {}))
+
+
+def run(tmp_path: Path, script: str, *arguments: str, **environment: str) -> dict:
+    (tmp_path / "models.py").write_text(MODELS)
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    output = subprocess.run(
+        [sys.executable, "-W", "ignore", str(path), *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert not output.returncode, output.stderr[-3000:]
+    return json.loads(output.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    (tmp_path / "models.py").write_text(MODELS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "models", raising=False)
+    import models
+
+    yield models
+    del sys.modules["models"]
+
+
+def test_a_new_process_neither_traces_nor_converts(tmp_path, models):
+    folder = tmp_path / "files"
+    folder.mkdir()
+
+    def save(name, *, grad, **keywords):
+        function = models.make(name.partition("-")[2])
+        x = torch.linspace(-1, 1, 24).reshape(3, 8)
+        if "dynamic" in name:
+            torch._dynamo.mark_dynamic(x, 0)
+        with torch.set_grad_enabled(grad):
+            fast = aot_compile(function, (x,), keywords)
+        fast.save_compiled_function(str(folder / name))
+        torch._dynamo.reset()
+        return fast, function, x
+
+    for name in ("inference-Net", "dynamic inference-Net", "aliases-aliases"):
+        save(name, grad=False)
+    fast, function, x = save("training and shift-Net", grad=True, shift=1.5)
+    torch.testing.assert_close(fast(function, x, shift=1.5), function(x, shift=1.5))
+    save("dynamic training-Net", grad=True)
+    save("training-Partly", grad=True)
+    found = run(tmp_path, LOAD, str(folder), str(torch.get_num_threads()))
+    assert len(found["names"]) == 6 and found["refused"]
+    assert found["counters"] == {}  # of dynamo and of AOTAutograd
+    assert found["first"] == []  # what converts is not even imported for a graph that runs whole
+
+
+class WithConstant(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(300, 300)
+
+    def forward(self, x):
+        return self.a(x), torch.tensor(list(range(3000))) + x[0, 0].long()
+
+
+def test_weights_are_not_in_the_file_and_constants_once(tmp_path):
+    model = WithConstant()
+    with torch.no_grad():
+        content = Precompiled.serialize_compile_artifacts(
+            aot_compile(model, [torch.ones(2, 300)])._artifacts.compiled_fn
+        )
+    assert 3000 * 8 <= len(content) < 3000 * 8 * 2
+    assert model.a.weight.detach().numpy().tobytes()[:64] not in content
+
+
+# -- what is refused
+
+
+def sealed(**options) -> bytes:
+    with torch.no_grad():
+        fast = aot_compile(torch.exp, [torch.ones(3)], **options)
+    return Precompiled.serialize_compile_artifacts(fast._artifacts.compiled_fn)
+
+
+def test_damaged_and_foreign_bytes_are_refused(monkeypatch):
+    content = sealed()
+    load = Precompiled.deserialize_compile_artifacts
+    torch.testing.assert_close(load(content)(torch.ones(3))[0], torch.ones(3).exp())
+    for position in range(30, len(content), 97):
+        damaged = bytearray(content)
+        damaged[position] ^= 1
+        with pytest.raises(PrecompileError, match="checksum"):
+            load(bytes(damaged))
+    for length in (len(content) - 1, len(content) // 2, 40):
+        with pytest.raises(PrecompileError, match="cut off"):
+            load(content[:length])
+    for foreign in (b"", b"PK\x03\x04", content[1:], "text"):
+        with pytest.raises(PrecompileError, match="no compiled graph of ortable"):
+            load(foreign)
+    with pytest.raises(PrecompileError, match="part of a function"):
+        load(pack.pack(load(content).run.__closure__[0].cell_contents, ortable.OrtOptions()))
+    versions = {**envelope.versions(), "torch": "1.0"}
+    monkeypatch.setattr(envelope, "versions", lambda: versions)
+    with pytest.raises(PrecompileError, match=r"made by other versions: torch .* \(here 1.0\)"):
+        load(content)
+
+
+def test_a_file_that_is_cut_off_is_not_loaded(tmp_path):
+    with torch.no_grad():
+        aot_compile(torch.exp, [torch.ones(3)]).save_compiled_function(str(tmp_path / "f"))
+    content = (tmp_path / "f").read_bytes()
+    for share in (0.1, 0.5, 0.9, 0.999):
+        (tmp_path / "g").write_bytes(content[: int(share * len(content))])
+        with open(tmp_path / "g", "rb") as file, pytest.raises(Exception, match=r"."):
+            torch.compiler.load_compiled_function(file)
+
+
+def test_what_a_file_cannot_hold_is_said_when_it_is_asked_for():
+    import onnxruntime
+
+    with torch.no_grad():
+        with pytest.raises(PrecompileError, match="'session_options' cannot be kept"):
+            aot_compile(torch.exp, [torch.ones(3)], session_options=onnxruntime.SessionOptions())
+        torch._dynamo.reset()
+        with pytest.raises(OptionError, match="autotune"):
+            aot_compile(torch.exp, [torch.ones(3)], autotune=True)
+    torch._dynamo.reset()
+    with pytest.raises(ortable.OrtableError, match="silu_backward"):
+        x = torch.ones(3, requires_grad=True)
+        aot_compile(nn.functional.silu, [x], raise_on=("aten::silu_backward",))
+
+
+def test_options_of_a_run_go_along(tmp_path):
+    content = sealed(freeze="off", session_options={"session.x": "1"}, verbose=0)
+    header, _ = envelope.unseal("graph", envelope.unseal("graph alone", content)[1].tobytes())
+    options = pack.options_of(header["options"])
+    assert options.freeze == "off" and options.session_options == {"session.x": "1"}
+    assert options.providers == ("CPUExecutionProvider",) and options.cache_dir is None
+
+
+# -- TORCH_CACHING_PRECOMPILE
+
+CACHING = """
+import json, sys
+import torch, models
+from torch._dynamo.utils import counters
+
+def main():
+    model = models.make("Net")
+    fast = torch.compile(model, backend="ortable", options=json.loads(sys.argv[1]))
+    with torch.no_grad():
+        results = [fast(torch.ones(size, 8)).tolist() for size in (3, 4, 5)]
+    fast(torch.ones(3, 8)).sum().backward()
+    results.append(model.a.weight.grad.tolist())
+    torch.compiler.save_cache_artifacts()
+    kept = {name: dict(counters[name]) for name in ("dynamo_cache", "frames", "aot_autograd")}
+    return {"results": results, **kept}
+
+print(json.dumps(main()))
+"""
+
+
+def test_functions_are_kept_for_the_next_process(tmp_path):
+    def process(**options):
+        return run(tmp_path, CACHING, json.dumps(options), **environment)
+
+    environment = {
+        "TORCH_CACHING_PRECOMPILE": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "torch"),
+    }
+    first, second, other = process(), process(), process(freeze="off")
+    assert first["dynamo_cache"] == {"dynamo_cache_miss": 1}
+    assert second["dynamo_cache"] == {"dynamo_cache_hit": 1}
+    assert not second["frames"] and not second["aot_autograd"]
+    assert second["results"] == first["results"]
+    # torch's key knows neither the backend nor its options
+    assert other["dynamo_cache"] == {"dynamo_cache_error": 1} and other["frames"]
+    for found, wanted in zip(other["results"], first["results"], strict=True):
+        torch.testing.assert_close(torch.tensor(found), torch.tensor(wanted))
+
+
+@pytest.mark.parametrize("damage", ["damaged", "cut off", "other versions"])
+def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, damage):
+    def call():
+        # of new code: what was installed for a code object stays there
+        monkeypatch.delitem(sys.modules, "kept", raising=False)
+        function = importlib.import_module("kept").function
+        torch._dynamo.reset()
+        torch._dynamo.precompile_context.PrecompileContext.clear()
+        counters.clear()
+        conversions.clear()
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = torch.compile(function, backend="ortable")(torch.ones(3))
+            torch.compiler.save_cache_artifacts()
+        torch.testing.assert_close(found, torch.ones(3).exp() + 1)
+        return dict(counters["dynamo_cache"])
+
+    (tmp_path / "kept.py").write_text("def function(x):\n    return x.exp() + 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with torch._dynamo.config.patch(caching_precompile=True):
+        assert call() == {"dynamo_cache_miss": 1}
+        assert call() == {"dynamo_cache_hit": 1}
+        (path,) = (tmp_path / "torch" / "dynamo").rglob("entry")
+        content = path.read_bytes()
+        if damage == "damaged":
+            position = content.index(b"ortable precompiled") + 300
+            path.write_bytes(content[:position] + b"#" + content[position + 1 :])
+        elif damage == "cut off":
+            path.write_bytes(content[: len(content) // 2])
+        else:
+            versions = {**envelope.versions(), "torch": "1.0"}
+            monkeypatch.setattr(envelope, "versions", lambda: versions)
+        assert call() == {"dynamo_cache_error": 1}
+        assert call() == {"dynamo_cache_hit": 1}
