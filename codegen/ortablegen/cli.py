@@ -36,6 +36,7 @@ from ortablegen.runtime_tables.decompositions import emit_decompositions
 from ortablegen.runtime_tables.foreach import emit_foreach
 from ortablegen.runtime_tables.kernels import emit_kernels, write_kernel_table, write_mended
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers
+from ortablegen.runtime_tables.sessions import emit_settings, read_settings, settings_page
 from ortablegen.schemas.ranges import dotted, listed
 from ortablegen.schemas.record import PLACE, compare_installed, read_record, record_installed
 from ortablegen.schemas.registry import installed_torch
@@ -84,6 +85,8 @@ def generate(root: Path) -> Generated:
     files |= emit_foreach(root / "specs" / "runtime" / "foreach.yaml", diagnostics, record)
     optimizers = read_optimizers(root / "specs" / "runtime" / "optimizers.yaml", diagnostics)
     files |= emit_optimizers(optimizers)
+    settings = read_settings(root / "specs" / "runtime" / "session.yaml", diagnostics)
+    files |= emit_settings(settings)
     diagnostics.raise_if_any()
     measured = load_measured(root / "specs" / "runtime" / "conformance.yaml")
     rows = coverage(specs, measured, load_cases(root / CASES))
@@ -91,6 +94,7 @@ def generate(root: Path) -> Generated:
     pages = {
         "docs/operators.md": operators_page(rows, specs),
         "docs/optimizers.md": optimizers_page(optimizers),
+        "docs/sessions.md": settings_page(settings),
     }
     language = root / "docs" / "language.md"
     if language.exists():

@@ -138,6 +138,7 @@ GIVEN = {
     "freeze": "off",
     "fallback": "eager",
     "cache_dir": Path("kept"),
+    "tune": 0.1,
     "cache_megabytes": 100,
     "cache_days": 7,
     "autotune": True,

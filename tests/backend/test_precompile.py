@@ -257,6 +257,10 @@ def test_what_a_file_cannot_hold_is_said_when_it_is_asked_for():
         with pytest.raises(OptionError, match="autotune"):
             aot_compile(torch.exp, [torch.ones(3)], autotune=True)
     torch._dynamo.reset()
+    left_in = torch._dynamo.config.patch(install_free_tensors=True, inline_inbuilt_nn_modules=True)
+    with left_in, torch.no_grad(), pytest.raises(PrecompileError, match="left weights in the"):
+        aot_compile(WithConstant(), [torch.ones(2, 300)])
+    torch._dynamo.reset()
     with pytest.raises(ortable.OrtableError, match="silu_backward"):
         x = torch.ones(3, requires_grad=True)
         aot_compile(nn.functional.silu, [x], raise_on=("aten::silu_backward",))

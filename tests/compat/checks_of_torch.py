@@ -696,8 +696,12 @@ def _precompile_context() -> bool:
     artifact = compat.BackendCacheArtifact("ortable test", b"content")
     context.record_artifact(artifact)
     found = context.serialize_artifact_by_key("ortable test")
-    context._backend_artifacts_by_key.pop("ortable test")
-    return bool(found.content == artifact.content)
+    compat.forget_for_dynamo("ortable test")
+    gone = context.serialize_artifact_by_key("ortable test") is None
+    return gone and bool(found.content == artifact.content)
+
+
+expect("forget_for_dynamo", "as PrecompileContext", _precompile_context)
 
 
 expect(

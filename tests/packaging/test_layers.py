@@ -66,6 +66,7 @@ def package(module: str) -> str | None:
         "ortable_generated.coverage",
         "ortable_generated.decompositions",
         "ortable_generated.foreach",
+        "ortable_generated.sessions",
     )
     return (
         "ortable_generated.tables" if name.startswith((*tables, "ortable_generated.opt")) else name

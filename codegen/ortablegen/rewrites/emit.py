@@ -11,8 +11,9 @@ from ortablegen.language.emit import Needs, block_lines
 from .matcher import MatcherText, has_conditions
 from .model import Rewrite
 from .names import Names, names_of, opset_range
-from .pattern import Made, Pattern, read_patterns
+from .pattern import Made, Number, Numbers, Pattern, PatternNode, read_patterns
 
+CONSTANT = "="  # in a path, in place of an operator: a number
 _PACKAGE = "ortable_generated/rewrites"
 _FIRST = "# Generated from {} by codegen. Do not edit: change the spec, then run `make codegen`."
 _INIT = f'''{_FIRST.format("specs/rewrites")}
@@ -144,17 +145,25 @@ def _rows(rewrite: Rewrite, home: str, patterns: list[str]) -> str:
 
 
 def _pattern_row(rewrite: Rewrite, pattern: Pattern, order: list[int], function: str) -> str:
-    """What is a pattern's own: root, child, size, matcher, places of shared results; ``order``:
+    """What is a pattern's own: root, path, size, matcher, places of shared results; ``order``:
     identities of the pattern's nodes, as ``Match.nodes`` has them."""
     made = pattern.made_names()
     shared = [order.index(id(made[name].node)) for name in rewrite.shared if name in made]
-    child = child_of(pattern, rewrite.traits["common"])
-    row = (pattern.roots()[0].key, child, len(pattern.nodes), function, tuple(sorted(set(shared))))
+    root = pattern.roots()[0]
+    path = path_of(root, rewrite.traits["common"])
+    row = (root.key, path, len(pattern.nodes), function, tuple(sorted(set(shared))))
     return f"        {row!r},"
 
 
-def child_of(pattern: Pattern, common: frozenset[str]) -> str:
-    """An operator that makes an input of the anchor, a rare one if there is a choice: a rule is
-    found faster by it."""
-    found = [a.node.key for a in pattern.roots()[0].arguments if isinstance(a, Made)]
-    return min(found, key=lambda key: (key in common, found.index(key)), default="")
+def path_of(node: PatternNode, common: frozenset[str]) -> tuple[tuple[int, str], ...]:
+    """From a node of a pattern to one that it is computed from, the longest way and among equally
+    long ones that with fewer frequent operators: a rule is found by it. Each step is the place of
+    an input, -1 where both orders fit, and the operator that makes it, or CONSTANT."""
+    found: list[tuple[tuple[int, str], ...]] = [()]
+    for place, argument in enumerate(node.arguments):
+        if isinstance(argument, Made):
+            step = (-1 if node.commutes else place, argument.node.key)
+            found.append((step, *path_of(argument.node, common)))
+        elif isinstance(argument, Number | Numbers):
+            found.append(((-1 if node.commutes else place, CONSTANT),))
+    return min(found, key=lambda path: (-len(path), sum(key in common for _, key in path)))

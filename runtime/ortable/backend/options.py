@@ -44,6 +44,7 @@ class OrtOptionsDict(TypedDict, total=False):
     freeze: Literal["auto", "on", "off", "trust"]
     fallback: Literal["eager"] | None
     cache_dir: str | os.PathLike[str] | None
+    tune: float | None
     cache_megabytes: int
     cache_days: int
     autotune: bool | Literal["torch"]
@@ -83,6 +84,8 @@ class OrtOptions:
             the sessions of what is supported
         cache_dir: a folder that keeps converted models for other processes; default: none is
             written
+        tune: seconds to search for the settings of ONNX Runtime's session that are fastest for each
+            graph on this machine; the result is kept in memory, and in `cache_dir`
         cache_megabytes: how large that folder may grow; files that were not read for longest are
             removed; 0: without limit
         cache_days: how long a file stays there that nobody reads; 0: without limit
@@ -117,6 +120,7 @@ class OrtOptions:
     freeze: Literal["auto", "on", "off", "trust"] = "auto"
     fallback: Literal["eager"] | None = None
     cache_dir: str | None = None
+    tune: float | None = None
     cache_megabytes: int = 2048
     cache_days: int = 90
     autotune: bool | Literal["torch"] = False
@@ -136,6 +140,11 @@ class OrtOptions:
             raise OptionError(
                 f"Option 'rewrites' is {list(self.rewrites)}, and 'optimize' False: rewrites are a "
                 "part of what 'optimize' runs. Remove one of the two."
+            )
+        if self.tune is not None and type(self.session_options).__name__ == "SessionOptions":
+            raise OptionError(
+                "Option 'tune' searches settings, and 'session_options' is an object of yours, "
+                "which is used as it is. Give a dict of settings, or remove one of the two."
             )
 
     @classmethod
@@ -265,6 +274,14 @@ def _check_path(name: str, value: Any) -> str | None:
     return os.path.expanduser(path)
 
 
+def _check_seconds(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
+        raise _wrong_value(name, value, "a number of seconds above 0")
+    return float(value)
+
+
 def _check_verbose(name: str, value: Any) -> int:
     if not isinstance(value, int) or not 0 <= value <= 2:
         raise _wrong_value(name, value, "0, 1 or 2")
@@ -365,6 +382,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "freeze": _check_freeze,
     "fallback": _check_fallback,
     "cache_dir": _check_path,
+    "tune": _check_seconds,
     "cache_megabytes": _check_limit,
     "cache_days": _check_limit,
     "autotune": _check_autotune,

@@ -1,9 +1,10 @@
-"""The shell commands about torch.compile: `ortable explain`, `ortable bench`, `ortable debug`. Each
+"""The shell commands about torch.compile: `ortable explain`, `bench`, `tune` and `debug`. Each
 takes module:callable, whose callable returns a model and the arguments of a call."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ __all__ = ["add_compile_commands"]
 
 
 def add_compile_commands(commands: Any) -> None:
-    """Adds the three commands to the subparsers of argparse."""
+    """Adds the commands to the subparsers of argparse."""
     about = "module:callable, whose callable returns (model, args) or (model, args, kwargs)"
     explain = commands.add_parser("explain", help="what torch.compile makes of a model")
     explain.add_argument("--train", action="store_true", help="with gradients, in training mode")
@@ -27,9 +28,14 @@ def add_compile_commands(commands: Any) -> None:
     bench = commands.add_parser("bench", help="time eager against compiled, interleaved")
     bench.add_argument("--rounds", type=int, default=15, help="measured rounds, after a warm-up")
     bench.set_defaults(run=_bench)
+    tune = commands.add_parser("tune", help="find the session settings that are fastest here")
+    tune.add_argument("--seconds", type=float, default=20.0, help="how long to search a graph")
+    tune.add_argument("--cache-dir", metavar="FOLDER", help="keep the result for torch.compile")
+    tune.add_argument("--json", action="store_true", help="print JSON")
+    tune.set_defaults(run=_tune)
     debug = commands.add_parser("debug", help="find the first node that differs from eager")
     debug.set_defaults(run=_debug)
-    for command in (explain, bench, debug):
+    for command in (explain, bench, tune, debug):
         add_choice(command)
         command.add_argument("target", metavar="module:callable", help=about)
         command.add_argument("--dynamic", action="store_true", help="free sizes from the start")
@@ -113,6 +119,32 @@ def _bench(args: argparse.Namespace) -> int:
             f"[{min(milliseconds):.3f} .. {max(milliseconds):.3f}]"
         )
     print(f"ortable takes {statistics.median(ratios):.2f} of eager's time ({len(ratios)} rounds)")
+    return 0
+
+
+def _tune(args: argparse.Namespace) -> int:
+    from ortable import onnx_custom_backend
+
+    call = _ModelCall(args.target)
+    storage: dict[str, Any] = {}
+    options = {"tune": args.seconds, "storage": storage, "rewrites": chosen_names(args)}
+    if args.cache_dir:
+        options["cache_dir"] = args.cache_dir
+
+    def backend(graph_module: Any, arguments: Any) -> Any:
+        return onnx_custom_backend(graph_module, arguments, options=options)
+
+    call.run(call.compiled(backend, args.dynamic))
+    found = [dict(record.tuned) for record in storage.get("instance", ())]
+    if args.json:
+        print(json.dumps(found, indent=2))
+        return 0
+    for number, each in enumerate(found):
+        said = ", ".join(f"{name}={value}" for name, value in each.get("settings", {}).items())
+        print(
+            f"graph {number}: {said or 'the usual settings'}, {each.get('ratio', 1.0):.2f} of the "
+            f"usual time ({each.get('found', 'torch runs it')}, {each.get('tried', 0)} tried)"
+        )
     return 0
 
 

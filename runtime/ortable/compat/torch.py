@@ -413,6 +413,11 @@ def package_name(graph_module: Any) -> str | None:
     return None if found is None else str(found)
 
 
+def forget_for_dynamo(name: str | None) -> None:
+    """Drops what dynamo's packages would hold of a graph: its function is compiled again."""
+    _of("PrecompileContext")._backend_artifacts_by_key.pop(name, None)
+
+
 def backend_of_install() -> tuple[Any, Mapping[str, Any]] | None:
     """The backend, a function and its keywords, of the call of torch.compile that loads what an
     earlier process kept; None outside of one."""

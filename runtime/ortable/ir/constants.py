@@ -3,10 +3,11 @@ when asked."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto
+from onnx import GraphProto, NodeProto
 from onnx.reference import ReferenceEvaluator
 
 from ortable import dtypes
@@ -17,6 +18,8 @@ from . import initializers, schemas, versions
 from .node import Node
 from .proto.node_proto import node_proto
 from .state import GraphState
+
+_KEPT_BYTES = 4096  # of a node whose evaluator is kept for others that look the same
 
 
 class LazyConstant:
@@ -87,7 +90,7 @@ def _compute(graph: GraphState, name: str) -> None:
             stack.extend(pending)
             continue
         stack.pop()
-        feeds = {n: get_constant(graph, n) for n in node.inputs if n}
+        feeds = {f"i{i}": get_constant(graph, n) for i, n in enumerate(node.inputs) if n}
         try:
             evaluator = _evaluator(graph, node)
             with np.errstate(all="ignore"):  # log(0) is -inf here, as it is when the model runs
@@ -105,13 +108,31 @@ def _compute(graph: GraphState, name: str) -> None:
 
 
 def _evaluator(graph: GraphState, node: Node) -> ReferenceEvaluator:
-    """An evaluator of one node, at the opset of the model.
+    """An evaluator of one node, at the opset of the model, whose inputs are i0, i1, and so on;
+    nodes that differ in nothing but names share one."""
+    inputs = [f"i{place}" if name else "" for place, name in enumerate(node.inputs)]
+    outputs = [f"o{place}" if name else "" for place, name in enumerate(node.outputs)]
+    alone = Node(node.op_type, inputs, outputs, node.domain, attrs=node.attrs)
+    written = node_proto(graph, alone).SerializeToString(deterministic=True)
+    opsets = tuple(sorted(graph.opsets.items()))
+    make = _kept_evaluator if len(written) <= _KEPT_BYTES else _new_evaluator
+    return make(written, opsets)
+
+
+def _new_evaluator(written: bytes, opsets: tuple[tuple[str, int], ...]) -> ReferenceEvaluator:
+    """The evaluator of a node as bytes.
 
     The node is given as a graph: of a node, the evaluator would take the newest opset. Raises
     NotImplementedError for an operator that has changed since then, and that onnx.reference has
     only as it is now: up to opset 12 Softmax is one over several axes."""
-    evaluator = ReferenceEvaluator(_alone(graph, node), opsets=dict(graph.opsets))
-    opset = graph.opsets.get("", 1)
+    node = NodeProto.FromString(written)
+    alone = GraphProto(node=[node])
+    for name in filter(None, node.input):
+        alone.input.add().name = name
+    for name in filter(None, node.output):
+        alone.output.add().name = name
+    evaluator = ReferenceEvaluator(alone, opsets=dict(opsets))
+    opset = dict(opsets).get("", 1)
     if opset < versions.OLDEST_OPSET:
         is_versioned = "_" in type(evaluator.rt_nodes_[0]).__name__  # Squeeze_11
         if not is_versioned and not schemas.same_meaning(
@@ -121,13 +142,7 @@ def _evaluator(graph: GraphState, node: Node) -> ReferenceEvaluator:
     return evaluator
 
 
-def _alone(graph: GraphState, node: Node) -> GraphProto:
-    made = GraphProto(node=[node_proto(graph, node)])
-    for name in dict.fromkeys(filter(None, node.inputs)):
-        made.input.add().name = name
-    for name in filter(None, node.outputs):
-        made.output.add().name = name
-    return made
+_kept_evaluator = lru_cache(maxsize=256)(_new_evaluator)
 
 
 def _checked(graph: GraphState, name: str, array: np.ndarray) -> np.ndarray:

@@ -29,7 +29,9 @@ def use_index(graph: GraphInterface) -> Uses:
 
 def uses(graph: GraphInterface, name: str) -> list[Node]:
     """Nodes of the graph that read a result, themselves or in a graph inside them, in order."""
-    return list(use_index(graph).readers.get(name, ()))
+    index = use_index(graph)
+    index.asked += 1
+    return list(index.readers.get(name, ()))
 
 
 def is_output(graph: GraphInterface, name: str) -> bool:

@@ -23,7 +23,7 @@ class Node:
         origin: what the node was made for.
     """
 
-    __slots__ = ("attrs", "domain", "inputs", "name", "op_type", "origin", "outputs")
+    __slots__ = ("attrs", "domain", "inputs", "key", "name", "op_type", "origin", "outputs")
 
     def __init__(
         self,
@@ -42,11 +42,8 @@ class Node:
         self.attrs = {} if attrs is None else attrs
         self.name = name
         self.origin = origin
-
-    @property
-    def key(self) -> str:
-        """Operator as written in the generated tables: ``Add``, ``com.microsoft::FusedMatMul``."""
-        return f"{self.domain}::{self.op_type}" if self.domain else self.op_type
+        # the operator as written in the generated tables: Add, com.microsoft::FusedMatMul
+        self.key = f"{domain}::{op_type}" if domain else op_type
 
     def __repr__(self) -> str:
         attrs = "".join(f", {k}={v!r}" for k, v in self.attrs.items())

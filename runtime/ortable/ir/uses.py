@@ -14,11 +14,12 @@ class Uses:
     """Readers of the results of one graph, in the order of its nodes. A node that reads a result
     twice, or inside a graph of its own, is one reader."""
 
-    __slots__ = ("_counted", "_last", "held", "readers")
+    __slots__ = ("_counted", "_last", "asked", "held", "readers")
 
     def __init__(self, nodes: Iterable[Node] = (), held: bool = False) -> None:
         self.readers: dict[str, dict[Node, None]] = {}
         self.held = held  # its owner adds and removes nodes, not the graph's list of them
+        self.asked = 0  # how often somebody asked for readers
         self._counted = 0
         self._last: Node | None = None
         for node in nodes:

@@ -45,7 +45,8 @@ def rule(
     **more: Any,
 ) -> Rule:
     functions = {"match": match, "make": make}
-    return Rule(name, "tests", stage, root, child, size, functions, "match", "make", **more)
+    path = ((-1, child),) if child else ()
+    return Rule(name, "tests", stage, root, path, size, functions, "match", "make", **more)
 
 
 def one(m: Matcher, root: Node) -> Match | None:

@@ -14,7 +14,7 @@ from ortable.backend.precompile.callable import (
     precompiled_content,
     record_for_dynamo,
 )
-from ortable.compat.torch import package_name
+from ortable.compat.torch import forget_for_dynamo, package_name
 from ortable.errors import OptionError, OrtableError, PrecompileError
 
 from .skip_aot_wrapper import Compilations
@@ -59,7 +59,18 @@ def keep_for_processes(
     :param kept: what makes files of compiled graphs now: `precompiles` of compat
     :param wrapped: what AOTAutograd returned, which knows its entry in torch's cache
     :param made: what runs; not `wrapped` where that does nothing but call the only compiled graph
+    :raises PrecompileError: a file is asked for, and would not have the weights
     """
+    if any(True for _ in (*graph_module.parameters(), *graph_module.buffers())):
+        # torch's wrapper passes them in front of the arguments, and the one that it loads does not
+        why = "dynamo left weights in the graph (install_free_tensors), which no file has"
+        if kept == "aot_compile":
+            raise PrecompileError(f"aot_compile: {why}.").advised(
+                "What to do: compile without torch._dynamo.config.install_free_tensors."
+            )
+        _log.info("not kept for other processes: %s", why)
+        forget_for_dynamo(package_name(graph_module))
+        return made
     direct = None if made is wrapped else compilations[0][0]
     content = precompiled_content(direct, getattr(wrapped, "serialize", None), options)
     if kept == "aot_compile":

@@ -31,7 +31,7 @@ class CompileRecord(Mapping[str, Any]):
     become constants, or why none does; `placement` says what ran where; `rewrites` how often each
     rule fired, `refused` why rules did not; `cases` which case of its entry an FX node took, where
     an entry has several (`{"addmm": "aten::addmm/2"}`); `cache` where the conversion was found;
-    `timings` are seconds a phase.
+    `timings` are seconds a phase; `tuned` what option `tune` found, once a session is made.
     """
 
     kind: str
@@ -48,6 +48,7 @@ class CompileRecord(Mapping[str, Any]):
     cases: dict[str, str]
     cache: str
     placement: list[Placement]
+    tuned: dict[str, Any]
 
     def __getitem__(self, name: str) -> Any:
         if name not in _FIELDS:
@@ -99,6 +100,7 @@ def record_of(
         cases=dict(compiled.cases),
         cache=compiled.cache,
         placement=placement,
+        tuned=getattr(callable_graph, "tuned", {}),
     )
 
 
@@ -121,6 +123,7 @@ def record_of_torch(
         cases={},
         cache="disk" if graph_module is None else "miss",
         placement=placement,
+        tuned={},
     )
 
 

@@ -95,6 +95,7 @@ class OrtBackend:
         # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
         self._boxed_call = True
         self.compiled = compiled
+        self.tuned: dict[str, Any] = {}  # what option `tune` found, once a session is made
         self.session = session
         self.run_options = run_options
         self.frozen = frozen if isinstance(frozen, str) else _names(compiled, frozen)

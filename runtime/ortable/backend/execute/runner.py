@@ -5,6 +5,8 @@ OrtBackend; called by `aot.build`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -17,6 +19,7 @@ from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.device_run import DeviceRun, run_ahead, session_providers
 from ortable.backend.sessions.providers import provider_names
 from ortable.backend.sessions.session import make_run_options, make_session
+from ortable.backend.sessions.tune import tuned_settings
 
 from .call import OrtBackend, freezable_positions
 
@@ -32,16 +35,18 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
 
     training = compiled.is_partition or compiled.kind != "inference"
 
-    def make(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
-        return make_session(
-            model,
-            providers,
-            options.session_options,
-            training=training,
-            constants=constants,
-        )
+    tuned: dict[str, Any] = {}
 
-    key = session_key(compiled, options, providers, training)
+    def make(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
+        def session(more: Mapping[str, Any]) -> Any:
+            settings = options.session_options
+            if more:
+                settings = {**more, **(settings or {})}
+            return make_session(model, providers, settings, training=training, constants=constants)
+
+        return session(_tuned(model, session, options, tuned) if options.tune else {})
+
+    key = session_key(compiled, options, providers, training, options.tune)
     session = None
     if isinstance(frozen, str):
         session = shared_session(key, (), lambda: make(compiled.model))
@@ -54,7 +59,9 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         "copies": options.weight_copies,
     }
     if stream is None:
-        return OrtBackend(compiled, session, run_options, make=make, **common)
+        backend = OrtBackend(compiled, session, run_options, make=make, **common)
+        backend.tuned = tuned
+        return backend
     if run_options is not options.run_options:
         run_ahead(compiled, run_options)
 
@@ -62,6 +69,19 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         return DeviceRun(session, stream, [fetch.device for fetch in compiled.fetches])
 
     return OrtBackend(compiled, session, run_options, make=make, execute=execute, **common)
+
+
+def _tuned(
+    model: ModelProto, make: Callable[..., Any], options: OrtOptions, record: dict[str, Any]
+) -> Mapping[str, Any]:
+    """The settings that option `tune` finds for a model; ``record`` is told."""
+    if provider_names(options.providers) != ("CPUExecutionProvider",):
+        record["found"] = "not tuned: only sessions on the CPU are"
+        return {}
+    given = options.session_options or {}
+    found = tuned_settings(model, make, given, options.tune or 0.0, options.cache_dir)
+    record.update(asdict(found))
+    return found.settings
 
 
 def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, ...] | str:

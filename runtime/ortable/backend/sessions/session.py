@@ -196,23 +196,19 @@ def _session_options(given: Any, training: bool) -> Any:
     import onnxruntime
     import torch
 
+    from ortable_generated.sessions import INFERENCE, TRAINING
+
     if given is not None and not isinstance(given, Mapping):
         return given
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
-    # Threads that wait for work by spinning take the processors away from torch, whose operators
-    # run twice as long after a call: here they stop when the call ends. Between torch operators
-    # even that is too much.
-    key = "session.intra_op.allow_spinning" if training else "session.force_spinning_stop"
-    options.add_session_config_entry(key, "0" if training else "1")
-    # Without VNNI a product of uint8 and int8 saturates half-way; this makes the weights uint8.
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    # A product with a dequantized weight of four bits rounds the other factor to int8 otherwise.
-    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+    settings: dict[str, Any] = {**(TRAINING if training else INFERENCE)}  # docs/sessions.md
+    if settings["intra_op_num_threads"] == "torch":
+        settings["intra_op_num_threads"] = torch.get_num_threads()
     if share_arena():
-        options.add_session_config_entry("session.use_env_allocators", "1")
-    apply_settings(options, given or {}, "session_options", options.add_session_config_entry)
+        settings["session.use_env_allocators"] = "1"
+    settings.update(given or {})
+    apply_settings(options, settings, "session_options", options.add_session_config_entry)
     return options
 
 

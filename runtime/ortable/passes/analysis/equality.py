@@ -20,13 +20,19 @@ def same_result(graph: Graph, a: str, b: str) -> bool:
 
 def _step(walk: Walk[tuple[str, str], bool], pair: tuple[str, str]) -> bool:
     a, b = pair
-    if a == b:
-        return True
-    graph = walk.graph
+    return a == b or _same_way(walk, a, b) or _same_constant(walk.graph, a, b)
+
+
+def _same_constant(graph: Graph, a: str, b: str) -> bool:
     left, right = whole_constant(graph, a), whole_constant(graph, b)
-    if left is not None and right is not None:
-        return left.dtype == right.dtype and np.array_equal(left, right)
-    infos = graph.values.get(a), graph.values.get(b)
+    if left is None or right is None:
+        return False
+    return left.dtype == right.dtype and np.array_equal(left, right)
+
+
+def _same_way(walk: Walk[tuple[str, str], bool], a: str, b: str) -> bool:
+    """Whether nodes of one operator make both of the same: cheaper than to compute constants."""
+    infos = walk.graph.values.get(a), walk.graph.values.get(b)
     first, second = (None if info is None else info.producer for info in infos)
     if first is None or second is None or first.key != second.key or first.key in RANDOM:
         return False

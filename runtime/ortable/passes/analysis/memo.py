@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from ortable.ir import Graph, Node
+from ortable.ir.editing import use_index
 
 K = TypeVar("K", bound=Hashable)
 F = TypeVar("F")
@@ -25,6 +26,7 @@ class Analysis(Generic[K, F]):
     def __init__(self, unknown: F, step: Callable[[Walk[K, F], K], F]) -> None:
         self.unknown = unknown
         self.step = step
+        self.asks_readers = False  # whether a step ever asked who reads a result
 
     def of(self, graph: Graph, key: K) -> F:
         """The fact about a result, or about whatever else the analysis is asked."""
@@ -33,7 +35,15 @@ class Analysis(Generic[K, F]):
         stored = graph.analysed.get(self)
         if stored is None:
             stored = graph.analysed[self] = {}
-        return stored[key] if key in stored else Walk(graph, self, stored).fact(key)
+        if key not in stored:
+            uses = use_index(graph)
+            asked = uses.asked
+            fact = Walk(graph, self, stored).fact(key)
+            self.asks_readers = self.asks_readers or asked != uses.asked
+            return fact
+        if self.asks_readers:
+            use_index(graph).asked += 1  # whoever takes the fact asks, too
+        return stored[key]
 
 
 class Walk(Generic[K, F]):

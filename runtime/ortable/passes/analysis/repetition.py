@@ -26,7 +26,10 @@ def _known(graph: Graph, x: str) -> bool | None:
     if not array.ndim or array.dtype.kind not in "fiub":
         return False
     half = array.shape[-1] // 2
-    return np.array_equal(array[..., :half], array[..., half:], equal_nan=True)
+    first, second = array[..., :half], array[..., half:]
+    if first.shape == second.shape and (first == second).all():
+        return True
+    return np.array_equal(first, second, equal_nan=True)
 
 
 def _joined(walk: Walk[str, bool], node: Node) -> bool:

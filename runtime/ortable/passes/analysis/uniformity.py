@@ -16,7 +16,7 @@ from ortable_generated.onnx.traits import (
     ORDERING,
 )
 
-from .constants import small_constant, whole_constant
+from .constants import is_number, maker_of, small_constant, whole_constant
 from .memo import Transfer, Walk, by_operator, same_as_input
 from .ranges import adds_last_axis, first_column_bound, lower_bound
 
@@ -49,7 +49,29 @@ def _mask_constant(graph: Graph, x: str) -> np.ndarray | None:
 # -- one number everywhere
 
 
+def hides_nothing(mask: np.ndarray) -> bool:
+    """Whether a mask that is added to scores has no -inf and no NaN, and something at all."""
+    return bool(mask.size and mask.ndim and mask.min() > -np.inf)
+
+
+def _finds_empty_rows(graph: Graph, x: str) -> bool:
+    """Whether a result asks which rows of a constant mask are -inf throughout, and none is: the
+    largest elements of all rows need not be computed for that."""
+    node = maker_of(graph, x, "Equal")
+    if node is None or not is_number(graph, node.inputs[1], -np.inf):
+        return False
+    largest = maker_of(graph, node.inputs[0], "ReduceMax")
+    if largest is None or not graph.has_type(node.inputs[0]):
+        return False
+    if graph.get_type(node.inputs[0]) != dtypes.float32:
+        return False
+    mask = whole_constant(graph, largest.inputs[0])
+    return mask is not None and hides_nothing(mask)
+
+
 def _constant_value(graph: Graph, x: str) -> float | None:
+    if x and _finds_empty_rows(graph, x):
+        return 0.0
     array = _mask_constant(graph, x)
     return None if array is None else _only_value(array)
 

@@ -1,17 +1,14 @@
 """Runs rules over a graph until none fits: a worklist of nodes, rules found by the operators of a
-node and of what it reads, every replacement checked for dtype and shape.
+node and of what it is computed from, every replacement checked for dtype and shape.
 
 In come a graph and rules, out goes the same graph, changed in place, and a record of what was done.
 Called by `passes.pipeline`."""
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any
 
 from ortable.errors import BuilderError, OrtableError, RewriteError
@@ -21,16 +18,16 @@ from ortable.ir.node import Node
 from ortable.ir.state import GraphState
 
 from .index import GraphIndex
-from .record import Fired, RewriteRecord
+from .record import Fired, RewriteRecord, RuleStatistics
 from .replace import Refused, Replacement
 from .rule import STAGES, Match, Rule
+from .tree import Branch, grown, rules_at
+from .walk import Walk
 
 _LEAST_LIMIT = 1000  # replacements in a graph, however small; 20 for each node of a larger one
 _DEEP = 12  # how far below a change a pattern may begin, at most
 
-Candidates = dict[str, dict[str, list[tuple[int, Rule]]]]
-_NO_RULES: list[tuple[int, Rule]] = []
-_place = itemgetter(0)
+Trees = dict[str, Branch]
 
 
 def rewrite(
@@ -52,41 +49,35 @@ def rewrite(
 
 
 @lru_cache(maxsize=64)
-def _stages(
-    rules: tuple[Rule, ...], target: str | None, opset: int
-) -> list[tuple[Candidates, int]]:
+def _stages(rules: tuple[Rule, ...], target: str | None, opset: int) -> list[tuple[Trees, int]]:
     """The rules for graphs of a target and opset, stage by stage."""
     chosen = [
         rule
         for rule in rules
         if rule.target in ("", target) and rule.opsets[0] <= opset <= rule.opsets[1]
     ]
-    stages = [_index([rule for rule in chosen if rule.stage == stage]) for stage in STAGES]
+    stages = [_grown([rule for rule in chosen if rule.stage == stage]) for stage in STAGES]
     return [stage for stage in stages if stage[0]]
 
 
-def _index(rules: list[Rule]) -> tuple[Candidates, int]:
-    """Rules by operator of the root, then by the operator that one of its inputs must come from;
-    and how many levels the patterns have at most."""
-    found: Candidates = {}
-    for place, rule in enumerate(sorted(rules, key=lambda rule: (-rule.size, rule.name))):
-        found.setdefault(rule.root, {}).setdefault(rule.child, []).append((place, rule))
-    return found, min(max((rule.size for rule in rules), default=0), _DEEP)
+def _grown(rules: list[Rule]) -> tuple[Trees, int]:
+    """The tree of rules, and how many levels the patterns have at most."""
+    return grown(rules), min(max((rule.size for rule in rules), default=0), _DEEP)
 
 
 def _rewrite_graph(
-    graph: Any, path: str, stages: list[tuple[Candidates, int]], record: RewriteRecord
+    graph: Any, path: str, stages: list[tuple[Trees, int]], record: RewriteRecord
 ) -> None:
     for node in graph.nodes:
         for place, inner in enumerate(subgraphs(node) if node.attrs else ()):
             if isinstance(inner, GraphState):
                 _rewrite_graph(inner, f"{path}{node.name}.{place}/", stages, record)
-    if not any(node.key in candidates for node in graph.nodes for candidates, _ in stages):
+    if not any(node.key in trees for node in graph.nodes for trees, _ in stages):
         return
     run = _Run(graph, path, record)
     try:
-        for candidates, depth in stages:
-            run.stage(candidates, depth)
+        for trees, depth in stages:
+            run.stage(trees, depth)
     finally:
         run.finish()
 
@@ -101,73 +92,66 @@ class _Run:
         self.index = GraphIndex(graph)
         self.limit = max(_LEAST_LIMIT, 20 * len(graph.nodes))
         self.fired = 0
+        self.refused = 0  # places where a pattern fits and its replacement does not
+        self.statistics: dict[Rule, RuleStatistics] = {}
 
-    def stage(self, candidates: Candidates, depth: int) -> None:
+    def stage(self, trees: Trees, depth: int) -> None:
         """Runs the rules of a stage to their fixpoint: a walk over the graph, then over the nodes
-        around what it changed; as often as a walk changes something."""
-        before = -1
-        while before < self.fired:
+        around what it changed; and again over the nodes for which that may have changed something
+        that is not around them, as long as a walk changes something."""
+        walk = Walk(self.index, [node for node in self.index.in_order() if node.key in trees])
+        while True:
             before = self.fired
-            queue = deque(node for node in self.index.in_order() if node.key in candidates)
-            waiting = set(queue)
-            while queue:
-                node = queue.popleft()
-                waiting.discard(node)
-                while (
-                    node in self.index.keys and (touched := self._try(node, candidates)) is not None
-                ):
-                    for each in self.index.around(touched, depth):
-                        if each not in waiting and each.key in candidates:
-                            waiting.add(each)
-                            queue.append(each)
+            while (node := walk.take()) is not None:
+                tree = trees[node.key]
+                while node in self.index.keys:
+                    asked, refused = self.index.uses.asked, self.refused
+                    done = self._try(node, tree)
+                    if done is None:
+                        is_open = asked != self.index.uses.asked or refused != self.refused
+                        walk.looked(node, is_open)
+                        break
+                    walk.changed(*done, depth, trees)
+            if before == self.fired:
+                return
+            walk = walk.following(trees)
 
-    def _try(self, node: Node, candidates: Candidates) -> list[Node] | None:
-        """Replaces a pattern that ends in the node; the nodes around the change, or None."""
-        by_child = candidates.get(node.key)
-        if by_child is None:
-            return None
-        found = by_child.get("", _NO_RULES)
-        if len(by_child) > 1 or not found:
-            producers = self.index.matcher.producers
-            makers = {producers[name].key for name in node.inputs if name in producers}
-            others = [rules for key in makers if (rules := by_child.get(key))]
-            if others:
-                found = sorted(itertools.chain(found, *others), key=_place)
-        for _, rule in found:
-            touched = self._apply(rule, node)
-            if touched is not None:
-                return touched
-        return None
-
-    def _apply(self, rule: Rule, node: Node) -> list[Node] | None:
-        statistics = self.record.of(rule.name)
-        statistics.tried += 1
-        begin = time.perf_counter()
-        try:
-            match = self._match(rule, node)
-            if match is None:
-                for reason in dict.fromkeys(self.index.matcher.reasons):
-                    statistics.refused[reason] += 1
-                return None
-            touched, made = Replacement(self.index, rule, match).run()
-        except Refused as refusal:
-            statistics.refused[str(refusal)] += 1
-            return None
-        finally:
-            statistics.seconds += time.perf_counter() - begin
-        statistics.matched += 1
-        self._note(rule, match, made)
-        return touched
-
-    def _match(self, rule: Rule, node: Node) -> Match | None:
+    def _try(self, node: Node, tree: Branch) -> tuple[list[Node], list[Node]] | None:
+        """Replaces a pattern that ends in the node; the nodes around the change and those that
+        were made, or None."""
         matcher = self.index.matcher
-        matcher.reasons.clear()
-        try:
-            return rule.match(matcher, node)
-        except BuilderError as error:  # a word asked for a rank, a type or a constant
-            raise Refused(f"not known: {str(error).splitlines()[0]}") from None
-        except OrtableError as error:
-            raise Refused(str(error).splitlines()[0]) from None
+        begin = time.perf_counter()
+        for rule in rules_at(tree, node, matcher.producers, self.graph.values):
+            statistics = self.statistics.get(rule)
+            if statistics is None:
+                statistics = self.statistics[rule] = self.record.of(rule.name)
+            statistics.tried += 1
+            match = done = None
+            try:
+                match = rule.match(matcher, node)
+                if match is not None:
+                    done = Replacement(self.index, rule, match).run()
+            except Refused as refusal:
+                self.refused += 1
+                statistics.refused[str(refusal)] += 1
+            except BuilderError as error:  # a word asked for a rank, a type or a constant
+                statistics.refused[f"not known: {str(error).splitlines()[0]}"] += 1
+            except OrtableError as error:
+                statistics.refused[str(error).splitlines()[0]] += 1
+            else:
+                if match is None:
+                    for reason in dict.fromkeys(matcher.reasons):
+                        statistics.refused[reason] += 1
+            if matcher.reasons:
+                matcher.reasons.clear()
+            now = time.perf_counter()
+            statistics.seconds += now - begin
+            begin = now
+            if match is not None and done is not None:
+                statistics.matched += 1
+                self._note(rule, match, done[1])
+                return done
+        return None
 
     def _note(self, rule: Rule, match: Match, made: list[Node]) -> None:
         self.fired += 1

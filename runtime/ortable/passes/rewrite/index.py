@@ -38,6 +38,8 @@ class GraphIndex:
         self.removed: dict[str, tuple[Node, Key]] = {}  # results of nodes that nothing read
         self.aliases: dict[str, str] = {}  # results replaced by others
         self.moved = 0
+        self.revived = 0  # nodes that were taken away and came back
+        self.learnt = 0  # results of which more became known than when they were made
         for place, node in enumerate(graph.nodes):
             self.add(node, (place,))
         graph.nodes[:] = []
@@ -74,16 +76,17 @@ class GraphIndex:
         those that made what they read; the nodes that are the only readers of a result left."""
         alone: list[Node] = []
         stack = sorted(names, reverse=True)
+        uses, producers = self.uses.readers, self.matcher.producers
         while stack:
             name = stack.pop()
-            readers = self.uses.readers.get(name, {})
-            if len(readers) == 1:
+            readers = uses.get(name)
+            if readers and len(readers) == 1:
                 alone += readers
-            node = self.matcher.producers.get(name)
-            if node is None or any(self.is_read(each) for each in node.outputs):
+            node = producers.get(name)
+            if node is None or readers or any(map(self.is_read, node.outputs)):
                 continue
             self.drop(node)
-            stack.extend(sorted(reads(node), reverse=True))
+            stack += sorted(reads(node), reverse=True)
         return alone
 
     def is_read(self, name: str) -> bool:
@@ -99,6 +102,7 @@ class GraphIndex:
                 self.removed.pop(each, None)
             replace_inputs(node, self.aliases)
             self.add(node, key)
+            self.revived += 1
             for each in reads(node):
                 self.revive(each)
 
@@ -129,18 +133,29 @@ class GraphIndex:
         self.aliases[name] = other
         return readers
 
-    def around(self, nodes: Iterable[Node], depth: int) -> list[Node]:
-        """Nodes whose pattern may hold one of these: they themselves, what reads them, and so on
-        ``depth`` times."""
-        level = [node for node in nodes if node in self.keys]
+    def around(
+        self, nodes: Iterable[Node], depth: int, after: Key | None = None
+    ) -> tuple[list[Node], list[Node]]:
+        """Nodes whose pattern may hold one of these, in order: they themselves, what reads them,
+        and so on ``depth`` times; and what lies behind those. With ``after`` nothing that stands
+        behind that place, but for the nodes themselves."""
+        keys, uses = self.keys, self.uses.readers
+        level = [node for node in nodes if node in keys]
         found = dict.fromkeys(level)
-        for _ in range(depth):
+        near = len(found)
+        while level:
             further: dict[Node, None] = {}
             for node in level:
+                if after is not None and keys[node] > after:
+                    continue
                 for name in node.outputs:
-                    further.update(self.uses.readers.get(name, ()))
-            level = [node for node in further if node not in found]
-            if not level:
-                break
-            found.update(dict.fromkeys(level))
-        return sorted(found, key=self.keys.__getitem__)
+                    for reader in uses.get(name, ()):
+                        if reader not in found and (after is None or keys[reader] <= after):
+                            further[reader] = None
+            found.update(further)
+            level = list(further)
+            if depth > 0:
+                depth -= 1
+                near = len(found)
+        every = list(found)
+        return sorted(every[:near], key=keys.__getitem__), every[near:]

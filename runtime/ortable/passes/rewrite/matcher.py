@@ -22,6 +22,7 @@ class Matcher:
     def __init__(self, graph: Any, uses: Uses) -> None:
         self.graph = graph
         self.producers: dict[str, Node] = {}
+        self.index = uses
         self.uses = uses.readers  # a node that reads a result twice counts once
         self.outputs: set[str] = {info.name for info in graph.outputs}
         self.reasons: list[str] = []
@@ -36,6 +37,7 @@ class Matcher:
     def readers(self, name: str, op: str, place: int | None = None) -> Iterator[Node]:
         """Nodes of that operator that read the result, at that input; in the graph's order of
         making."""
+        self.index.asked += 1
         for node in list(self.uses.get(name, ())):
             if node.key != op:
                 continue

@@ -101,12 +101,17 @@ class Replacement:
     def _check_order(self, nodes: list[Node]) -> None:
         """Everything that the nodes read must be there already where they are put, or be brought
         there: what was made of weights only for a node far below, for instance."""
+        index = self.index
         own = {name for node in nodes for name in node.outputs}
         for node in nodes:
-            replace_inputs(node, self.index.aliases)
+            replace_inputs(node, index.aliases)
             for name in reads(node) - own:
-                self.index.revive(name)
-                if not self.index.bring_before(name, self.place, self.roots):
+                if name in index.removed:
+                    index.revive(name)
+                maker = index.matcher.producers.get(name)
+                if maker is None or (index.keys[maker] < self.place and maker not in self.roots):
+                    continue
+                if not index.bring_before(name, self.place, self.roots):
                     raise Refused(f"{name} comes later in the graph")
 
     def _checked(self, name: str, made: str | None) -> str | None:
@@ -138,7 +143,8 @@ class Replacement:
                 self.graph.make_node("Identity", [made], [name])
                 nodes.append(self.graph.nodes[-1])
             else:
-                _merge(self.graph.values[made], self.old[name])
+                if _merge(self.graph.values[made], self.old[name]):
+                    self.index.learnt += 1
                 return made
         self._keep_knowledge(name, self.old[name])
         return name
@@ -208,8 +214,10 @@ class Replacement:
         return around + index.drop_unread(read)
 
 
-def _merge(info: ValueInfo, old: ValueInfo) -> None:
-    """What is known of the replaced result is true of the one in its place."""
+def _merge(info: ValueInfo, old: ValueInfo) -> bool:
+    """What is known of the replaced result is true of the one in its place; whether that is more
+    than was known of this one."""
+    before = info.dtype, info.shape, info.value
     info.dtype = info.dtype or old.dtype
     if info.shape is None:
         info.shape, info.rank = old.shape, old.rank
@@ -219,3 +227,4 @@ def _merge(info: ValueInfo, old: ValueInfo) -> None:
         )
     if info.value is None:
         info.value = old.value
+    return before != (info.dtype, info.shape, info.value)

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 from ortable.ir.node import Node
 
+CONSTANT = "="  # the end of a path, in place of an operator: a constant with a value
+Path = tuple[tuple[int, str], ...]
+
 STAGES = ("simplify", "fuse", "runtime", "arrange")
 
 
@@ -36,7 +39,9 @@ class Rule:
         stage: one of STAGES; every stage runs to its fixpoint before the next.
         root: operator of the node that the matcher is called with, ``Add`` or
             ``com.microsoft::Gelu``.
-        child: an operator that one input of the root must come from; ``""`` for none.
+        path: from the root to a node that it is computed from, one step after the other: the place
+            of an input, -1 for any, and the operator that makes it, or CONSTANT. Where there is
+            no such way the pattern does not fit.
         size: number of nodes of the pattern; larger patterns are tried first.
         home: where matcher and maker are: the name of a module, imported when the rule is first
             tried, or the names of one that a user's file was compiled to.
@@ -55,7 +60,7 @@ class Rule:
     file: str
     stage: str
     root: str
-    child: str
+    path: Path
     size: int
     home: str | Mapping[str, Any]
     matcher: str
@@ -84,11 +89,11 @@ class Rule:
 
 
 def rows_of(
-    *patterns: tuple[str, str, int, str, tuple[int, ...]], **common: Any
+    *patterns: tuple[str, Path, int, str, tuple[int, ...]], **common: Any
 ) -> tuple[Rule, ...]:
-    """The rows of one rewrite: ``patterns`` are root, child, size, matcher and shared of each, in
+    """The rows of one rewrite: ``patterns`` are root, path, size, matcher and shared of each, in
     order; ``common`` are the other fields."""
     return tuple(
-        Rule(root=root, child=child, size=size, matcher=matcher, shared=shared, **common)
-        for root, child, size, matcher, shared in patterns
+        Rule(root=root, path=path, size=size, matcher=matcher, shared=shared, **common)
+        for root, path, size, matcher, shared in patterns
     )

@@ -12,7 +12,7 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import is_number, maker_of, small_constant, whole_constant
-from ortable.passes.analysis.uniformity import first_column_is_true, uniform_value
+from ortable.passes.analysis.uniformity import first_column_is_true, hides_nothing, uniform_value
 from ortable.prelude.facts import Bool, Float, Result, dim_of, shape_of
 from ortable.prelude.shapes import expanded
 
@@ -156,6 +156,8 @@ def zeroes_only_empty_rows(
 def _rows_that_see(mask: np.ndarray) -> np.ndarray:
     if mask.dtype == bool:
         return np.asarray(mask.any(axis=-1, keepdims=True))
+    if hides_nothing(mask):  # many times faster than the largest element of each row
+        return np.ones((*mask.shape[:-1], 1), dtype=bool)
     return np.asarray(mask.max(axis=-1, keepdims=True) != -np.inf)
 
 

@@ -1,0 +1,127 @@
+"""specs/runtime/session.yaml -> `ortable_generated/sessions.py`: what the backend tells sessions of
+ONNX Runtime, and what option `tune` tries; and `docs/sessions.md`, the table for readers. Called by
+`cli`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.yaml_source import YMap, YScalar, YSeq, load
+
+_HEADER = "Generated from specs/runtime/session.yaml by codegen."
+_EDIT = "Do not edit: change the spec, then run `make codegen`."
+_KEYS = ("name", "range", "usual", "inference", "training", "search", "about", "source")
+_TORCH = "torch"  # as a value: as many as torch has threads
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row: a setting of sessions, the values it takes, and those that the backend gives it."""
+
+    name: str
+    range: tuple[int, int]
+    usual: str
+    inference: str
+    training: str
+    search: tuple[int, ...]
+    about: str
+    source: str
+
+
+def read_settings(path: Path, diagnostics: Diagnostics) -> list[Setting]:
+    """The rows, in file order; what is wrong with one is an error of ``diagnostics``."""
+    found: dict[str, Setting] = {}
+    for entry in load(path, f"specs/runtime/{path.name}", diagnostics):
+        assert isinstance(entry, YMap)
+        row = _row(entry, diagnostics)
+        if row is None:
+            continue
+        if row.name in found:
+            diagnostics.error(entry.span, f"a second row for '{row.name}'")
+        found[row.name] = row
+    return list(found.values())
+
+
+def _row(entry: YMap, diagnostics: Diagnostics) -> Setting | None:
+    texts = {key.text: value.text for key, value in entry.items() if isinstance(value, YScalar)}
+    lists = {key.text: _numbers(value) for key, value in entry.items() if isinstance(value, YSeq)}
+    unknown = sorted({key.text for key, _ in entry.items()} - set(_KEYS))
+    bounds = lists.get("range") or []
+    if unknown or len(bounds) != 2 or not all(map(texts.get, ("name", "about", "source"))):
+        diagnostics.error(
+            entry.span,
+            "a setting has a name, a range of two numbers, and texts about and source"
+            + (f"; not {', '.join(unknown)}" if unknown else ""),
+        )
+        return None
+    search = lists.get("search") or []
+    given = {key: texts.get(key, "") for key in ("usual", "inference", "training")}
+    values = [*search, *(_number(text) for text in given.values() if text not in ("", _TORCH))]
+    if not all(value is not None and bounds[0] <= value <= bounds[1] for value in values):
+        diagnostics.error(entry.span, f"a value outside the range {bounds[0]} to {bounds[1]}")
+        return None
+    return Setting(
+        name=texts["name"],
+        range=(bounds[0], bounds[1]),
+        search=tuple(search),
+        about=texts["about"],
+        source=texts["source"],
+        **given,
+    )
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.lstrip("-").isdigit() else None
+
+
+def _numbers(value: YSeq) -> list[int] | None:
+    found = [_number(item.text) if isinstance(item, YScalar) else None for item in value]
+    return None if None in found else [each for each in found if each is not None]
+
+
+def emit_settings(rows: Iterable[Setting]) -> dict[str, str]:
+    """``ortable_generated/sessions.py``: ``INFERENCE`` and ``TRAINING``, settings by name;
+    ``SEARCHED``, the values that are tried; ``RANGES``."""
+    rows = list(rows)
+    text = f"# {_HEADER} {_EDIT}\n"
+    text += '"""What sessions of ONNX Runtime are told, and what may be tried."""\n\n'
+    for table, key in (("INFERENCE", "inference"), ("TRAINING", "training")):
+        given = [(row.name, getattr(row, key)) for row in rows if getattr(row, key)]
+        lines = "".join(f'    "{name}": "{value}",\n' for name, value in given)
+        text += f"{table}: dict[str, str] = {{\n{lines}}}\n\n"
+    lines = "".join(f'    "{row.name}": {row.search!r},\n' for row in rows if row.search)
+    text += f"SEARCHED: dict[str, tuple[int, ...]] = {{\n{lines}}}\n\n"
+    lines = "".join(f'    "{row.name}": {row.range!r},\n' for row in rows)
+    return {
+        "ortable_generated/sessions.py": text
+        + f"RANGES: dict[str, tuple[int, int]] = {{\n{lines}}}\n"
+    }
+
+
+_INTRODUCTION = f"""# Settings of sessions
+
+<!-- {_HEADER} {_EDIT} -->
+
+What you can tell a session of ONNX Runtime on the CPU. `inference` and `training` are what the
+sessions of `torch.compile(backend="ortable")` are given; where a cell is empty, ONNX Runtime's own
+default holds. With `session_options` you set any of them yourself. With `options={{"tune": 20}}`
+you let ortable take 20 seconds for each graph to try the values under `tried` on your machine, and
+keep what is at least 3 % faster (`ortable tune module:callable` does so from the shell). None of
+the values that are tried changes what is computed; outputs are compared all the same.
+
+| setting | values | ONNX Runtime's | inference | training | tried | what it does |
+|---|---|---|---|---|---|---|
+"""
+
+
+def settings_page(rows: Iterable[Setting]) -> str:
+    """``docs/sessions.md``."""
+    lines = []
+    for row in rows:
+        tried = ", ".join(map(str, row.search))
+        given = (row.usual, row.inference, row.training, tried, row.about)
+        lines.append(f"| `{row.name}` | {row.range[0]} to {row.range[1]} | {' | '.join(given)} |\n")
+    return _INTRODUCTION + "".join(lines)

@@ -1,0 +1,259 @@
+"""Settings of a session that are best for one model on this machine, found by trying. In come a
+model and what makes a session with given settings, out come the settings, kept for the next time
+in memory, and in a folder where there is one. Called by `execute.runner` for option `tune`, and by
+the shell."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import logging
+import os
+import platform
+import secrets
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, helper
+
+__all__ = ["Tuned", "tuned_settings"]
+
+_log = logging.getLogger("ortable.tune")
+
+_BLOCK = 0.01  # seconds that calls in a row take
+_PAUSE = 0.02  # seconds after which the threads of another session sleep
+_FEW, _MANY = 3, 9  # rounds that a candidate needs to go on, and to be taken
+_BETTER = 0.97  # of the time of what is best so far
+_TOLERANCE = 1e-4  # of the largest value of an output
+
+Make = Callable[[Mapping[str, Any]], Any]
+Call = Callable[[], list[Any]]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search found: ``settings`` beside the usual ones, ``ratio`` of the time of the usual
+    session, ``tried`` candidates, ``found`` as said in a record: searched, memory, disk, or why
+    nothing was tried."""
+
+    settings: dict[str, int]
+    ratio: float
+    tried: int
+    found: str
+
+
+_kept: dict[str, Tuned] = {}
+
+
+def tuned_settings(
+    model: ModelProto,
+    make: Make,
+    given: Mapping[str, Any],
+    seconds: float,
+    folder: str | None = None,
+) -> Tuned:
+    """The best settings for a model that so many seconds find.
+
+    Args:
+        model: what the sessions run; its weights may be outside.
+        make: a session with these settings beside the usual ones.
+        given: the user's own settings, which stay as they are.
+        seconds: how long to search.
+        folder: where results of other processes are, and this one goes.
+    """
+    feeds = made_up_inputs(model)
+    if isinstance(feeds, str):
+        return _said(Tuned({}, 1.0, 0, feeds))
+    key = _key(model, given)
+    kept = _kept.get(key) or _read(folder, key)
+    if kept is None:
+        kept = _search(make, feeds, set(given), seconds)
+        _write(folder, key, kept)
+    _kept[key] = Tuned(kept.settings, kept.ratio, kept.tried, "memory")
+    return _said(kept)
+
+
+def _said(found: Tuned) -> Tuned:
+    _log.info(
+        "settings %s take %.3f of the usual time (%s, %d tried)",
+        found.settings, found.ratio, found.found, found.tried,
+    )  # fmt: skip
+    return found
+
+
+def made_up_inputs(model: ModelProto) -> dict[str, np.ndarray] | str:
+    """Inputs of the sizes that the model says: random floats, zeros that are indices everywhere,
+    True; or why there are none."""
+    inner = {each.name for each in model.graph.initializer}
+    random = np.random.default_rng(0)
+    found: dict[str, np.ndarray] = {}
+    for value in model.graph.input:
+        if value.name in inner:
+            continue
+        tensor = value.type.tensor_type
+        if not tensor.HasField("shape") or any(
+            d.WhichOneof("value") != "dim_value" for d in tensor.shape.dim
+        ):
+            return f"not tuned: {value.name} has a size that is not fixed"
+        shape = [dim.dim_value for dim in tensor.shape.dim]
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        if dtype.kind == "f":
+            found[value.name] = random.standard_normal(shape).astype(dtype)
+        elif dtype.kind in "iu":
+            found[value.name] = np.zeros(shape, dtype)
+        elif dtype.kind == "b":
+            found[value.name] = np.ones(shape, dtype)
+        else:
+            return f"not tuned: {value.name} is of {dtype}"
+    return found
+
+
+# -- the search
+
+
+def _search(make: Make, feeds: Mapping[str, Any], fixed: set[str], seconds: float) -> Tuned:
+    """Setting by setting, again and again in another order, until the time is up; what is not
+    clearly faster after a few rounds is dropped."""
+    from ortable_generated.sessions import SEARCHED
+
+    end = time.monotonic() + seconds
+    usual = _call(make, {}, feeds)
+    wanted = usual()
+    best, tried = usual, 0
+    settings: dict[str, int] = {}
+    steps = [(name, each) for name in SEARCHED if name not in fixed for each in SEARCHED[name]]
+    order = np.random.default_rng(0)
+    improved = True
+    while improved and time.monotonic() < end:
+        improved = False
+        for place in order.permutation(len(steps)):
+            name, value = steps[place]
+            if time.monotonic() >= end:
+                break
+            if settings.get(name) == value:
+                continue
+            tried += 1
+            with contextlib.suppress(Exception):  # a value that this ONNX Runtime does not take
+                other = _call(make, {**settings, name: value}, feeds)
+                if _equal(other(), wanted) and _is_better(other, best, end):
+                    best, settings, improved = other, {**settings, name: value}, True
+    ratio = _ratio(best, usual, _MANY) if settings else 1.0
+    if ratio > _BETTER:  # chance, or gains that do not add up
+        return Tuned({}, 1.0, tried, "searched")
+    return Tuned(settings, ratio, tried, "searched")
+
+
+def _call(make: Make, settings: Mapping[str, int], feeds: Mapping[str, Any]) -> Call:
+    session = make(settings)
+    names = [value.name for value in session.get_inputs()]
+    return functools.partial(session.run, None, {name: feeds[name] for name in names})
+
+
+def _is_better(other: Call, best: Call, end: float) -> bool:
+    if _ratio(other, best, _FEW) > _BETTER or time.monotonic() >= end:
+        return False
+    return _ratio(other, best, _MANY) < _BETTER
+
+
+def _ratio(other: Call, base: Call, rounds: int) -> float:
+    """Median over rounds in which both take turns at the first place."""
+    count = max(1, round(_BLOCK / max(_block(base, 1), 1e-6)))
+    found = []
+    for number in range(rounds):
+        first, second = (other, base) if number % 2 else (base, other)
+        a, b = _block(first, count), _block(second, count)
+        found.append(a / b if number % 2 else b / a)
+    return statistics.median(found)
+
+
+def _block(call: Call, count: int) -> float:
+    time.sleep(_PAUSE)
+    call()
+    begin = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - begin) / count
+
+
+def _equal(values: list[Any], wanted: list[Any]) -> bool:
+    """Whether outputs are within tolerance of those of the usual session."""
+    for value, base in zip(values, wanted, strict=True):
+        if not isinstance(base, np.ndarray):
+            return False
+        if base.dtype.kind != "f":
+            if not np.array_equal(value, base):
+                return False
+            continue
+        finite = np.abs(base[np.isfinite(base)])
+        allowed = _TOLERANCE * (float(finite.max()) if finite.size else 1.0)
+        if value.shape != base.shape or not np.allclose(value, base, 0, allowed, equal_nan=True):
+            return False
+    return True
+
+
+# -- results of other times
+
+
+@functools.cache
+def _processor() -> str:
+    """What a result depends on beside the model."""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        kept = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
+        return f"{sorted(kept)} {os.cpu_count()}"
+    return f"{platform.machine()} {platform.processor()} {os.cpu_count()}"
+
+
+def _key(model: ModelProto, given: Mapping[str, Any]) -> str:
+    import onnxruntime
+    import torch
+
+    from ortable_generated.sessions import INFERENCE, SEARCHED, TRAINING
+
+    digest = hashlib.sha256()
+    for each in (*model.graph.node, *model.graph.input, *model.opset_import):
+        digest.update(each.SerializeToString(deterministic=True))
+    for weight in model.graph.initializer:  # where they lie is another place in each process
+        digest.update(repr((weight.name, list(weight.dims), weight.data_type)).encode())
+    versions = (onnxruntime.__version__, torch.get_num_threads(), _processor())
+    tables = (sorted(SEARCHED.items()), sorted(INFERENCE.items()), sorted(TRAINING.items()))
+    digest.update(repr((versions, tables, sorted(given.items()))).encode())
+    return digest.hexdigest()
+
+
+def _path(folder: str, key: str) -> Path:
+    return Path(folder) / f"{key}.tuned.json"
+
+
+def _read(folder: str | None, key: str) -> Tuned | None:
+    """The result of another process; None when there is none that can be read and used."""
+    from ortable_generated.sessions import RANGES
+
+    if folder is None:
+        return None
+    try:
+        content = json.loads(_path(folder, key).read_text())
+        settings = {str(name): int(value) for name, value in content["settings"].items()}
+        if all(RANGES[name][0] <= value <= RANGES[name][1] for name, value in settings.items()):
+            return Tuned(settings, float(content["ratio"]), int(content["tried"]), "disk")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass  # searched again, and written anew
+    return None
+
+
+def _write(folder: str | None, key: str, found: Tuned) -> None:
+    if folder is None:
+        return
+    path = _path(folder, key)
+    beside = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(8)}")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(json.dumps(asdict(found)))
+        os.replace(beside, path)

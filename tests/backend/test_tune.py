@@ -1,0 +1,116 @@
+"""Option `tune`: settings are searched with sessions that only pretend to be fast or slow, so that
+the outcome does not hang on the machine; a real one besides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from onnx import ModelProto, TensorProto, helper
+
+import ortable_generated.sessions as tables
+from ortable.backend.sessions import tune
+from ortable.backend.sessions.tune import made_up_inputs, tuned_settings
+from ortable.errors import OptionError
+
+
+def model(*sizes: int | str) -> ModelProto:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, sizes)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, sizes)
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    return helper.make_model(graph)
+
+
+class Pretended:
+    """A session whose calls take as long as its settings say."""
+
+    made: list[dict[str, Any]]
+
+    def __init__(self) -> None:
+        self.made = []
+
+    def __call__(self, settings: Mapping[str, Any]) -> Any:
+        self.made.append(dict(settings))
+        seconds = 0.004
+        wrong = settings.get("wrong") == 1
+        seconds -= 0.002 * (settings.get("good") == 1) + 0.003 * wrong
+        if settings.get("refused") == 1:
+            raise RuntimeError("no such value")
+
+        def run(_: Any, feeds: Mapping[str, Any]) -> list[Any]:
+            time.sleep(seconds)
+            return [np.maximum(feeds["x"], 0) + wrong]
+
+        return SimpleNamespace(get_inputs=lambda: [SimpleNamespace(name="x")], run=run)
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("good", "wrong", "refused")
+    monkeypatch.setattr(tables, "SEARCHED", dict.fromkeys(names, (1,)))
+    monkeypatch.setattr(tables, "RANGES", dict.fromkeys(names, (0, 1)))
+    monkeypatch.setattr(tune, "_kept", {})
+
+
+@pytest.mark.usefixtures("table")
+def test_what_is_faster_and_right_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = Pretended()
+    found = tuned_settings(model(2, 3), make, {}, 30, str(tmp_path))
+    assert found.settings == {"good": 1} and found.ratio < 0.9 and found.found == "searched"
+    assert {"wrong": 1} in make.made or {"good": 1, "wrong": 1} in make.made
+    # the same process, then another one, then one whose file says what no session takes
+    never = Pretended()
+    assert tuned_settings(model(2, 3), never, {}, 30, str(tmp_path)).found == "memory"
+    monkeypatch.setattr(tune, "_kept", {})
+    assert tuned_settings(model(2, 3), never, {}, 30, str(tmp_path)).found == "disk"
+    assert not never.made
+    (entry,) = tmp_path.glob("*.tuned.json")
+    for text in ('{"settings": {"good": 7}, "ratio": 0.5, "tried": 1}', "[]", "{"):
+        entry.write_text(text)
+        monkeypatch.setattr(tune, "_kept", {})
+        assert tuned_settings(model(2, 3), make, {}, 0.2, str(tmp_path)).found == "searched"
+
+
+@pytest.mark.usefixtures("table")
+def test_settings_of_the_user_are_not_searched() -> None:
+    make = Pretended()
+    assert tuned_settings(model(2, 3), make, {"good": 0}, 5).settings == {}
+    assert not any("good" in each for each in make.made)
+
+
+def test_free_sizes_are_not_tuned() -> None:
+    assert made_up_inputs(model("n", 3)) == "not tuned: x has a size that is not fixed"
+    found = tuned_settings(model("n", 3), Pretended(), {}, 5)
+    assert found.settings == {} and "not fixed" in found.found
+
+
+def test_a_compiled_model_is_tuned_and_says_so() -> None:
+    net, x, storage = torch.nn.Linear(4, 3).eval(), torch.randn(2, 4), {}
+    torch.compiler.reset()
+    compiled = torch.compile(net, backend="ortable", options={"tune": 0.3, "storage": storage})
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), net(x))
+    assert storage["instance"][0].tuned["found"] == "searched"
+
+
+@pytest.mark.parametrize("value", [0, -1, True, "long"])
+def test_seconds_are_a_number_above_zero(value: Any) -> None:
+    from ortable import OrtOptions
+
+    with pytest.raises(OptionError, match="seconds"):
+        OrtOptions(tune=value)
+
+
+def test_an_object_of_the_user_is_not_tuned() -> None:
+    import onnxruntime
+
+    from ortable import OrtOptions
+
+    with pytest.raises(OptionError, match="dict of settings"):
+        OrtOptions(tune=1.0, session_options=onnxruntime.SessionOptions())
