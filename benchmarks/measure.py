@@ -21,7 +21,7 @@ from typing import Any
 
 __all__ = [
     "band", "count_for", "geomean", "in_process", "interleave", "machine", "median_ratio",
-    "reason", "settle", "timed",
+    "origin", "reason", "settle", "timed",
 ]  # fmt: skip
 
 Call = Callable[[], object]
@@ -125,6 +125,28 @@ def in_process(module: str, job: str, passed: Sequence[str], threads: int) -> di
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
             return {"failed": f"exit code {done.returncode}: {last}"}
         return dict(json.loads(path.read_text()))
+
+
+def origin() -> dict[str, Any]:
+    """What records were made of: the commit, the day, and the version of each package."""
+    import datetime
+    from importlib.metadata import PackageNotFoundError, version
+
+    root = Path(__file__).resolve().parent.parent
+    found = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True
+    )
+    versions = {}
+    for name in ("torch", "onnx", "onnxruntime", "numpy", "onnxscript", "transformers"):
+        try:
+            versions[name] = version(name).split("+")[0]
+        except PackageNotFoundError:
+            versions[name] = "-"
+    return {
+        "commit": found.stdout.strip() or "unknown",
+        "date": datetime.date.today().isoformat(),
+        "versions": versions,
+    }
 
 
 def machine(threads: int) -> str:

@@ -1,24 +1,27 @@
 """Training steps: forward and backward of small models through ortable, next to eager's.
 
-Each model is compiled with ``torch.compile(backend="ortable")`` and steps in turn with eager on the
-same batch, in one process; the table holds medians. A step is the loss and its gradients; the
-optimizer, which is torch's in both, is left out. See benchmarks/README.md.
+Each model is compiled by each compiler and steps in turn with eager on the same batch, in a process
+of its own; the tables hold medians. A step is the loss and its gradients; the optimizer, which is
+torch's in all, is left out. See benchmarks/README.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
+import json
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import torch
 
-from benchmarks.measure import geomean
+from benchmarks.measure import in_process, machine, origin
 from benchmarks.models.training import TRAINABLES
+from benchmarks.report import insert, save
 
 from .measure import measure, measure_rewrites, profile
-from .report import print_operators
+from .report import markdown, print_operators
 
 
 def print_rewrites(
@@ -37,49 +40,71 @@ def arguments() -> argparse.Namespace:
         prog="python -m benchmarks.training", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--model", choices=tuple(TRAINABLES), action="append", help="default: all")
-    parser.add_argument("--rounds", type=int, default=30, help="measured rounds, after three")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--backend", default="ortable", help="what is compared with eager")
+    parser.add_argument("--rounds", type=int, default=15, help="measured rounds")
+    parser.add_argument(
+        "--threads", default=f"{torch.get_num_threads()},1", help="numbers of threads, as 2,1"
+    )
+    parser.add_argument("--compilers", default="ortable,inductor", help="compared with eager")
     parser.add_argument(
         "--rewrites", help="choices to compare, as none,default; + joins names of one choice"
     )
     parser.add_argument(
-        "--cpu", action="store_true", help="processor time, for a machine that is shared (1 thread)"
+        "--cpu", action="store_true", help="with --rewrites: processor time, for a shared machine"
     )
     parser.add_argument("--profile", action="store_true", help="operators of each session")
     parser.add_argument("--top", type=int, default=12, help="operators that --profile lists")
+    parser.add_argument("--json", type=Path, help="where the records go")
+    parser.add_argument("--from-json", type=Path, help="tables of records that are there")
+    parser.add_argument("--docs", type=Path, help="a page that gets the tables")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.rounds < 1 or options.threads < 1:
+    options.threads = [int(each) for each in options.threads.split(",")]
+    if options.rounds < 1 or min(options.threads) < 1:
         parser.error("--rounds and --threads are at least 1")
     return options
 
 
+def measured(options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+    """The records of a run; every model has a process of its own."""
+    run: dict[str, Any] = {**origin(), "threads": {}}
+    passed = ["--rounds", str(options.rounds), "--compilers", options.compilers]
+    for threads in options.threads:
+        found = []
+        for name in names:
+            job = [*passed, "--threads", str(threads)]
+            found.append({"model": name, **in_process("benchmarks.training", name, job, threads)})
+            print(threads, json.dumps(found[-1]), flush=True)
+        run["threads"][str(threads)] = {
+            "machine": machine(threads),
+            "models": [each for each in found if "failed" not in each],
+            "failed": [each for each in found if "failed" in each],
+        }
+    return run
+
+
 def main() -> None:
     options = arguments()
-    torch.set_num_threads(options.threads)
     names = options.model or list(TRAINABLES)
-    if options.profile:
+    threads = options.threads[0]
+    torch.set_num_threads(threads)
+    if options.one:
+        record = measure(options.one, options.rounds, options.compilers.split(","))
+        save(options.json, record)
+    elif options.profile:
         for name in names:
             for events in profile(name, options.rounds):
                 print_operators(name, events, options.top)
-        return
-    clock = time.process_time if options.cpu else time.perf_counter
-    kind = "processor time" if options.cpu else "time"
-    print(
-        f"forward and backward, {kind}, {options.rounds} rounds interleaved, medians; "
-        f"torch {torch.__version__}, {options.threads} threads, Python {platform.python_version()}"
-    )
-    if options.rewrites:
+    elif options.rewrites:
+        clock = time.process_time if options.cpu else time.perf_counter
         print_rewrites(names, options.rounds, options.rewrites.split(","), clock)
-        return
-    print(f"{'model':12}{'eager ms':>10}{options.backend + ' ms':>14}{'ratio':>8}{'first s':>9}")
-    ratios = []
-    for name in names:
-        eager, compiled, seconds = measure(name, options.rounds, options.backend, clock)
-        ratios.append(compiled / eager)
-        row = f"{name:12}{eager:10.2f}{compiled:14.2f}{ratios[-1]:8.2f}{seconds:9.1f}"
-        print(row, flush=True)
-    print(f"{'geomean':36}{geomean(ratios):8.2f}")
+    else:
+        stored = options.from_json
+        run = json.loads(stored.read_text()) if stored else measured(options, names)
+        if options.json:
+            save(options.json, run)
+        print(markdown(run))
+        if options.docs:
+            insert(options.docs, markdown(run), "benchmarks.training")
 
 
 if __name__ == "__main__":

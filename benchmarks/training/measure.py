@@ -3,6 +3,7 @@ with one choice of rewrites or several; and the profile of its sessions."""
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import statistics
@@ -14,7 +15,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.measure import settle
+from benchmarks.measure import band, interleave, median_ratio, settle
 from benchmarks.models.training import TRAINABLES
 
 __all__ = ["measure", "measure_rewrites", "profile"]
@@ -57,26 +58,39 @@ def measure_rewrites(
     return list(zip(nodes, medians, strict=True))
 
 
-def measure(
-    name: str, rounds: int, backend: str, clock: Callable[[], float]
-) -> tuple[float, float, float]:
-    """Median milliseconds of eager and of the compiled step, and seconds of the first one."""
+def measure(name: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
+    """A record of one model: milliseconds of eager's step and of the step of each compiler, their
+    ratios to eager, the A/A band of eager with itself, and seconds of the first steps.
+
+    In a round every candidate steps for about 30 ms; the first one changes from round to round.
+    """
+    trainable, count = TRAINABLES[name]
     torch.manual_seed(0)
     torch._dynamo.reset()
-    trainable, count = TRAINABLES[name]
     eager = trainable.build().train()
     arguments = trainable.batch(count)
-    compiled = torch.compile(eager, backend=backend, dynamic=False)
-    seconds = step(compiled, arguments, time.perf_counter)
-    taken: tuple[list[float], list[float]] = ([], [])
-    for _ in range(rounds + 1):  # the first round is not counted
-        for model, times in zip((eager, compiled), taken, strict=True):
-            settle()
-            steps = [step(model, arguments, clock) for _ in range(4)]
-            times.append(statistics.median(steps[1:]))
-    gc.collect()
-    first, second = (statistics.median(times[1:]) * 1e3 for times in taken)
-    return first, second, seconds
+    candidates: dict[str, Any] = {"eager": eager, "eager again": eager}
+    seconds = {}
+    for backend in compilers:
+        model = trainable.build().train()
+        candidates[backend] = torch.compile(model, backend=backend, dynamic=False)
+        seconds[backend] = step(candidates[backend], arguments, time.perf_counter)
+    once = {
+        candidate: min(step(model, arguments, time.perf_counter) for _ in range(3))
+        for candidate, model in candidates.items()
+    }
+    calls = {
+        candidate: functools.partial(step, model, arguments, time.perf_counter)
+        for candidate, model in candidates.items()
+    }
+    found = interleave(calls, rounds, once=once)
+    return {
+        "model": name,
+        "ms": {each: statistics.median(times) * 1e3 for each, times in found.items()},
+        "ratio": {each: median_ratio(found, each, "eager") for each in compilers},
+        "band": band(found, "eager", "eager again"),
+        "first_seconds": seconds,
+    }
 
 
 def profile(name: str, rounds: int) -> Iterator[list[dict[str, Any]]]:

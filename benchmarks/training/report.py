@@ -1,12 +1,46 @@
-"""What benchmarks.training prints of the sessions that it profiled."""
+"""What benchmarks.training prints: tables of its records, and operators of the sessions that it
+profiled."""
 
 from __future__ import annotations
 
 import collections
 import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["print_operators"]
+from benchmarks.measure import geomean
+from benchmarks.report import number, percent, table
+
+__all__ = ["markdown", "print_operators"]
+
+
+def markdown(run: Mapping[str, Any]) -> str:
+    """The page of one run: a table for each number of threads."""
+    head = f"Commit {run['commit']}, {run['date']}. "
+    parts = [head + ", ".join(f"{name} {version}" for name, version in run["versions"].items())]
+    for threads, records in run["threads"].items():
+        parts += [f"{records['machine']}.", _table(records["models"], threads)]
+        parts += [f"- `{each['model']}`: {each['failed']}" for each in records["failed"]]
+    return "\n\n".join(parts)
+
+
+def _table(records: Sequence[Mapping[str, Any]], threads: str) -> str:
+    compilers = list(records[0]["ratio"]) if records else []
+    head = [f"{threads} threads", "eager, ms", *compilers, "A/A band"]
+    rows = [
+        [
+            each["model"],
+            number(each["ms"]["eager"], 2),
+            *(number(each["ratio"][name], 2) for name in compilers),
+            percent(each["band"]),
+        ]
+        for each in records
+    ]
+    without = [each for each in records if each["model"] != "dlrm"]
+    for title, chosen in (("geometric mean", records), ("without dlrm", without)):
+        means = [number(geomean([each["ratio"][c] for each in chosen]), 3) for c in compilers]
+        rows.append([title, "", *means, ""])
+    return table(head, rows)
 
 
 def print_operators(name: str, events: list[dict[str, Any]], top: int) -> None:
