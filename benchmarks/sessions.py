@@ -37,19 +37,18 @@ def torch_onnx(
 
 
 def session_options(threads: int) -> Any:
-    """So many threads, which go to sleep after a call, as the backend sets them: spinning ones keep
-    a processor busy that the next candidate needs."""
+    """So many threads, and else what ONNX Runtime does by itself, as its users run it. Its threads
+    wait busily after a call; `settle` waits for their end before the next candidate runs."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    options.add_session_config_entry("session.force_spinning_stop", "1")
     return options
 
 
 def session(model: Any, threads: int) -> Any:
-    """A session whose threads go to sleep after a call; weights beside the model in a file, when
+    """A session; weights beside the model in a file, when
     they do not fit into one."""
     import onnx
     import onnxruntime

@@ -3,14 +3,14 @@
 
 INFERENCE: dict[str, str] = {
     "intra_op_num_threads": "torch",
-    "session.force_spinning_stop": "1",
+    "session.intra_op.spin_duration_us": "50",
     "session.x64quantprecision": "1",
     "session.qdq_matmulnbits_accuracy_level": "1",
 }
 
 TRAINING: dict[str, str] = {
     "intra_op_num_threads": "torch",
-    "session.intra_op.allow_spinning": "0",
+    "session.intra_op.spin_duration_us": "20",
     "session.x64quantprecision": "1",
     "session.qdq_matmulnbits_accuracy_level": "1",
 }

@@ -50,20 +50,20 @@ def test_values_and_strides_around_torch_nodes(in_torch, run_both, dynamic):
     assert {record["kind"] for record in storage["instance"]} == {"inference"}
 
 
-def test_partitions_of_a_graph_do_not_spin(in_torch, backends):
+def test_partitions_of_a_graph_spin_for_as_long_as_graphs_that_train(in_torch, backends):
     in_torch("aten::sin")
-    key = "session.intra_op.allow_spinning"
+    key = "session.intra_op.spin_duration_us"
     with torch.no_grad():
         compiled = torch.compile(lambda x: torch.sin(x @ x) @ x, backend="ortable")
         compiled(torch.rand(3, 3))
         assert len(backends) == 2
         for each in backends:
             assert each.compiled.is_partition
-            assert each.session.get_session_options().get_session_config_entry(key) == "0"
+            assert each.session.get_session_options().get_session_config_entry(key) == "20"
         torch.compile(lambda x: torch.cos(x @ x) @ x, backend="ortable")(torch.rand(3, 3))
     assert not backends[2].compiled.is_partition
     options = backends[2].session.get_session_options()
-    assert options.get_session_config_entry("session.force_spinning_stop") == "1"
+    assert options.get_session_config_entry(key) == "50"
 
 
 def test_gradients_through_torch_nodes(in_torch, every_partition):

@@ -28,16 +28,14 @@ def test_sessions_follow_the_number_of_threads_of_torch(backends, torch_threads)
 
 
 @pytest.mark.parametrize("grad", [False, True])
-def test_threads_do_not_spin_between_calls(grad, backends, torch_threads):
+def test_threads_spin_for_microseconds(grad, backends, torch_threads):
     torch_threads(2)
     compiled = torch.compile(torch.nn.Linear(4, 4), backend="ortable")
     with torch.set_grad_enabled(grad):
         compiled(torch.randn(2, 4))
     options = backends[0].session.get_session_options()
-    if grad:
-        assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
-    else:
-        assert options.get_session_config_entry("session.force_spinning_stop") == "1"
+    found = options.get_session_config_entry("session.intra_op.spin_duration_us")
+    assert found == ("20" if grad else "50")
 
 
 def test_session_options_of_the_user_win(backends):
