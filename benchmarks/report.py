@@ -4,11 +4,11 @@ to a benchmark. Records in, text out; the `report` modules of the topics call it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RESULTS", "insert", "number", "percent", "save", "table"]
+__all__ = ["RESULTS", "insert", "made_of", "number", "percent", "save", "table"]
 
 RESULTS = Path(__file__).resolve().parent / "results"  # where whole runs leave their records
 
@@ -22,6 +22,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def number(value: float | None, digits: int) -> str:
     """A cell; `-` for nothing."""
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def made_of(run: Mapping[str, Any]) -> str:
+    """The commit, the day and the versions that records were made with, in one line."""
+    versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+    return f"Commit {run['commit']}, {run['date']}: {versions}."
 
 
 def percent(value: float) -> str:

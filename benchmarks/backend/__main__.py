@@ -11,8 +11,9 @@ import argparse
 import json
 import os
 from pathlib import Path
+from typing import Any
 
-from benchmarks.measure import in_process, machine
+from benchmarks.measure import in_process, machine, origin
 from benchmarks.models.inference import MODELS
 from benchmarks.report import RESULTS, insert, save
 
@@ -38,6 +39,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="where the records go")
     parser.add_argument("--svg", type=Path, help="where the plot goes")
     parser.add_argument("--docs", type=Path, help="a page whose marked part the tables replace")
+    parser.add_argument("--from-json", type=Path, help="tables of records that are there")
     parser.add_argument("--one", help=argparse.SUPPRESS)  # measure this one, in this process
     options = parser.parse_args()
     options.rounds = max(5, options.repeat // 3) if options.quick else options.repeat
@@ -60,6 +62,23 @@ def main() -> None:
         )
         options.json.write_text(json.dumps(record))
         return
+    run = json.loads(options.from_json.read_text()) if options.from_json else measured(options)
+    text = report.markdown(run)
+    print("\n" + text)
+    whole = options.models is None and not options.small
+    json_path = options.json or (RESULTS / "backend.json" if whole else None)
+    svg_path = options.svg or (RESULTS / "backend.svg" if whole else None)
+    if json_path is not None:
+        save(json_path, run)
+    if svg_path is not None:
+        svg_path.parent.mkdir(parents=True, exist_ok=True)
+        report.plot(run["records"], run["machine"], svg_path)
+    if options.docs is not None:
+        insert(options.docs, text, MODULE)
+
+
+def measured(options: argparse.Namespace) -> dict[str, Any]:
+    """The records of a run; every model has a process of its own."""
     passed = [f"--repeat={options.rounds}", f"--threads={options.threads}"]
     passed += ["--small"] if options.small else []
     passed += ["--no-inductor"] if options.no_inductor else []
@@ -69,19 +88,7 @@ def main() -> None:
         found = in_process(MODULE, name, passed, options.threads)
         records.append({"name": name, **found})
         print(report.one_line(records[-1]), flush=True)
-    described = machine(options.threads)
-    text = report.markdown(records, described)
-    print("\n" + text)
-    whole = options.models is None and not options.small
-    json_path = options.json or (RESULTS / "backend.json" if whole else None)
-    svg_path = options.svg or (RESULTS / "backend.svg" if whole else None)
-    if json_path is not None:
-        save(json_path, {"machine": described, "records": records})
-    if svg_path is not None:
-        svg_path.parent.mkdir(parents=True, exist_ok=True)
-        report.plot(records, described, svg_path)
-    if options.docs is not None:
-        insert(options.docs, text, MODULE)
+    return {**origin(), "machine": machine(options.threads), "records": records}
 
 
 if __name__ == "__main__":

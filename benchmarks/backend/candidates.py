@@ -21,7 +21,10 @@ import torch
 
 from benchmarks.sessions import session_options
 
-__all__ = ["Candidate", "bare", "eager", "floor", "has_compiler", "inductor", "ortable", "prepare"]
+__all__ = [
+    "Candidate", "bare", "eager", "exported", "floor", "has_compiler", "inductor", "ortable",
+    "prepare",
+]  # fmt: skip
 
 Candidate = Callable[[], Any]
 Arguments = tuple[torch.Tensor, ...]
@@ -130,21 +133,38 @@ def floor(model: torch.nn.Module, arguments: Arguments) -> Candidate:
 
 
 def bare(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
-    """An ONNX Runtime session of torch.onnx.export's optimized graph, weights as constants,
-    threads as the backend sets them; the inputs are numpy arrays that are there already."""
-    import onnxruntime
-
+    """An ONNX Runtime session of torch.onnx.export's optimized graph, weights as constants, with
+    ONNX Runtime's defaults; the inputs are numpy arrays that are there already."""
     silent = contextlib.redirect_stdout(io.StringIO())
     with torch.no_grad(), silent, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(model, arguments, dynamo=True, optimize=True, verbose=False)
     assert program is not None
-    options = session_options(threads)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         program.save(path, external_data=True)  # past 2 GB no other way exists
         del program
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return _session_call(path, arguments, threads)
+
+
+def exported(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
+    """The same of the graph that ortable.to_onnx writes for ONNX Runtime."""
+    import ortable
+
+    with torch.no_grad(), warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")
+        path = Path(folder) / "model.onnx"
+        program = ortable.to_onnx(model, arguments, target="onnxruntime", large_model=True)
+        program.save(path)
+        return _session_call(path, arguments, threads)
+
+
+def _session_call(path: Path, arguments: Arguments, threads: int) -> Candidate:
+    """A bare session of a file, run once."""
+    import onnxruntime
+
+    options = session_options(threads)
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
     feeds = {name: value.detach().numpy() for name, value in zip(names, arguments, strict=True)}
 

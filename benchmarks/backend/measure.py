@@ -30,6 +30,7 @@ def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "ortable": lambda: candidates.ortable(model, arguments),
         "ortable, grad on": lambda: candidates.ortable(model, arguments, grad=True),
         "bare session": lambda: candidates.bare(model, arguments, options.threads),
+        "bare session, ours": lambda: candidates.exported(model, arguments, options.threads),
     }
     if not options.no_inductor and candidates.has_compiler():
         makers["inductor"] = lambda: candidates.inductor(model, arguments)
@@ -58,6 +59,8 @@ def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
         record["band"] = band(found, "ortable", "ortable, again")
         if "bare session" in found:
             record["to_bare"] = median_ratio(found, "ortable", "bare session")
+        if "bare session, ours" in found:
+            record["to_ours"] = median_ratio(found, "ortable", "bare session, ours")
     return record
 
 

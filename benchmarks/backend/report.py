@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import geomean
-from benchmarks.report import table
+from benchmarks.report import made_of, table
 
 __all__ = ["markdown", "one_line", "plot"]
 
 Record = Mapping[str, Any]
-COLUMNS = ("bare session", "inductor", "inductor, freezing", "ortable", "ortable, grad on")
-PLOTTED = COLUMNS[:4]
+COLUMNS = (
+    "bare session", "bare session, ours", "inductor", "inductor, freezing", "ortable",
+    "ortable, grad on",
+)  # fmt: skip
+PLOTTED = ("bare session", "inductor", "inductor, freezing", "ortable")
 COMPILED = ("inductor", "inductor, freezing", "bare session", "ortable")
+APART = ("dlrm", "tiny_mlp")  # one of them alone would carry a mean
 
 
 def one_line(record: Record) -> str:
@@ -46,18 +50,21 @@ def _means(records: Sequence[Record], key: str, names: Sequence[str], digits: in
 
 def latency(records: Sequence[Record]) -> str:
     """Ratios to eager; ortable to the bare session, with the A/A band; difference from eager."""
-    head = ["model", "eager, ms", *COLUMNS, "ortable / bare", "A/A band", "max difference"]
+    head = ["model", "eager, ms", *COLUMNS, "ortable / bare", "ortable / bare, ours"]
+    head += ["A/A band", "max difference"]
     rows = []
     for r in records:
         cells = [_cell(r["ratio"], r["errors"], name, 2) for name in COLUMNS]
-        against = f"{r['to_bare']:.3f}" if "to_bare" in r else "-"
+        against = [f"{r[key]:.3f}" if key in r else "-" for key in ("to_bare", "to_ours")]
         noise = f"{100 * r['band']:.1f} %" if "band" in r else "-"
         apart = f"{r['difference']['ortable']:.0e}" if "ortable" in r["difference"] else "-"
         milliseconds = f"{1e3 * r['seconds']['eager']:.3g}"
-        rows.append([r["name"], milliseconds, *cells, against, noise, apart])
-    to_bare = [r["to_bare"] for r in records if "to_bare" in r]
-    last = f"{geomean(to_bare):.3f}" if to_bare else "-"
-    rows.append(["geometric mean", "", *_means(records, "ratio", COLUMNS, 2), last, "", ""])
+        rows.append([r["name"], milliseconds, *cells, *against, noise, apart])
+    others = [r for r in records if r["name"] not in APART]
+    for title, chosen in (("geometric mean", records), (f"without {', '.join(APART)}", others)):
+        values = [[r[key] for r in chosen if key in r] for key in ("to_bare", "to_ours")]
+        last = [f"{geomean(found):.3f}" if found else "-" for found in values]
+        rows.append([title, "", *_means(chosen, "ratio", COLUMNS, 2), *last, "", ""])
     return table(head, rows)
 
 
@@ -95,12 +102,15 @@ def overhead(record: Record) -> str:
     return table(["microseconds per call", *columns], rows)
 
 
-def markdown(records: Sequence[Record], machine: str) -> str:
-    """The tables, with what they mean."""
+def markdown(run: Mapping[str, Any]) -> str:
+    """The tables of a run, with what they mean."""
+    records = run["records"]
     models = [r for r in records if "ratio" in r]
-    parts = [
-        f"{machine}. Inference under `torch.no_grad()`, weights as they are after a few calls."
-    ]
+    parts = [made_of(run)] if "commit" in run else []
+    parts.append(
+        f"{run['machine']}. Inference under `torch.no_grad()`, weights as they are after a few "
+        "calls."
+    )
     if models:
         parts.append(
             "Latency as ratios to eager, medians of rounds in which all candidates take turns. "

@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import in_process, machine
+from benchmarks.measure import in_process, machine, origin
 from benchmarks.models.architectures import ARCHITECTURES
 from benchmarks.report import RESULTS, insert, save
 
@@ -111,7 +111,7 @@ def main() -> None:
         profile_models(options)
         return
     else:
-        found = {"machine": machine(options.threads), "records": [], "depths": []}
+        found = {**origin(), "machine": machine(options.threads), "records": [], "depths": []}
         passed = passed_on(options)
         whole = options.models == "all"
         jobs = [(n, m) for n in options.names for m in options.modes]

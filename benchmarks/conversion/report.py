@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.measure import geomean
-from benchmarks.report import number, table
+from benchmarks.report import made_of, number, table
 
 __all__ = ["markdown", "one_line"]
 
@@ -149,7 +149,8 @@ def depths(records: Sequence[Record]) -> str:
 def markdown(found: Mapping[str, Any]) -> str:
     """The tables, with what they mean."""
     records = [record for record in found["records"] if "failed" not in record]
-    parts = [f"{found['machine']}. Medians of rounds in which both exporters take turns."]
+    parts = [made_of(found)] if "commit" in found else []
+    parts.append(f"{found['machine']}. Medians of rounds in which both exporters take turns.")
     for dynamic in (False, True):
         chosen = [record for record in records if record["dynamic"] == dynamic]
         if not chosen:

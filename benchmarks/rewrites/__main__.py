@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import in_process, machine
+from benchmarks.measure import in_process, machine, origin
 from benchmarks.models.inference import MODELS
 from benchmarks.report import RESULTS, insert, save
 
@@ -37,7 +37,8 @@ def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
 def run_all(options: argparse.Namespace) -> dict[str, Any]:
     """The records of every model and depth that was asked for."""
     passed = passed_on(options)
-    found: dict[str, Any] = {"machine": described(options.threads), "records": [], "depths": []}
+    found: dict[str, Any] = {**origin(), "machine": described(options.threads)}
+    found.update(records=[], depths=[])
     found["set"] = options.set
     for name in options.names:
         record = in_process(MODULE, name, passed, options.threads)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import geomean
-from benchmarks.report import number, percent, table
+from benchmarks.report import made_of, number, percent, table
 
 __all__ = ["markdown", "merged", "one_line"]
 
@@ -248,7 +248,8 @@ def markdown(found: Mapping[str, Any]) -> str:
     done = [record for record in found["records"] if "failed" not in record]
     drawn = [record for record in done if "nodes" in record]
     names = ", ".join(found["set"])
-    parts = [f'{found["machine"]}. `target="onnxruntime"`, `rewrites={names}`.']
+    parts = [made_of(found)] if "commit" in found else []
+    parts.append(f'{found["machine"]}. `target="onnxruntime"`, `rewrites={names}`.')
     if drawn:
         parts.append(
             f"Nodes as they are written: {THEIRS} (opset {_opsets(drawn, THEIRS)}), ortable "

@@ -9,15 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.measure import geomean
-from benchmarks.report import number, percent, table
+from benchmarks.report import made_of, number, percent, table
 
 __all__ = ["markdown", "print_operators"]
 
 
 def markdown(run: Mapping[str, Any]) -> str:
     """The page of one run: a table for each number of threads."""
-    head = f"Commit {run['commit']}, {run['date']}. "
-    parts = [head + ", ".join(f"{name} {version}" for name, version in run["versions"].items())]
+    parts = [made_of(run)]
     for threads, records in run["threads"].items():
         parts += [f"{records['machine']}.", _table(records["models"], threads)]
         parts += [f"- `{each['model']}`: {each['failed']}" for each in records["failed"]]
