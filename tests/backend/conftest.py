@@ -31,7 +31,8 @@ def every_partition(monkeypatch):
     """Partitions of graphs that train keep their sessions however short their products are."""
     from ortable.backend.partition import absorb_small
 
-    monkeypatch.setattr(absorb_small, "_LONG", -1)
+    for name in ("_LONG", "_LONG_AMONG_MANY"):
+        monkeypatch.setattr(absorb_small, name, -1)
 
 
 @pytest.fixture

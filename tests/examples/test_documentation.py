@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import doctest
 import re
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -30,13 +32,12 @@ def blocks(page: str, *languages: str) -> list[tuple[int, str, str]]:
     ]
 
 
-def run_page(page: str, folder: Path) -> dict[str, object]:
+def run_page(page: str, folder: Path, names: dict[str, object]) -> dict[str, object]:
     """Runs the blocks of a page in order in one namespace, which is returned.
 
     The code lies in a file of the folder, as a reader's would, because torch reads sources; blank
     lines put each line where it is in the page.
     """
-    names: dict[str, object] = {"__name__": "page"}
     file = folder / (Path(page).stem.replace("-", "_") + ".py")
     so_far = ""
     for line, language, code in blocks(page, "python", "pycon"):
@@ -67,7 +68,9 @@ def ran(
     """The names that the snippets of a page leave, run in a folder of their own."""
     monkeypatch.chdir(tmp_path)
     write_files(request.param, tmp_path)
-    return run_page(request.param, tmp_path)
+    module = types.ModuleType("page")  # what a page defines can be pickled, as a script's can
+    monkeypatch.setitem(sys.modules, "page", module)
+    return run_page(request.param, tmp_path, vars(module))
 
 
 def with_code(*languages: str) -> list[str]:

@@ -26,7 +26,10 @@ __all__ = ["absorb_small_partitions"]
 
 _ITEM = "operator.getitem"
 _MANY = 24  # so many small operators cost torch's dispatcher more than a session costs
-_LONG = 2e8  # floating point operations in products: several times what the threads' waiting costs
+# Floating point operations in products that take several times as long as threads wait for each
+# other: at the two ends of the only partition or two, and of one of many.
+_LONG, _LONG_AMONG_MANY = 2e7, 2e8
+_FEW = 2
 _WHY = "too little between operators that run in torch to be worth a session"
 
 
@@ -48,9 +51,11 @@ def absorb_small_partitions(
     chosen = {node for node in faster if _is_placed_by_choice(node)} if trains else set()
     while faster:
         small: set[Node] = set()
-        for each in partition_graph(graph, found).partitions:
+        partitions = partition_graph(graph, found).partitions
+        enough = _LONG if len(partitions) <= _FEW else _LONG_AMONG_MANY
+        for each in partitions:
             trained = _is_beside(each, chosen)
-            if _is_beside(each, faster) and not _is_worth_a_session(each, trained):
+            if _is_beside(each, faster) and not _is_worth_a_session(each, trained, enough):
                 small.update(each.nodes)
                 chosen.update(each.nodes if trained else ())
         if not small:
@@ -74,7 +79,7 @@ def _is_beside(partition: Partition, faster: set[Node]) -> bool:
     return not faster.isdisjoint([*ends, *(n for n in sources if isinstance(n, Node))])
 
 
-def _is_worth_a_session(partition: Partition, trains: bool) -> bool:
+def _is_worth_a_session(partition: Partition, trains: bool, enough: float) -> bool:
     """Whether a partition has a heavy operator, or many small ones, or something that torch cannot
     run from a graph of AOTAutograd as it stands there. Where it trains, its products must be worth
     that the threads of both libraries wait for each other at its ends."""
@@ -82,22 +87,22 @@ def _is_worth_a_session(partition: Partition, trains: bool) -> bool:
     if "" in names or any("drawn" in n.kwargs or mixes_dtypes(n) for n in partition.nodes):
         return True
     if trains:
-        return _is_long(partition)
+        return _products_of(partition) > enough
     if not traits.HEAVY.isdisjoint(names):
         return True
     return sum(name not in traits.VIEW and name != _ITEM for name in names) > _MANY
 
 
-def _is_long(partition: Partition) -> bool:
-    """Whether the products of a partition take long enough; dynamic sizes count as traced."""
+def _products_of(partition: Partition) -> int:
+    """Floating point operations in the products of a partition; dynamic sizes count as traced."""
     counts = {str(operator): count for operator, count in flop_registry.items()}
-    total = 0
+    total: int = 0
     for node in partition.nodes:
         count = counts.get(str(node.target).rpartition(".")[0])  # without the overload
         if count is not None:
             args, kwargs = map_arg((node.args, node.kwargs), lambda n: _traced(n.meta["val"]))
             total += count(*args, **kwargs, out_val=_traced(node.meta["val"]))
-    return total > _LONG
+    return total
 
 
 def _traced(value: Any) -> Any:

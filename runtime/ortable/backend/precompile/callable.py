@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from ortable.backend.cache.session_keys import option_settings
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.options import OrtOptions
@@ -89,10 +91,18 @@ def precompiled_content(
     return content
 
 
+def _of_torch(name: str) -> Any:
+    """What torch has under a name."""
+    return getattr(torch, name)
+
+
 class _Pickler(pickle.Pickler):
-    """Refuses graphs that were not prepared for it: torch goes on with these where it may."""
+    """Refuses graphs that were not prepared for it: torch goes on with these where it may. Formats
+    of memory say no module of theirs, and pickle would name any that has imported torch."""
 
     def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, torch.memory_format | torch.layout):
+            return _of_torch, (str(value).removeprefix("torch."),)
         if getattr(type(value), "kept_by_torch", False) and value.run is not None:
             raise PrecompileError("A graph of this function cannot be kept for another process.")
         return NotImplemented
