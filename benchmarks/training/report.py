@@ -25,7 +25,7 @@ def markdown(run: Mapping[str, Any]) -> str:
 
 def _table(records: Sequence[Mapping[str, Any]], threads: str) -> str:
     compilers = list(records[0]["ratio"]) if records else []
-    head = [f"{threads} threads", "eager, ms", *compilers, "A/A band"]
+    head = [f"threads: {threads}", "eager, ms", *compilers, "A/A band"]
     rows = [
         [
             each["model"],
