@@ -21,7 +21,7 @@ def aten_bartlett_window(graph: Graph, res: ResultSpec, window_length: Int, *, d
 
 def aten_bartlett_window_periodic(graph: Graph, res: ResultSpec, window_length: Int, periodic: Bool, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::bartlett_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    values = window_values('bartlett', window_length, periodic, 0.0, 0.0)
+    values = window_values('bartlett', window_length, periodic, 0.0, 0.0, dtype_of(graph, res))
     return consts(graph, values, dtype_of(graph, res))
 
 
@@ -32,7 +32,7 @@ def aten_blackman_window(graph: Graph, res: ResultSpec, window_length: Int, *, d
 
 def aten_blackman_window_periodic(graph: Graph, res: ResultSpec, window_length: Int, periodic: Bool, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::blackman_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    values = window_values('blackman', window_length, periodic, 0.0, 0.0)
+    values = window_values('blackman', window_length, periodic, 0.0, 0.0, dtype_of(graph, res))
     return consts(graph, values, dtype_of(graph, res))
 
 
@@ -53,7 +53,7 @@ def aten_hamming_window_periodic_alpha(graph: Graph, res: ResultSpec, window_len
 
 def aten_hamming_window_periodic_alpha_beta(graph: Graph, res: ResultSpec, window_length: Int, periodic: Bool, alpha: Float, beta: Float, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::hamming_window.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    values = window_values('hamming', window_length, periodic, alpha, beta)
+    values = window_values('hamming', window_length, periodic, alpha, beta, dtype_of(graph, res))
     return consts(graph, values, dtype_of(graph, res))
 
 
@@ -64,7 +64,7 @@ def aten_hann_window(graph: Graph, res: ResultSpec, window_length: Int, *, dtype
 
 def aten_hann_window_periodic(graph: Graph, res: ResultSpec, window_length: Int, periodic: Bool, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::hann_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    values = window_values('hann', window_length, periodic, 0.5, 0.5)
+    values = window_values('hann', window_length, periodic, 0.5, 0.5, dtype_of(graph, res))
     return consts(graph, values, dtype_of(graph, res))
 
 
@@ -75,7 +75,7 @@ def aten_kaiser_window(graph: Graph, res: ResultSpec, window_length: Int, *, dty
 
 def aten_kaiser_window_beta(graph: Graph, res: ResultSpec, window_length: Int, periodic: Bool, beta: Float, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::kaiser_window.beta(int window_length, bool periodic, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    values = window_values('kaiser', window_length, periodic, beta, 0.0)
+    values = window_values('kaiser', window_length, periodic, beta, 0.0, dtype_of(graph, res))
     return consts(graph, values, dtype_of(graph, res))
 
 

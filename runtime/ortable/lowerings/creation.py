@@ -28,7 +28,9 @@ __all__ = [
 ]
 
 
-def window_values(name: Str, count: Int, periodic: Bool, first: Float, second: Float) -> Floats:
+def window_values(
+    name: Str, count: Int, periodic: Bool, first: Float, second: Float, dtype: Dtype
+) -> Floats:
     """The numbers of torch's window functions; ``first`` and ``second`` are alpha and beta of
     ``hamming``, ``first`` is beta of ``kaiser``."""
     if count <= 1:
@@ -36,8 +38,11 @@ def window_values(name: Str, count: Int, periodic: Bool, first: Float, second: F
     places = np.arange(count) / (count if periodic else count - 1)
     turn = 2 * math.pi * places
     if name == "blackman":
-        # in torch's order, which leaves 0.0 at the ends
-        values = 0.08 * np.cos(2 * turn) - 0.5 * np.cos(turn) + 0.42
+        # in torch's order and dtype, which leave 0.0 or -3e-8 at the ends
+        own: Any = np.float32 if dtype == dtypes.float32 else np.float64
+        angle = np.arange(count, dtype=own) * own(math.pi / (count if periodic else count - 1))
+        values = own(0.08) * np.cos(own(4) * angle)
+        values = values - own(0.5) * np.cos(own(2) * angle) + own(0.42)
     elif name == "bartlett":
         values = 1 - np.abs(2 * places - 1)
     elif name == "kaiser":
