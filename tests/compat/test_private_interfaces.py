@@ -20,9 +20,9 @@ from ortable.compat.versions import TESTED, installed
 from ortable.errors import OrtableError, VersionError
 from tests.packaging.files import ROOT
 
+from .checks_of_compile import CHECKS_OF_LOGGING
 from .checks_of_onnx import CHECKS_OF_ONNX, CHECKS_OF_ONNXRUNTIME
 from .checks_of_torch import CHECKS as CHECKS_OF_TORCH
-from .checks_of_torch import CHECKS_OF_LOGGING
 
 # A module of ortable.compat, and what is expected of it; those of torch have one table of names.
 LIBRARIES = {
