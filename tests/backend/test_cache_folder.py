@@ -12,7 +12,9 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
+from ortable.backend import folder as room
 from ortable.backend.cache import disk
+from ortable.backend.folder import Limits
 from ortable.backend.options import OrtOptions
 from ortable.compat.torch import CacheArtifactManager, loaded_cache_artifacts
 from ortable.errors import OptionError
@@ -23,7 +25,7 @@ from .test_cache_disk import own_folders as own_folders  # a fixture of every te
 
 @pytest.fixture(autouse=True)
 def nothing_counted(monkeypatch):
-    monkeypatch.setattr(disk, "_folders", {})
+    monkeypatch.setattr(room, "_folders", {})
 
 
 def compile_all(folder, functions, **options):
@@ -48,7 +50,7 @@ def test_files_that_nobody_reads_go(tmp_path):
     (folder / "notes.txt").write_text("of the user")
     (folder / ".new-1-abc").write_text("of a process that is gone")
     age(old, 91), age(young, 89), age(folder / "notes.txt", 500), age(folder / ".new-1-abc", 1)
-    disk._folders.clear()
+    room._folders.clear()
     compile_all(folder, [torch.cos])
     left = names(folder)
     assert old.name not in left and young.name in left and len(left) == 2
@@ -75,14 +77,14 @@ def test_the_least_recently_used_go_where_the_folder_is_full(tmp_path, monkeypat
     for index, path in enumerate(sorted(entries(folder))):
         age(path, 3 - index)
     first, second, third = sorted(entries(folder))
-    limits = disk.Limits(size=int(2.5 * max(sizes)))
-    monkeypatch.setattr(disk.Limits, "of", lambda options: limits)
+    limits = Limits(size=int(2.5 * max(sizes)))
+    monkeypatch.setattr(disk, "limits_of", lambda options: limits)
     compile_all(folder, [torch.tanh])
     left = names(folder)
     assert first.name not in left and second.name not in left and third.name in left
     assert len(left) == 2
     # what was just written stays, whatever its size
-    monkeypatch.setattr(disk.Limits, "of", lambda options: disk.Limits(size=1))
+    monkeypatch.setattr(disk, "limits_of", lambda options: Limits(size=1))
     compile_all(folder, [torch.abs])
     assert len(names(folder)) == 1
 
@@ -92,9 +94,20 @@ def test_no_limit(tmp_path):
     compile_all(folder, [torch.exp], cache_days=0, cache_megabytes=0)
     (path,) = entries(folder)
     age(path, 5000)
-    disk._folders.clear()
+    room._folders.clear()
     compile_all(folder, [torch.sin], cache_days=0, cache_megabytes=0)
     assert len(entries(folder)) == 2
+
+
+def test_decisions_and_settings_go_like_conversions(tmp_path):
+    folder = tmp_path / "c"
+    compile_all(folder, [torch.exp])
+    for suffix in (room.DECISION, room.SETTINGS):
+        room.write_whole(folder / f"abc{suffix}", b"{}")
+        age(folder / f"abc{suffix}", 91)
+    room._folders.clear()
+    compile_all(folder, [torch.sin])
+    assert len(names(folder)) == len(list(folder.iterdir())) == 2
 
 
 @pytest.mark.parametrize("value", [-1, 0.5, True, "1"])

@@ -6,46 +6,28 @@ its place when it is whole. What cannot be read is measured again."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import hashlib
 import json
-import os
-import platform
-import secrets
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 from ortable.backend.cache.graph_key import Uncacheable
 from ortable.backend.cache.keys import disk_key
+from ortable.backend.folder import DECISION, write_whole
+from ortable.backend.processor import processor
 
 from .trial import Decision
 
-__all__ = ["Decisions", "forget", "processor"]
+__all__ = ["Decisions", "forget"]
 
 _MOST = 4096
-_SUFFIX = ".autotune"
 _taken: dict[str, Decision] = {}
 
 
 def forget() -> None:
     """Forgets what this process decided."""
     _taken.clear()
-
-
-@functools.cache
-def processor() -> str:
-    """The kind of the processors, how many this process may use, and their instructions."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    told = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
-    named = {key.strip(): value.strip() for key, value in told.items()}
-    flags = named.get("flags", named.get("Features", ""))
-    kind = named.get("model name") or platform.processor() or platform.machine()
-    allowed = getattr(os, "sched_getaffinity", None)
-    count = len(allowed(0)) if allowed is not None else os.cpu_count()
-    return f"{count} x {kind}, {hashlib.sha256(flags.encode()).hexdigest()[:12]}"
 
 
 class Decisions:
@@ -92,7 +74,7 @@ class Decisions:
         if self._folder is None:
             return None
         try:
-            return self._folder / f"{disk_key(key)}{_SUFFIX}"
+            return self._folder / f"{disk_key(key)}{DECISION}"
         except Uncacheable:
             return None
 
@@ -118,14 +100,9 @@ def _save(path: Path, decision: Decision) -> None:
         "torch": decision.torch,
         "processor": processor(),
     }
-    beside = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(8)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(told) + "\n")
-        os.replace(beside, path)
+        write_whole(path, json.dumps(told).encode() + b"\n")
     except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
         _warn(f"{path} cannot be written ({error}): other processes measure again.")
 
 

@@ -96,7 +96,7 @@ def _find(key: str, options: OrtOptions, seconds: dict[str, float]) -> CompiledG
 def _load(key: str, options: OrtOptions) -> CompiledGraph | None:
     assert options.cache_dir is not None
     try:
-        found = disk.load(options.cache_dir, disk_key(key), disk.Limits.of(options))
+        found = disk.load(options.cache_dir, disk_key(key), disk.limits_of(options))
     except Uncacheable:
         return None
     if found is not None:
@@ -113,7 +113,7 @@ def _save(key: str, compiled: CompiledGraph, options: OrtOptions, again: bool = 
     try:
         name = disk_key(key)
         if again or not disk.entry_path(options.cache_dir, name).exists():
-            disk.save(options.cache_dir, name, compiled, disk.Limits.of(options))
+            disk.save(options.cache_dir, name, compiled, disk.limits_of(options))
     except Uncacheable as exc:
         _say(options, f"not written into {options.cache_dir}: {exc}")
 

@@ -2,10 +2,8 @@
 folder, a key and a CompiledGraph, out comes one; called by `conversion`.
 
 A file holds a magic line, the SHA-256 of what follows, the length of a JSON header, the header
-(roles and versions) and the ONNX model without weights. It is written beside its place and moved
-there, so that readers see all of it or nothing. Whatever cannot be read is a miss and a warning;
-nothing in a file is executed. A folder is kept within a size and an age: files go that were not
-read for longest, and it may be emptied at any time.
+(roles and versions) and the ONNX model without weights. Whatever cannot be read is a miss and a
+warning; nothing in a file is executed. How files get there and which ones go is `folder`'s.
 
 What is written or read here is noted for `torch.compiler.save_cache_artifacts`, too; what
 `load_cache_artifacts` brought is moved into the folder when it is first looked for."""
@@ -16,14 +14,12 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
-import time
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
 from onnx import ModelProto, TensorProto
 
+from ortable.backend.folder import CONVERSION, Limits, bound, write_whole
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.compat.torch import loaded_cache_artifacts, record_cache_artifact
@@ -32,19 +28,12 @@ from .codec import Unserializable, decode, encode
 from .graph_key import Uncacheable
 from .session_keys import versions
 
-__all__ = ["Limits", "entry_path", "load", "save"]
+__all__ = ["entry_path", "limits_of", "load", "save"]
 
 _MAGIC = b"ortable compiled graph 1\n"
 _LENGTH = 8
-_SUFFIX = ".ortable"
-_KEPT = (_SUFFIX, ".autotune")  # what counts, and may go
-_NEW = ".new-"
 _CARRIED = "ortable-"  # before the keys of conversions among those of torch's artifacts
 _DAY = 24 * 3600
-_ABANDONED = 3600  # seconds: what a process that is gone has not finished writing
-_LOOK = 600  # seconds between two looks at a folder that cannot be too large
-
-_folders: dict[str, tuple[int, float]] = {}  # bytes in a folder, and when they were counted
 
 
 class _Bad(Exception):
@@ -53,20 +42,12 @@ class _Bad(Exception):
 
 def entry_path(folder: str, key: str) -> Path:
     """The file of an entry."""
-    return Path(folder) / f"{key}{_SUFFIX}"
+    return Path(folder) / f"{key}{CONVERSION}"
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How large a folder may grow, and how long a file stays that nobody reads; 0: no limit."""
-
-    size: int = 0
-    seconds: float = 0
-
-    @classmethod
-    def of(cls, options: OrtOptions) -> Limits:
-        """Those that the options set."""
-        return cls(options.cache_megabytes * 2**20, options.cache_days * _DAY)
+def limits_of(options: OrtOptions) -> Limits:
+    """Those of the folder that the options set."""
+    return Limits(options.cache_megabytes * 2**20, options.cache_days * _DAY)
 
 
 def load(folder: str, key: str, limits: Limits | None = None) -> CompiledGraph | None:
@@ -101,18 +82,13 @@ def save(folder: str, key: str, compiled: CompiledGraph, limits: Limits | None =
 
 def _write(folder: str, key: str, content: bytes, limits: Limits | None) -> bool:
     path = entry_path(folder, key)
-    beside = path.with_name(f"{_NEW}{os.getpid()}-{secrets.token_hex(8)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(content)
-        os.replace(beside, path)
+        write_whole(path, content)
     except OSError as exc:
-        with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
         _warn(f"cache entry {path} cannot be written ({exc}); other processes convert again.")
         return False
     if limits is not None:
-        _bound(path, len(content), limits)
+        bound(path, len(content), limits)
     return True
 
 
@@ -134,40 +110,6 @@ def _load_carried(folder: str, key: str, limits: Limits | None) -> CompiledGraph
             _write(folder, key, content, limits)
             return found
     return None
-
-
-def _bound(written: Path, size: int, limits: Limits) -> None:
-    """Removes what is too old or too much of a folder into which a file was written; it is read
-    through only now and then, and when it may be too large."""
-    folder = str(written.parent)
-    total, looked = _folders.get(folder, (0, 0.0))
-    now = time.time()
-    if looked and now - looked < _LOOK and (not limits.size or total + size <= limits.size):
-        _folders[folder] = (total + size, looked)
-        return
-    _folders[folder] = (_prune(written, limits, now), now)
-
-
-def _prune(written: Path, limits: Limits, now: float) -> int:
-    """The bytes that are left of a folder."""
-    found: list[tuple[float, int, str]] = []
-    with contextlib.suppress(OSError), os.scandir(written.parent) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                state = entry.stat()
-                if entry.name.endswith(_KEPT):
-                    found.append((state.st_mtime, state.st_size, entry.path))
-                elif entry.name.startswith(_NEW) and now - state.st_mtime > _ABANDONED:
-                    os.unlink(entry.path)
-    total = sum(size for _, size, _ in found)
-    for used, size, path in sorted(found):  # the one that was used longest ago first
-        old = limits.seconds and now - used > limits.seconds
-        much = limits.size and total > limits.size
-        if (old or much) and path != str(written):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-                total -= size
-    return total
 
 
 def _content(compiled: CompiledGraph, key: str) -> bytes:

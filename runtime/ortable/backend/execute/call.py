@@ -235,18 +235,11 @@ class OrtBackend:
         give_back_freed()
         cost = time.perf_counter() - begin
         this = weakref.ref(self)
-        fixed = self._fixed if self._may_leave_out(positions) else ()
 
         def dropped(frozen: Frozen) -> None:
             backend = this()
             if backend is not None:
                 backend._forget(key, frozen)
-
-        def changed(args: list[Any]) -> list[Any]:
-            backend = this()
-            assert backend is not None  # it is on the stack
-            args[:0] = fixed
-            return backend._choose(args)
 
         frozen = Frozen(session, positions, weights, seen, cost, dropped, windows, sample)
         # from here on `frozen` is told of optimizers' steps
@@ -260,15 +253,29 @@ class OrtBackend:
             sum(weight.nbytes for weight in weights),
             cost,
         )
+        call = frozen.call = self._frozen_function(frozen, session, positions)
+        self._sets[key] = frozen
+        self._keep(frozen)
+        return call
+
+    def _frozen_function(
+        self, frozen: Frozen, session: Any, positions: Sequence[int]
+    ) -> CompiledCall:
+        """What runs with weights as constants as long as they are what they were, and goes back to
+        `_choose` when they are not."""
+        this = weakref.ref(self)
+        fixed = self._fixed if self._may_leave_out(positions) else ()
+
+        def changed(args: list[Any]) -> list[Any]:
+            backend = this()
+            assert backend is not None  # it is on the stack
+            args[:0] = fixed
+            return backend._choose(args)
+
         frozen.leaves_out = len(fixed)
         values = {"changed": changed, **frozen.expected()}
         rest = tuple(i for i in self._bindable() if i not in positions)
-        frozen.call = self._function(
-            self._call_source(positions, rest, len(fixed)), session, values
-        )
-        self._sets[key] = frozen
-        self._keep(frozen)
-        return frozen.call
+        return self._function(self._call_source(positions, rest, len(fixed)), session, values)
 
     def _watchable(self, args: Sequence[Any]) -> list[int]:
         """Positions of the weights that may become constants: those whose writes show."""

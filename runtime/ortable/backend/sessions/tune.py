@@ -10,9 +10,6 @@ import functools
 import hashlib
 import json
 import logging
-import os
-import platform
-import secrets
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +19,9 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto, helper
+
+from ortable.backend.folder import SETTINGS, write_whole
+from ortable.backend.processor import processor
 
 __all__ = ["Tuned", "tuned_settings"]
 
@@ -201,16 +201,6 @@ def _equal(values: list[Any], wanted: list[Any]) -> bool:
 # -- results of other times
 
 
-@functools.cache
-def _processor() -> str:
-    """What a result depends on beside the model."""
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        kept = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
-        return f"{sorted(kept)} {os.cpu_count()}"
-    return f"{platform.machine()} {platform.processor()} {os.cpu_count()}"
-
-
 def _key(model: ModelProto, given: Mapping[str, Any]) -> str:
     import onnxruntime
     import torch
@@ -222,14 +212,14 @@ def _key(model: ModelProto, given: Mapping[str, Any]) -> str:
         digest.update(each.SerializeToString(deterministic=True))
     for weight in model.graph.initializer:  # where they lie is another place in each process
         digest.update(repr((weight.name, list(weight.dims), weight.data_type)).encode())
-    versions = (onnxruntime.__version__, torch.get_num_threads(), _processor())
+    versions = (onnxruntime.__version__, torch.get_num_threads(), processor())
     tables = (sorted(SEARCHED.items()), sorted(INFERENCE.items()), sorted(TRAINING.items()))
     digest.update(repr((versions, tables, sorted(given.items()))).encode())
     return digest.hexdigest()
 
 
 def _path(folder: str, key: str) -> Path:
-    return Path(folder) / f"{key}.tuned.json"
+    return Path(folder) / f"{key}{SETTINGS}"
 
 
 def _read(folder: str | None, key: str) -> Tuned | None:
@@ -251,9 +241,5 @@ def _read(folder: str | None, key: str) -> Tuned | None:
 def _write(folder: str | None, key: str, found: Tuned) -> None:
     if folder is None:
         return
-    path = _path(folder, key)
-    beside = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(8)}")
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(asdict(found)))
-        os.replace(beside, path)
+        write_whole(_path(folder, key), json.dumps(asdict(found)).encode())
