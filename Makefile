@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check format sweeps opsets case-counts conformance node-tests module-tests fuzz derive support bench bench-conversion bench-large bench-training bench-rewrites clean
+.PHONY: help run test codegen check format sweeps opsets case-counts conformance node-tests module-tests fuzz derive support bench bench-conversion bench-large bench-training bench-autotune bench-rewrites clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -81,6 +81,9 @@ bench-large: $(READY)  ## memory of the export of 3 GB of weights
 
 bench-training: $(READY)  ## training steps, next to eager
 	$(BIN)/python -m benchmarks.training $(ARGS)
+
+bench-autotune: $(READY)  ## option autotune: calls of many models, next to eager
+	$(BIN)/python -m benchmarks.autotune $(ARGS)
 
 bench-rewrites: $(READY)  ## rewrites: latency next to torch.onnx's graphs, nodes, seconds
 	$(BIN)/python -m benchmarks.rewrites $(ARGS)
