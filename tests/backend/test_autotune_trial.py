@@ -57,9 +57,29 @@ def test_the_faster_one_is_kept_and_torch_where_it_clearly_is(ours, torchs, kept
     assert decision.torch == pytest.approx(torchs * scale)
 
 
-def test_a_clear_case_costs_three_calls_of_torch():
-    _, turns = run_trial(constant(0.05, 0.1))
-    assert turns == ["onnxruntime"] * 5 + ["torch"] * 3
+@pytest.mark.parametrize(
+    ("ours", "torchs", "calls"),
+    [
+        (0.05, 0.1, 2),  # the first one does not count
+        (0.05, 0.07, 3),  # 1.4 is no single call's to say
+        (0.002, 0.01, 2),
+    ],
+)
+def test_a_clear_case_costs_few_calls_of_torch(ours, torchs, calls):
+    decision, turns = run_trial(constant(ours, torchs), settle=0.0)
+    assert decision.kept == "onnxruntime"
+    assert turns.count("torch") == calls and turns[-calls:] == ["torch"] * calls
+
+
+def test_a_slow_first_call_of_torch_does_not_choose_onnx_runtime():
+    calls = []
+
+    def seconds(turn, call):
+        calls.append(turn)
+        cold = turn == "torch" and calls.count("torch") == 1
+        return 0.05 if cold else 0.006 if turn == "torch" else 0.01
+
+    assert run_trial(seconds)[0].kept == "torch"
 
 
 def test_torch_is_not_kept_after_one_turn():

@@ -19,6 +19,8 @@ _SETTLE = 0.025  # seconds after a turn in which threads of the other one may st
 # how much faster one must be after 1, 2, 3, and 4 turns of both to be kept at once
 _MARGINS = (1.25, 1.1, 1.05, 1.0)
 _CLEARLY = 0.97  # and torch at the end, at most this much of ONNX Runtime's time
+_OBVIOUS = 1.5  # of ONNX Runtime's time: one long call of torch that took as much decides
+_LONG = 5e-3  # seconds of a long call, which a short interruption does not change much
 _LEAST_TURNS = 2  # of torch before it may be kept: one turn may fall into a bad moment
 
 
@@ -66,8 +68,16 @@ class Trial:
             self._began = began  # and this call does not count
         elif began - self._began >= self._settle:
             self._counted.append(seconds)
-            if len(self._counted) >= _wanted(self._counted):
+            if self._is_obvious(seconds) or len(self._counted) >= _wanted(self._counted):
                 self._end_turn()
+
+    def _is_obvious(self, seconds: float) -> bool:
+        """Whether a call of torch is so much slower that another one would cost and tell nothing.
+        Never the other way round: torch is kept only after turns of both."""
+        ours = self._lows["onnxruntime"]
+        if self.turn != "torch" or self._lows["torch"] or seconds < _LONG:
+            return False
+        return seconds > _OBVIOUS * min(ours)
 
     def _end_turn(self) -> None:
         self._lows[self.turn].append(_lower_quartile(self._counted))
@@ -99,7 +109,7 @@ class Trial:
 def _wanted(counted: list[float]) -> int:
     """How many calls of a turn count: fewer of long ones, which vary less."""
     least = min(counted)
-    return 2 if least > 5e-3 else 5 if least > 5e-4 else 25
+    return 2 if least > _LONG else 5 if least > 5e-4 else 25
 
 
 def _lower_quartile(values: list[float]) -> float:
