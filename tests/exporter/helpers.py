@@ -27,10 +27,16 @@ def feeds_of(
     return {n: t.detach().contiguous().numpy() for n, t in zip(names, tensors, strict=True)}
 
 
-def run_onnx(model: Any, feeds: Mapping[str, Any]) -> list[torch.Tensor]:
-    """Outputs of a ModelProto, or of a file, on ONNX Runtime's CPU provider."""
+def run_onnx(
+    model: Any, feeds: Mapping[str, Any], entries: Mapping[str, str] | None = None
+) -> list[torch.Tensor]:
+    """Outputs of a ModelProto, or of a file, on ONNX Runtime's CPU provider, with entries of its
+    session's configuration."""
     source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else os.fspath(model)
-    session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    for key, value in (entries or {}).items():
+        options.add_session_config_entry(key, value)
+    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     return [torch.as_tensor(value) for value in session.run(None, dict(feeds))]
 
 

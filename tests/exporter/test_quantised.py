@@ -108,7 +108,7 @@ def test_a_quantized_model_is_a_quarter_of_the_size() -> None:
     module = converted(nn.Linear(64, 1024), x, recipe("xnnpack"))
     model = ortable.to_onnx(module, (x,))
     weights = [each for each in model.graph.initializer if len(each.dims) == 2]
-    assert [each.data_type for each in weights] == [onnx.TensorProto.INT8]
+    assert [each.data_type for each in weights] == [onnx.TensorProto.UINT8]
     assert model.ByteSize() < 0.32 * whole  # the scales and the bias stay floats
 
 
@@ -120,7 +120,10 @@ def test_without_rewrites_codes_stay_as_they_are() -> None:
         values = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
         zeros = [n.input[2] for n in model.graph.node if n.op_type == "QuantizeLinear"]
         assert zeros and all(values[name].dtype == dtype for name in zeros)
-    torch.testing.assert_close(run_onnx(plain, {"x": x.numpy()}), [module(x)], atol=0.02, rtol=0)
+    # ONNX Runtime makes the activations uint8 itself, and without VNNI such products overflow
+    exact = {"session.x64quantprecision": "1"}
+    got = run_onnx(plain, {"x": x.numpy()}, exact)
+    torch.testing.assert_close(got, [module(x)], atol=0.02, rtol=0)
 
 
 @pytest.mark.parametrize("options", [{}, {"is_dynamic": True}])
@@ -131,9 +134,8 @@ def test_a_converted_model_through_torch_compile(options: dict[str, bool], tmp_p
     settings = {"session_options": {"optimized_model_filepath": str(path)}}
     compiled = torch.compile(module, backend="ortable", options=settings)
     with torch.no_grad():
-        for _ in range(6):  # weights become constants once they have rested
-            got = compiled(x)
-    assert difference(got, module(x)) < 2e-2
+        for _ in range(6):  # weights are inputs first and become constants once they have rested
+            assert difference(compiled(x), module(x)) < 2e-2
     found = operators(onnx.load(path, load_external_data=False))
     assert found["QGemm"] == 2 and "Gemm" not in found, found
 

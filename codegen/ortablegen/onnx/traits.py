@@ -86,6 +86,9 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
             _same_type,
         ),
         "ordering": Trait("says which of two numbers is the larger", _compares),
+        "multiplies_codes": Trait(
+            "of two inputs from DequantizeLinear, ONNX Runtime multiplies the codes as integers"
+        ),
         "random": Trait("draws anew at every run"),
         "rearranges": Trait(
             "the result has every element of the first input once: shape and order change at most",

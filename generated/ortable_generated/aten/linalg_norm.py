@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import int32, int64
+from ortable.dtypes import int32, int64, uint8
 from ortable.inference import accumulate, broadcast, reduce_shape, unify
 from ortable.lowerings.complex.arithmetic import c_gathered, promote_complex
 from ortable.lowerings.linalg.field import in_precision
@@ -17,7 +17,7 @@ from ortable.prelude.pointwise import int_pow
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
 from ortable.prelude.shapes import as_flat, iota
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import at_least_1d, cast, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude.values import at_least_1d, cast, const, consts, permuted, reshape_to, unsqueezed
 from ortable_generated.aten.shape import aten_diagonal, complex_aten_diagonal, rule_aten_diagonal
 from ortable_generated.aten.statistics import aten_linalg_vector_norm, complex_aten_linalg_vector_norm, rule_aten_linalg_vector_norm
 
@@ -43,6 +43,18 @@ def aten__euclidean_dist(graph: Graph, res: ResultSpec, x1: Result, x2: Result) 
 
 def aten__int_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
     """aten::_int_mm(Tensor self, Tensor mat2) -> Tensor"""
+    if dtype_of(graph, self) == uint8:
+        # without VNNI, ONNX Runtime's products of uint8 and int8 overflow 16 bits; 128 more and a zero point of 128 are exact
+        graph.case = 1
+        codes = graph.make_node('BitwiseXor', [cast(graph, mat2, uint8), const(graph, 128, uint8)])
+        return graph.make_node('MatMulInteger', [self, codes, None, const(graph, 128, uint8)], res.outputs)
+    if graph.target == 'onnxruntime':
+        # its product of int8 with int8 is a loop without SIMD on x86
+        graph.case = 2
+        sign = const(graph, 128, uint8)
+        rows, columns = (graph.make_node('BitwiseXor', [cast(graph, self, uint8), sign]), graph.make_node('BitwiseXor', [cast(graph, mat2, uint8), sign]))
+        return graph.make_node('MatMulInteger', [rows, columns, sign, sign], res.outputs)
+    graph.case = 3
     return graph.make_node('MatMulInteger', [self, mat2], res.outputs)
 
 

@@ -201,6 +201,15 @@ ORDERING = frozenset(
     }
 )
 
+# of two inputs from DequantizeLinear, ONNX Runtime multiplies the codes as integers
+MULTIPLIES_CODES = frozenset(
+    {
+        "Conv",
+        "Gemm",
+        "MatMul",
+    }
+)
+
 # draws anew at every run
 RANDOM = frozenset(
     {
@@ -256,6 +265,7 @@ BY_TRAIT = {
     "matmul": MATMUL,
     "moves_elements": MOVES_ELEMENTS,
     "ordering": ORDERING,
+    "multiplies_codes": MULTIPLIES_CODES,
     "random": RANDOM,
     "rearranges": REARRANGES,
     "type_is_meaning": TYPE_IS_MEANING,

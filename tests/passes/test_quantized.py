@@ -1,0 +1,94 @@
+"""Products of uint8 with int8 codes, which overflow in ONNX Runtime without VNNI, become products
+of uint8 with uint8, and compute what onnx.reference makes of the graph before."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import reference
+
+from ortable import GraphBuilder, dtypes
+from ortable.passes.qdq import arrange_quantized
+
+RNG = np.random.default_rng(0)
+CODES = RNG.integers(0, 256, (4, 6)).astype(np.uint8)
+WEIGHT = RNG.integers(-128, 128, (6, 5)).astype(np.int8)
+
+
+def product(builder: GraphBuilder, weight: str, op_type: str = "MatMul", zero: str = "") -> None:
+    """DequantizeLinear of the input x and of a weight, and their product y."""
+    scale = builder.make_initializer("", np.float32(0.5))
+    x = builder.op.DequantizeLinear("x", scale, builder.make_initializer("", np.uint8(3)))
+    factors = builder.make_initializer("", np.linspace(0.1, 1, 5, dtype=np.float32))
+    inputs = [weight, factors, zero] if zero else [weight, factors]
+    w = builder.op.DequantizeLinear(*inputs, axis=0 if op_type == "Conv" else 1)
+    builder.make_tensor_output(getattr(builder.op, op_type)(x, w, outputs=["y"]))
+
+
+def arranged(builder: GraphBuilder, feeds: dict[str, np.ndarray], ort) -> dict[str, np.dtype]:
+    """The dtypes of the codes that DequantizeLinear reads once the graph is arranged; its results
+    are compared."""
+    before = reference.ReferenceEvaluator(builder.to_onnx(optimize=False)).run(None, feeds)
+    assert arrange_quantized(builder) == 1
+    onnx.checker.check_model(builder.to_onnx(optimize=False), full_check=True)
+    np.testing.assert_allclose(ort(builder, feeds)[0], before[0], rtol=1e-5, atol=1e-4)
+    nodes = [node for node in builder.nodes if node.op_type == "DequantizeLinear"]
+    kinds = {name: builder.get_type(name) for node in nodes for name in node.inputs[::2]}
+    assert set(kinds.values()) == {dtypes.uint8}
+    return kinds
+
+
+@pytest.fixture
+def gr() -> GraphBuilder:
+    builder = GraphBuilder(21)
+    builder.make_tensor_input("x", dtypes.uint8, ("n", 6))
+    return builder
+
+
+@pytest.mark.parametrize("op_type", ["MatMul", "Gemm"])
+@pytest.mark.parametrize("zero", [False, True])
+def test_a_constant_weight_becomes_unsigned(gr: GraphBuilder, op_type: str, zero: bool, ort):
+    zeros = np.array([-128, 127, 0, 5, -1], np.int8)
+    product(
+        gr,
+        gr.make_initializer("w", WEIGHT),
+        op_type,
+        gr.make_initializer("", zeros) if zero else "",
+    )
+    arranged(gr, {"x": CODES}, ort)
+    assert [n.op_type for n in gr.nodes] == ["DequantizeLinear", "DequantizeLinear", op_type]
+
+
+def test_a_weight_that_is_an_input_is_moved_by_nodes(gr: GraphBuilder, ort):
+    gr.make_tensor_input("w", dtypes.int8, (6, 5))
+    product(gr, "w")
+    arranged(gr, {"x": CODES, "w": WEIGHT}, ort)
+    assert [n.op_type for n in gr.nodes].count("BitwiseXor") == 1
+
+
+def test_the_weight_of_a_convolution(ort):
+    gr = GraphBuilder(21)
+    gr.make_tensor_input("x", dtypes.uint8, (1, 3, 7, 7))
+    weight = RNG.integers(-128, 128, (5, 3, 3, 3)).astype(np.int8)
+    product(
+        gr, gr.make_initializer("w", weight), "Conv", gr.make_initializer("", np.zeros(5, np.int8))
+    )
+    arranged(gr, {"x": RNG.integers(0, 256, (1, 3, 7, 7)).astype(np.uint8)}, ort)
+
+
+def test_a_weight_behind_a_transposition(gr: GraphBuilder, ort):
+    scale = gr.make_initializer("", np.float32(0.5))
+    x = gr.op.DequantizeLinear("x", scale, gr.make_initializer("", np.uint8(3)))
+    w = gr.op.DequantizeLinear(gr.make_initializer("w", WEIGHT.T.copy()), scale)
+    gr.make_tensor_output(gr.op.MatMul(x, gr.op.Transpose(w, perm=[1, 0]), outputs=["y"]))
+    arranged(gr, {"x": CODES}, ort)
+
+
+def test_a_weight_of_float_activations_stays_int8():
+    gr = GraphBuilder(21)
+    gr.make_tensor_input("x", dtypes.float32, ("n", 6))
+    weight, scale = gr.make_initializer("w", WEIGHT), gr.make_initializer("", np.float32(0.5))
+    gr.make_tensor_output(gr.op.MatMul("x", gr.op.DequantizeLinear(weight, scale), outputs=["y"]))
+    assert arrange_quantized(gr) == 0
+    assert gr.get_type(gr.nodes[0].inputs[0]) == dtypes.int8
