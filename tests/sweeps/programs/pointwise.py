@@ -78,8 +78,12 @@ _ACTIVATIONS = [
 ]
 # gradients at poles, where what torch decomposes them into has another sign
 _OTHER_SIGN = ("lgamma",)
-# the gradient at NaN is 0 in torch's vectors, and passes in its scalars
-_VECTORS_DIFFER = ("relu6", "hardtanh", "hardshrink", "softshrink", "hardswish", "hardsigmoid")
+# the gradient at NaN is 0 in torch's vectors, and passes in its scalars;
+# of elu and its like it is NaN in vectors of AVX2, and passes everywhere else
+_VECTORS_DIFFER = (
+    *("relu6", "hardtanh", "hardshrink", "softshrink", "hardswish", "hardsigmoid"),
+    *("elu", "selu", "celu"),
+)
 _BINARY = [
     "add",
     "sub",
