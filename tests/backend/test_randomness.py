@@ -6,7 +6,6 @@ import copy
 
 import pytest
 import torch
-from torch._dynamo.exc import BackendCompilerFailed
 from torch.nn import functional as F
 
 X = torch.linspace(0.05, 0.95, 12).reshape(3, 4)
@@ -226,19 +225,6 @@ def test_checkpoint_with_dropout():
 
     x = torch.rand(4, 6)
     assert_gradients_after_one_seed(fn, x)
-
-
-@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
-def test_dropout_between_recurrent_layers(kind):
-    """torch's decomposition of these operators never drops, whatever the backend: refused, not
-    silently left out."""
-    x = torch.rand(2, 3, 4)
-    network = kind(4, 5, 2, dropout=0.3)
-    with torch._dynamo.config.patch(allow_rnn=True), torch.no_grad():
-        with pytest.raises(BackendCompilerFailed, match=r"torch\.nn\.Dropout between"):
-            torch.compile(network, backend="ortable")(x)
-        network.eval()
-        torch.testing.assert_close(torch.compile(network, backend="ortable")(x), network(x))
 
 
 def test_export_still_draws_with_onnx():

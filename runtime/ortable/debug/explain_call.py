@@ -164,9 +164,9 @@ class _Watch:
 
     def __init__(self, options: OrtOptions, folder: Path) -> None:
         self.tuned: list[Tuned] = []
-        mine = {"autotune": self.tuned}
+        self._whole: dict[str, Any] = {"autotune": self.tuned}  # takes records of whole graphs
         self._storage = options.storage
-        self._options = replace(options, storage=mine)
+        self._options = replace(options, storage=self._whole)
         self._folder = folder
         self._files: dict[int, Path] = {}
         self._numbers = itertools.count()
@@ -185,6 +185,8 @@ class _Watch:
         made = compile_with_autograd(
             graph_module, example_inputs, self._options, self._runner, compile_graph
         )
+        for record in self._whole.pop("instance", ()):  # left to torch before AOTAutograd saw it
+            self._keep(_Compiled(number, current_origin(), record.kind, [record], ()))
         index = len(self._functions)
         self._functions.append(made)
         # torch keeps what it is given: not the sessions
@@ -210,16 +212,17 @@ class _Watch:
             settings = replace(options, storage=storage, fallback="eager")
             made = compile_aot_graph(graph, settings, runner)
         records: list[CompileRecord] = storage["instance"]
-        if self._storage is not None:
-            self._storage.setdefault("instance", []).extend(records)
         callables = [
             each.tuned.ours if isinstance(each, TunedGraph) else each
             for each in getattr(made, "partitions", (made,))
         ]
-        self._graphs.append(
-            _Compiled(number, current_origin(), records[0].kind, records, callables)
-        )
+        self._keep(_Compiled(number, current_origin(), records[0].kind, records, callables))
         return made
+
+    def _keep(self, graph: _Compiled) -> None:
+        self._graphs.append(graph)
+        if self._storage is not None:
+            self._storage.setdefault("instance", []).extend(graph.records)
 
     def _runner(self, compiled: CompiledGraph, options: OrtOptions) -> Any:
         """What runs a graph, with a session that writes what it optimized."""

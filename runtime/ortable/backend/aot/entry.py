@@ -24,7 +24,6 @@ from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_names import argument_names, mark_argument_names
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
-from ortable.backend.partition.draws import refuse_lost_dropout
 from ortable.backend.precompile.host_graph import HostGraph
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import check_providers
@@ -43,6 +42,7 @@ from .build import (
 from .decompositions import get_decomposition_table, resolve_table
 from .events import tell_recompiled
 from .forward_only import ForwardGraph, forward_only, is_left_to_torch
+from .recurrent import refuse_lost_dropout, trained_in_eager
 from .redecompose import redecompose
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
 
@@ -240,6 +240,9 @@ def compile_with_autograd(
     tell_recompiled()
     if options.autotune == "torch":
         return pinned(graph_module)
+    if kept is None and (eager := trained_in_eager(graph_module, args, options)) is not None:
+        return eager
+    refuse_lost_dropout(graph_module)
     compilations: Compilations = []
     made: list[Compiled] = []
     forwards: list[ForwardGraph] = []
@@ -311,7 +314,6 @@ def _asked_of(
     keep of this one; options and graphs that cannot be served are refused first."""
     if ours:
         check_providers(options.providers)
-    refuse_lost_dropout(graph_module)
     table = resolve_table(options.export_options)
     asked = precompiles()
     return table, asked, _kept(asked, options, ours)

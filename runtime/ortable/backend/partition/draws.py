@@ -18,14 +18,12 @@ from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.inputs import shape_of
 from ortable.compat.torch import OpOverload, PythonReferenceAnalysis, sympy_interp
 from ortable.dispatch import Draw
-from ortable.errors import UnsupportedCase
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.tables import generated_tables
-from ortable_generated.aten import traits
 
 from .symbol_nodes import SymbolNodes
 
-__all__ = ["refuse_lost_dropout", "write_draws"]
+__all__ = ["write_draws"]
 
 aten = torch.ops.aten
 _ORIGIN = ("stack_trace", "nn_module_stack")
@@ -70,32 +68,6 @@ def _draw_of(node: Node) -> Draw | None:
         return None
     draw = function(node, *node.args, **node.kwargs)
     return draw if draw is None or isinstance(draw.like, Node) else None
-
-
-def refuse_lost_dropout(graph_module: GraphModule) -> None:
-    """Fails for a graph of dynamo with dropout between the layers of a recurrent network: what
-    torch makes of these operators before any backend sees them never drops (torch 2.13).
-
-    :raises UnsupportedCase: naming the operator, and what to write in its place
-    """
-    recurrent = {_plain(key) for key in traits.RECURRENT}
-    for node in graph_module.graph.nodes:
-        name = getattr(node.target, "__name__", "")
-        if node.op != "call_function" or name not in recurrent or len(node.args) < 9:
-            continue
-        first = 3 if isinstance(node.args[3], bool) else 4  # packed sequences have one more
-        _, layers, dropout, train = node.args[first : first + 4]
-        if dropout and train and layers > 1:
-            raise UnsupportedCase(
-                f"{name} with dropout={dropout} between {layers} layers, in training: torch's own "
-                "tracing loses this dropout. Use one module per layer and torch.nn.Dropout between "
-                "them, or dropout=0."
-            )
-
-
-def _plain(key: str) -> str:
-    """The name of an operator without its library and its overload."""
-    return key.partition("::")[2].partition(".")[0]
 
 
 class _DrawWriter:

@@ -1,0 +1,103 @@
+"""Recurrent networks that dynamo puts into a graph (`allow_rnn`): torch runs what trains, with its
+own kernels and its own dropout; an LSTM that is evaluated is a node of ONNX Runtime."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import ortable
+
+KINDS = [nn.LSTM, nn.GRU, nn.RNN]
+
+
+@pytest.fixture(autouse=True)
+def rnn_in_graph(fresh_dynamo: None) -> Any:
+    with torch._dynamo.config.patch(allow_rnn=True):
+        yield
+
+
+class Tagger(nn.Module):
+    """A recurrent network between an embedding and a linear layer."""
+
+    def __init__(self, kind: type[nn.RNNBase], **settings: Any) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(11, 4)
+        self.network = kind(4, 6, 2, batch_first=True, **settings)
+        self.head = nn.LazyLinear(3)
+
+    def forward(self, x: torch.Tensor, state: Any = None) -> torch.Tensor:
+        return self.head(self.network(self.embedding(x), state)[0])
+
+
+def pair(kind: type[nn.RNNBase], storage: dict[str, Any], **settings: Any) -> tuple[Any, Any, Any]:
+    torch.manual_seed(0)
+    eager = Tagger(kind, **settings)
+    eager(torch.zeros(1, 1, dtype=torch.int64))
+    other = copy.deepcopy(eager)
+    options = {"storage": storage}
+    return eager, other, torch.compile(other, backend="ortable", fullgraph=True, options=options)
+
+
+@pytest.mark.parametrize("settings", [{}, {"bidirectional": True}, {"dropout": 0.4}], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_trains_as_in_eager(kind: type[nn.RNNBase], settings: dict[str, Any]) -> None:
+    storage: dict[str, Any] = {}
+    eager, other, compiled = pair(kind, storage, **settings)
+    for seed in range(3):
+        x, results = torch.randint(11, (2, 5)), []
+        for model in (eager, compiled):
+            torch.manual_seed(seed)
+            model.zero_grad()
+            results.append(model(x))
+            results[-1].square().sum().backward()
+        torch.testing.assert_close(*results, rtol=0, atol=0)
+        for one, two in zip(eager.parameters(), other.parameters(), strict=True):
+            torch.testing.assert_close(two.grad, one.grad, rtol=0, atol=0)
+    (record,) = storage["instance"]
+    assert record.kind == "forward" and record.onnx is None
+    assert {each.where for each in record.placement} == {"torch"}
+    assert any("unroll" in each.why for each in record.placement)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dropout_without_gradients(kind: type[nn.RNNBase]) -> None:
+    """torch's decomposition of these operators never drops; eager's kernels do."""
+    eager, _, compiled = pair(kind, {}, dropout=0.4)
+    x = torch.randint(11, (2, 5))
+    with torch.no_grad():
+        torch.manual_seed(1)
+        expected = eager(x)
+        torch.manual_seed(1)
+        torch.testing.assert_close(compiled(x), expected, rtol=0, atol=0)
+
+
+def test_evaluation_is_a_node() -> None:
+    storage: dict[str, Any] = {}
+    eager, other, compiled = pair(nn.LSTM, storage, dropout=0.4)
+    eager.eval(), other.eval()
+    x = torch.randint(11, (2, 5))
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), eager(x))
+    operators = [node.op_type for node in storage["instance"][-1].onnx.graph.node]
+    assert operators.count("LSTM") == 2
+
+
+def test_gradients_of_a_network_in_eval_mode() -> None:
+    eager, other, compiled = pair(nn.LSTM, {})
+    eager.eval(), other.eval()
+    x = torch.randint(11, (2, 5))
+    for model in (eager, compiled):
+        model(x).square().sum().backward()
+    for one, two in zip(eager.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(two.grad, one.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_explain_says_who_runs_it() -> None:
+    eager, _, _ = pair(nn.GRU, {}, dropout=0.4)
+    text = str(ortable.explain(eager, torch.randint(11, (2, 5))))
+    assert "all of it runs in torch" in text and "dropout between the layers" in text
