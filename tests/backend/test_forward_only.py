@@ -128,6 +128,96 @@ def test_results_that_wait_for_a_backward_are_not_dropped(pair, backends):
     assert_close([p.grad for p in model.parameters()], [p.grad for p in eager.parameters()])
 
 
+def test_a_loop_holds_the_last_result_while_it_makes_the_next_one(pair):
+    """`out = model(x)` again and again; and the one that was held when the graph for inference
+    came can be differentiated, as can the one after it."""
+    run, model, eager = pair()
+    given = out = None
+    for _ in range(CALLS):
+        before = given, out
+        given = torch.randn(2, 4)
+        out = run(given)
+        assert_close(out, eager(given))
+        if infers(out):
+            break
+    assert infers(out) and not infers(before[1])
+    for x, result in (before, (given, out)):
+        model.zero_grad()
+        eager.zero_grad()
+        loss_of(result).backward()
+        loss_of(eager(x)).backward()
+        assert_close([p.grad for p in model.parameters()], [p.grad for p in eager.parameters()])
+
+
+def test_two_inputs_of_one_block_in_a_checkpoint(pair):
+    """The checkpoint counts what the block saves for both: it must not change in between."""
+    run, model, eager = pair()
+    a, b = torch.randn(2, 4), torch.randn(2, 4)
+
+    def both(fn, left, right):
+        return fn(left) + fn(right)
+
+    for _ in range(3):  # one more would make the graph for inference
+        run(a)
+    found = checkpoint(both, run, a, b, use_reentrant=False)
+    expected = both(eager, a, b)
+    for each in (found, expected):
+        loss_of(each).backward()
+    assert_close([p.grad for p in model.parameters()], [p.grad for p in eager.parameters()])
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_attention_without_dropout_draws_nothing(pair, backends, rate):
+    class Attends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.line = nn.Linear(4, 12)
+
+        def forward(self, x):
+            parts = [each[:, None] for each in self.line(x).chunk(3, -1)]
+            mixed = nn.functional.scaled_dot_product_attention(*parts)
+            return nn.functional.dropout(mixed, rate, rate > 0)
+
+    run, _, eager = pair(Attends())
+    x = torch.randn(2, 5, 4)
+    for call in range(CALLS):
+        torch.manual_seed(call)
+        expected = eager(x)
+        torch.manual_seed(call)
+        assert_close(run(x), expected)
+    kinds = [each.compiled.kind for each in backends]
+    assert kinds == (["forward", "inference"] if rate == 0 else ["forward"])
+
+
+def test_a_graph_that_runs_in_partitions(backends):
+    """Convolutions in torch, products between them in ONNX Runtime: evaluated, it is one graph."""
+
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 4, 3)
+            self.lines = nn.Sequential(nn.Linear(64, 2048), nn.GELU(), nn.Linear(2048, 64))
+
+        def forward(self, x):
+            return self.last(torch.relu(self.lines(self.first(x))))
+
+    model = Mixed().eval()
+    eager = copy.deepcopy(model)
+    run = torch.compile(model, backend="ortable", fullgraph=True, options={"hints": False})
+    x = torch.randn(2, 3, 64, 64)
+    for _ in range(CALLS):
+        with torch.no_grad():
+            expected = eager(x)
+        torch.testing.assert_close(run(x).detach(), expected, rtol=1e-4, atol=1e-5)
+    assert any(each.compiled.is_partition for each in backends)
+    assert backends[-1].compiled.kind == "inference" and not backends[-1].compiled.is_partition
+    assert infers(run(x))
+    for fn in (run, eager):
+        fn(x).square().mean().backward()
+    found, wanted = ([p.grad for p in each.parameters()] for each in (model, eager))
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-5)
+
+
 def test_several_inferred_results_in_one_backward(pair):
     run, model, eager = pair()
     x = torch.randn(2, 4)

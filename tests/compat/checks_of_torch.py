@@ -540,6 +540,14 @@ def _tensor_guards() -> bool:
     return check(one, two) and not any(check(*each) for each in others)
 
 
+@expects("saved_tensors_hooks", "the pair of hooks that is active, else None")
+def _saved_tensors_hooks() -> bool:
+    pair = (lambda x: x), (lambda x: x)
+    with torch.autograd.graph.saved_tensors_hooks(*pair):
+        inside = compat.saved_tensors_hooks(True)
+    return inside == pair and compat.saved_tensors_hooks(True) is None
+
+
 def _dict_version() -> bool:
     inside = {"a": 1}
     before = compat.dict_version(inside)

@@ -113,6 +113,11 @@ NAMES: dict[str, Private] = {
     "reinterpret_tensor": Private(
         "torch._C._dynamo.guards:_reinterpret_tensor", "function", "hand out results as no views"
     ),
+    "saved_tensors_hooks": Private(
+        "torch._C._autograd:_top_saved_tensors_default_hooks",
+        "function",
+        "see that a checkpoint counts what a forward saves",
+    ),
     # fake tensors and tracing
     "FakeTensor": Private(
         "torch._subclasses.fake_tensor:FakeTensor", "class", "tell examples without memory"

@@ -299,7 +299,7 @@ def _forward_graph(
 ) -> list[ForwardGraph]:
     """What `forward_only` needs of a forward graph; nothing of another one."""
     graph = AotGraph(graph_module)
-    whole = hasattr(compiled, "compiled") or is_left_to_torch(compiled)
+    whole = hasattr(compiled, "compiled") or hasattr(compiled, "partitions")
     if graph.kind != "forward" or not whole:
         return []
     static = static_arguments(graph)

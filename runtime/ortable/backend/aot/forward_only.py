@@ -28,6 +28,7 @@ from ortable.backend.execute.weights import signature
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.placement import is_ordered
+from ortable.compat.torch import saved_tensors_hooks
 from ortable.errors import OrtableError
 from ortable.interpreter.assertions import run_time_checks
 
@@ -132,7 +133,7 @@ class _ForwardOnly:
 
     def _watched(self, *given: Any) -> Any:
         """A call of the forward graph, and a look at what becomes of it."""
-        if self._dropped >= _ASKED and not self._watching:
+        if self._dropped >= _ASKED and self._is_settled():
             return self._switched(given)
         results = self.plain(*given)
         node = results[self._first].grad_fn
@@ -142,6 +143,12 @@ class _ForwardOnly:
             watched = node if type(node).__weakrefoffset__ else results[self._first]
             self._watching.add(weakref.ref(watched, self._forgotten))
         return results
+
+    def _is_settled(self) -> bool:
+        """Whether no result waits for a backward, but for one that a loop may hold until it has
+        the next one. A checkpoint, which counts what a forward saves, keeps even that waiting."""
+        waiting = len(self._watching)
+        return not waiting or (waiting == 1 and saved_tensors_hooks(True) is None)
 
     def _told(self, *gradients: Any) -> None:
         self.differentiated()

@@ -126,7 +126,18 @@ def is_draw(node: Node) -> bool:
     if not isinstance(target, OpOverload):
         return False
     room = target is torch.ops.aten.empty_strided.default
-    return room or torch.Tag.nondeterministic_seeded in target.tags
+    return room or (torch.Tag.nondeterministic_seeded in target.tags and not _drops_nothing(node))
+
+
+def _drops_nothing(node: Node) -> bool:
+    """Whether all that a node could draw is a mask of dropout, and it drops with probability 0:
+    attention in evaluation."""
+    target: Any = node.target
+    for index, argument in enumerate(target._schema.arguments):
+        if argument.name == "dropout_p":
+            given = node.args[index] if index < len(node.args) else argument.default_value
+            return bool(node.kwargs.get("dropout_p", given) == 0)
+    return False
 
 
 def list_placements(
