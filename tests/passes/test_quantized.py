@@ -92,3 +92,14 @@ def test_a_weight_of_float_activations_stays_int8():
     gr.make_tensor_output(gr.op.MatMul("x", gr.op.DequantizeLinear(weight, scale), outputs=["y"]))
     assert arrange_quantized(gr) == 0
     assert gr.get_type(gr.nodes[0].inputs[0]) == dtypes.int8
+
+
+def test_a_weight_of_the_graph_around_stays_as_it_is(gr: GraphBuilder):
+    """Others may read it there; a branch has no initializers for it."""
+    scale = gr.make_initializer("", np.float32(0.5))
+    weight = gr.op.DequantizeLinear(gr.make_initializer("w", WEIGHT), scale)
+    inner = gr.subgraph("then")
+    x = inner.op.DequantizeLinear("x", scale, gr.make_initializer("", np.uint8(3)))
+    inner.make_tensor_output(inner.op.MatMul(x, weight, outputs=["y"]))
+    assert arrange_quantized(inner) == 0
+    assert gr.get_type(gr.nodes[0].inputs[0]) == dtypes.int8

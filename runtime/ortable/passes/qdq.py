@@ -95,14 +95,15 @@ class _Arrangement:
         to codes and zero points.
 
         Without VNNI, ONNX Runtime's products of uint8 with int8 add two products in 16 bits, which
-        overflow; its products of uint8 with uint8 are exact everywhere, and as fast with VNNI."""
+        overflow; its products of uint8 with uint8 are exact everywhere."""
         found: dict[Node, None] = {}
         for node in self.graph.nodes:
             if node.key in MULTIPLIES_CODES:
                 first, second = (self._codes_of(name) for name in node.inputs[:2])
                 if first is not None and second is not None:
                     kinds = [self.graph.values[each.inputs[0]].dtype for each in (first, second)]
-                    if kinds == [dtypes.uint8, dtypes.int8]:
+                    here = self.graph.is_own(second.outputs[0])
+                    if here and kinds == [dtypes.uint8, dtypes.int8]:
                         found[second] = None
         return sum(self._unsigned_codes(node) for node in found)
 
