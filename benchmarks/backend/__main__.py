@@ -1,8 +1,8 @@
 """Latency, compilation and call overhead of the torch.compile backend, model by model.
 
 Inference runs under torch.no_grad(). Evaluation with gradients on is a column of its own: such a
-graph could train, so its weights are not frozen. Every model runs in a process of its own; inside
-it the candidates take turns. See benchmarks/README.md.
+graph could train, so its weights are inputs in the first calls. Every model runs in a process of
+its own; inside it the candidates take turns. See benchmarks/README.md.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def eager(model: torch.nn.Module, arguments: Arguments) -> Candidate:
 
 
 def ortable(model: torch.nn.Module, arguments: Arguments, grad: bool = False) -> Candidate:
-    """The backend with its default options. With `grad`, the graph is one that could train: the
-    weights are not frozen."""
+    """The backend with its default options. With `grad`, the graph is one that could train:
+    the weights are inputs in the first calls."""
     return _compiled(model, arguments, "ortable", grad)
 
 

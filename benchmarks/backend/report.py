@@ -114,7 +114,7 @@ def markdown(run: Mapping[str, Any]) -> str:
     if models:
         parts.append(
             "Latency as ratios to eager, medians of rounds in which all candidates take turns. "
-            "`grad on` is evaluation without `no_grad`: weights are not frozen."
+            "`grad on` is evaluation without `no_grad`, whose results nobody differentiates."
         )
         parts.append(latency(models))
         if not any("inductor" in r["ratio"] for r in models):
