@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
-    "band", "count_for", "geomean", "in_process", "interleave", "machine", "median_ratio",
-    "origin", "reason", "settle", "timed",
+    "after_pauses", "band", "count_for", "geomean", "in_process", "interleave", "machine",
+    "median_ratio", "origin", "reason", "settle", "timed",
 ]  # fmt: skip
 
 Call = Callable[[], object]
@@ -41,14 +41,21 @@ def settle() -> None:
     time.sleep(0.03)
 
 
-def _block(call: Call, count: int) -> float:
-    """Seconds per call of `count` calls in a row, after one that is not counted."""
+def _block(call: Call, count: int, warm: bool = True) -> float:
+    """Seconds per call of `count` calls in a row, after one that is not counted if `warm`."""
     settle()
-    call()
+    if warm:
+        call()
     begin = time.perf_counter()
     for _ in range(count):
         call()
     return (time.perf_counter() - begin) / count
+
+
+def after_pauses(calls: Mapping[str, Call], rounds: int) -> dict[str, list[float]]:
+    """Seconds of single calls of every candidate, one figure per round: before each call nothing
+    ran for a while, so that threads which wait busily have gone to sleep."""
+    return _rounds(calls, rounds, lambda name: _block(calls[name], 1, warm=False))
 
 
 def count_for(once: float, block: float) -> int:
@@ -68,11 +75,18 @@ def interleave(
     :param block: seconds that the calls in a row of one candidate should last
     :param once: seconds of one call of each, when they are known; they are taken here otherwise
     """
-    names = list(calls)
     counts = {}
     for name, call in calls.items():
         first = once[name] if once is not None else min(_block(call, 1) for _ in range(3))
         counts[name] = count_for(first, block)
+    return _rounds(calls, rounds, lambda name: _block(calls[name], counts[name]))
+
+
+def _rounds(
+    calls: Mapping[str, Call], rounds: int, measure: Callable[[str], float]
+) -> dict[str, list[float]]:
+    """A figure per candidate and round; each round starts at the next one."""
+    names = list(calls)
     found: dict[str, list[float]] = {name: [] for name in names}
     gc.collect()
     gc.disable()
@@ -80,7 +94,7 @@ def interleave(
         for number in range(rounds):
             shift = number % len(names)
             for name in names[shift:] + names[:shift]:
-                found[name].append(_block(calls[name], counts[name]))
+                found[name].append(measure(name))
     finally:
         gc.enable()
     return found
@@ -155,16 +169,17 @@ def machine(threads: int) -> str:
 
     import torch
 
-    flags: set[str] = set()
     cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        line = next((x for x in cpuinfo.read_text().splitlines() if x.startswith("flags")), "")
-        flags = set(line.split())
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    told = dict(line.split(":", 1) for line in lines if ":" in line)
+    named = {key.strip(): value.strip() for key, value in told.items()}
+    flags = set(named.get("flags", "").split())
     known = ("avx512f", "AVX-512"), ("avx2", "AVX2"), ("avx", "AVX")
     vectors = next((text for flag, text in known if flag in flags), "")
     cores = os.cpu_count()
     kind = platform.machine().replace("_", "-").lower()
+    model = f" ({named['model name']})" if "model name" in named else ""
     return (
-        f"{cores} cores, {kind}{f' with {vectors}' if vectors else ''}, {threads} threads; "
+        f"{cores} cores, {kind}{f' with {vectors}' if vectors else ''}{model}, {threads} threads; "
         f"torch {torch.__version__.split('+')[0]}, Python {platform.python_version()}"
     )

@@ -29,7 +29,7 @@ Call = Callable[[], Any]
 def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """The record of one model; ``name`` ends in ``, small`` for the size of the tests."""
     candidates = backend_measure.candidates
-    candidates.prepare(options.threads)
+    candidates.prepare(options.threads, with_inductor=False)
     model, arguments = build(name.removesuffix(", small"), small=name.endswith(", small"))
     first: dict[bool, list[float]] = {False: [], True: []}
     for turn in range(3):

@@ -19,18 +19,18 @@ from typing import Any
 
 import torch
 
-from benchmarks.sessions import session_options
+from benchmarks.sessions import operators, session_options
 
 __all__ = [
-    "Candidate", "bare", "eager", "exported", "floor", "has_compiler", "inductor", "ortable",
-    "prepare",
+    "Candidate", "bare", "eager", "exported", "floor", "has_compiler", "inductor", "nodes_as_run",
+    "ortable", "prepare",
 ]  # fmt: skip
 
 Candidate = Callable[[], Any]
 Arguments = tuple[torch.Tensor, ...]
 
 
-def prepare(threads: int) -> None:
+def prepare(threads: int, with_inductor: bool = True) -> None:
     """Settings of the whole process: caches off, recurrent networks captured, imports done."""
     import torch._inductor.config as inductor_config
 
@@ -45,7 +45,7 @@ def prepare(threads: int) -> None:
     tiny, arguments = torch.nn.Linear(2, 2).eval(), (torch.randn(1, 2),)
     ortable(tiny, arguments)
     bare(tiny, arguments, threads)
-    if has_compiler():
+    if with_inductor and has_compiler():
         inductor(tiny, arguments)
     torch._dynamo.reset()
 
@@ -88,9 +88,13 @@ def named(model: torch.nn.Module, arguments: Arguments, backend: Any) -> Candida
 
 
 def _compiled(
-    model: torch.nn.Module, arguments: Arguments, backend: Any, grad: bool = False
+    model: torch.nn.Module,
+    arguments: Arguments,
+    backend: Any,
+    grad: bool = False,
+    settings: dict[str, Any] | None = None,
 ) -> Candidate:
-    compiled = torch.compile(model, backend=backend, fullgraph=True)
+    compiled = torch.compile(model, backend=backend, fullgraph=True, options=settings)
 
     def call() -> Any:
         with torch.set_grad_enabled(grad):
@@ -147,8 +151,11 @@ def bare(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidat
         return _session_call(path, arguments, threads)
 
 
-def exported(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
-    """The same of the graph that ortable.to_onnx writes for ONNX Runtime."""
+def exported(
+    model: torch.nn.Module, arguments: Arguments, threads: int, optimized: Path | None = None
+) -> Candidate:
+    """The same of the graph that ortable.to_onnx writes for ONNX Runtime. `optimized` is a file for
+    the graph that ONNX Runtime makes of it."""
     import ortable
 
     with torch.no_grad(), warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
@@ -156,14 +163,38 @@ def exported(model: torch.nn.Module, arguments: Arguments, threads: int) -> Cand
         path = Path(folder) / "model.onnx"
         program = ortable.to_onnx(model, arguments, target="onnxruntime", large_model=True)
         program.save(path)
-        return _session_call(path, arguments, threads)
+        return _session_call(path, arguments, threads, optimized)
 
 
-def _session_call(path: Path, arguments: Arguments, threads: int) -> Candidate:
+def nodes_as_run(model: torch.nn.Module, arguments: Arguments, threads: int) -> dict[str, int]:
+    """Nodes of the compiled graph and of our own export, as ONNX Runtime runs them. Of a graph that
+    runs partly in torch there is no such number: the dict is empty."""
+    import onnx
+
+    records: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {name: Path(folder) / f"{name}.onnx" for name in ("compiled", "exported")}
+        settings = {"optimized_model_filepath": str(paths["compiled"])}
+        options = {"session_options": settings, "storage": records}
+        _compiled(model, arguments, "ortable", settings=options)
+        exported(model, arguments, threads, paths["exported"])
+        if len(records["instance"]) != 1 or not paths["compiled"].exists():
+            return {}
+        graphs = {
+            name: onnx.load(path, load_external_data=False).graph for name, path in paths.items()
+        }
+        return {name: len(operators(graph)) for name, graph in graphs.items()}
+
+
+def _session_call(
+    path: Path, arguments: Arguments, threads: int, optimized: Path | None = None
+) -> Candidate:
     """A bare session of a file, run once."""
     import onnxruntime
 
     options = session_options(threads)
+    if optimized is not None:
+        options.optimized_model_filepath = str(optimized)
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
     feeds = {name: value.detach().numpy() for name, value in zip(names, arguments, strict=True)}

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.measure import band, interleave, median_ratio, reason, timed
+from benchmarks.measure import after_pauses, band, interleave, median_ratio, reason, timed
 from benchmarks.models.inference import build
 
 from . import candidates
@@ -23,7 +23,7 @@ PARAMETERS = 80  # of the second model of the overhead
 
 def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """One model: seconds of compilation, latency of every candidate, difference from eager."""
-    candidates.prepare(options.threads)
+    candidates.prepare(options.threads, not options.no_inductor)
     model, arguments = build(name, small=options.small)
     expected = candidates.eager(model, arguments)()
     makers: dict[str, Callable[[], candidates.Candidate]] = {
@@ -53,6 +53,8 @@ def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
         for _ in range(3):
             call()
     found = interleave(calls, options.rounds)
+    single = ("ortable", "ortable, again", "bare session, ours")
+    paused = after_pauses({n: calls[n] for n in single if n in calls}, 2 * options.rounds)
     record["seconds"] = {label: statistics.median(times) for label, times in found.items()}
     record["ratio"] = {label: median_ratio(found, label, "eager") for label in found}
     if "ortable" in found:
@@ -61,6 +63,10 @@ def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
             record["to_bare"] = median_ratio(found, "ortable", "bare session")
         if "bare session, ours" in found:
             record["to_ours"] = median_ratio(found, "ortable", "bare session, ours")
+            record["to_ours_paused"] = median_ratio(paused, "ortable", "bare session, ours")
+            record["band_paused"] = band(paused, "ortable", "ortable, again")
+            calls.clear()
+            record["nodes"] = candidates.nodes_as_run(model, arguments, options.threads)
     return record
 
 
@@ -78,7 +84,7 @@ class _Many(torch.nn.Module):
 
 def measure_overhead(options: argparse.Namespace) -> dict[str, Any]:
     """Microseconds per call of a tiny MLP, and of one with 80 parameters that does the same."""
-    candidates.prepare(options.threads)
+    candidates.prepare(options.threads, not options.no_inductor)
 
     tiny, arguments = build("tiny_mlp")
     record: dict[str, Any] = {"name": OVERHEAD, "microseconds": {}, "errors": {}}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import geomean
-from benchmarks.report import made_of, table
+from benchmarks.report import made_of, percent, table
 
 __all__ = ["markdown", "one_line", "plot"]
 
@@ -68,6 +68,30 @@ def latency(records: Sequence[Record]) -> str:
     return table(head, rows)
 
 
+def against_export(records: Sequence[Record]) -> str:
+    """The compiled graph and our own export of the model: nodes, and the whole call."""
+    head = ["model", "nodes: compiled", "exported", "ratio", "call / bare session", "A/A band"]
+    head += ["after a pause", "A/A band"]
+    rows = []
+    for r in records:
+        nodes = r["nodes"]
+        counts = ["-", "-", "-"]
+        if nodes:
+            ratio = nodes["compiled"] / nodes["exported"]
+            counts = [str(nodes["compiled"]), str(nodes["exported"]), f"{ratio:.2f}"]
+        times = [f"{r['to_ours']:.3f}", percent(r["band"])]
+        times += [f"{r['to_ours_paused']:.3f}", percent(r["band_paused"])]
+        rows.append([r["name"], *counts, *times])
+    others = [r for r in records if r["name"] not in APART]
+    for title, chosen in (("geometric mean", records), (f"without {', '.join(APART)}", others)):
+        ratios = [r["nodes"]["compiled"] / r["nodes"]["exported"] for r in chosen if r["nodes"]]
+        means = [geomean([r[key] for r in chosen]) for key in ("to_ours", "to_ours_paused")]
+        rows.append(
+            [title, "", "", f"{geomean(ratios):.2f}", f"{means[0]:.3f}", "", f"{means[1]:.3f}", ""]
+        )
+    return table(head, rows)
+
+
 def compilation(records: Sequence[Record]) -> str:
     """Seconds of the first call; for the bare session, of the export and of its creation."""
     head = ["model", *COMPILED, "inductor / ortable"]
@@ -119,6 +143,14 @@ def markdown(run: Mapping[str, Any]) -> str:
         parts.append(latency(models))
         if not any("inductor" in r["ratio"] for r in models):
             parts.append("inductor: not measured (no C++ compiler, or `--no-inductor`).")
+        ours = [r for r in models if "nodes" in r]
+        if ours:
+            parts.append(
+                "The compiled graph and the graph that `to_onnx` writes for ONNX Runtime: nodes as "
+                "ONNX Runtime runs them, and the call of the compiled module, guards and all, by "
+                "a bare session of the export, back to back and after 30 ms in which nothing ran."
+            )
+            parts.append(against_export(ours))
         parts.append("Seconds of the first call, no caches; bare session: export and creation.")
         parts.append(compilation(models))
     calls = next((r for r in records if "microseconds" in r), None)
