@@ -85,9 +85,9 @@ def forward_only(run: Run, forward: ForwardGraph | None, count: int, options: Or
     if compiled is not None and compiled.is_partition:
         return run
     graph, nodes = forward.graph, forward.graph_module.graph.nodes
-    if graph.device != "cpu" or len(graph.inputs.nodes) != count:
+    if graph.device != "cpu" or any(is_ordered(each) for each in nodes):
         return run
-    if any(graph.is_mutation(each) or is_ordered(each) for each in nodes):
+    if len(graph.inputs.nodes) != count or any(graph.is_mutation(each) for each in nodes):
         return run
     if not is_idle(forward.metadata, count, marks=False) or not _has_tensors_only(forward.metadata):
         return run
