@@ -130,8 +130,8 @@ def _run(evaluator: ReferenceEvaluator, values: list[np.ndarray | None]) -> Sequ
         results: tuple[Any, ...] = operator.run(*values)
         return results[:1]
     feeds = {f"i{place}": value for place, value in enumerate(values) if value is not None}
-    found: list[Any] = evaluator.run(None, feeds)
-    return found
+    found: Any = evaluator.run(None, feeds)
+    return list(found)
 
 
 def _new_evaluator(written: bytes, opsets: tuple[tuple[str, int], ...]) -> ReferenceEvaluator:
