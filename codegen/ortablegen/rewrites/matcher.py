@@ -133,10 +133,10 @@ class NodeText:
         """A test that what the pattern does not mention has its default."""
         if node.kept is not None:
             return []
-        arguments = [variable]
         constant = self.default_constant(node)
-        if node.attributes or constant:
-            arguments.append(repr(tuple(node.attributes)))
+        if not node.attributes and not constant:
+            return [f"{variable}.attrs"]  # an operator whose attributes have no defaults
+        arguments = [variable, repr(tuple(node.attributes))]
         if constant:
             arguments.append(constant)
         return [f"not {self.m}.plain({', '.join(arguments)})"]
@@ -315,7 +315,7 @@ class MatcherText(NodeText):
         ):  # fmt: skip
             last -= 1
         taken = texts[:last]
-        if node.commutes:
+        if node.commutes and (tests or any(text != "_" for text in taken)):
             self.loop(f"for {', '.join(taken)} in {self.m}.orders({variable}):")
         elif any(text != "_" for text in taken):
             whole = f"{variable}.inputs"

@@ -26,14 +26,14 @@ _SOFTMAX = {'axis': -1}
 def match_clip_of_relu(m: Matcher, root: Node) -> Match | None:
     """return Clip(Relu(x), low, maybe(high))"""
     graph = m.graph
-    if not 2 <= len(root.inputs) <= 3 or not m.plain(root):
+    if not 2 <= len(root.inputs) <= 3 or root.attrs:
         return None
     r1, low = root.inputs[:2]
     high = root.inputs[2] or None if len(root.inputs) > 2 else None
     if not low:
         return None
     n1 = m.producer(r1, 'Relu')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
     if not is_float(graph, x):
@@ -69,14 +69,14 @@ def accept_gelu_erf(m: Matcher, x: Any) -> tuple[Any, ...] | None:
 
 def match_gelu_erf_1(m: Matcher, root: Node) -> Match | None:
     """inner = Div(x, 1.4142135623730951); above = Add(Erf(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, above in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(above, 'Add')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         for x, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
@@ -85,11 +85,11 @@ def match_gelu_erf_1(m: Matcher, root: Node) -> Match | None:
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Erf')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Div')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 r5, r6 = n4.inputs
                 if r5 != x:
@@ -105,27 +105,27 @@ def match_gelu_erf_1(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_erf_2(m: Matcher, root: Node) -> Match | None:
     """inner = Div(x, 1.4142135623730951); above = Add(Erf(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, r2 in m.orders(root):
         if not m.number(r2, 0.5):
             continue
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, above in m.orders(n1):
             n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             for r3, r4 in m.orders(n2):
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Erf')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Div')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 r5, r6 = n4.inputs
                 if r5 != x:
@@ -141,27 +141,27 @@ def match_gelu_erf_2(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_erf_3(m: Matcher, root: Node) -> Match | None:
     """inner = Div(x, 1.4142135623730951); above = Add(Erf(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, r1 in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for above, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
                 continue
             n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             for r3, r4 in m.orders(n2):
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Erf')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Div')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 r5, r6 = n4.inputs
                 if r5 != x:
@@ -177,14 +177,14 @@ def match_gelu_erf_3(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_erf_4(m: Matcher, root: Node) -> Match | None:
     """inner = Mul(x, 0.7071067811865476); above = Add(Erf(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, above in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(above, 'Add')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         for x, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
@@ -193,11 +193,11 @@ def match_gelu_erf_4(m: Matcher, root: Node) -> Match | None:
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Erf')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for r5, r6 in m.orders(n4):
                     if r5 != x:
@@ -213,27 +213,27 @@ def match_gelu_erf_4(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_erf_5(m: Matcher, root: Node) -> Match | None:
     """inner = Mul(x, 0.7071067811865476); above = Add(Erf(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, r2 in m.orders(root):
         if not m.number(r2, 0.5):
             continue
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, above in m.orders(n1):
             n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             for r3, r4 in m.orders(n2):
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Erf')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for r5, r6 in m.orders(n4):
                     if r5 != x:
@@ -249,27 +249,27 @@ def match_gelu_erf_5(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_erf_6(m: Matcher, root: Node) -> Match | None:
     """inner = Mul(x, 0.7071067811865476); above = Add(Erf(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, r1 in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for above, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
                 continue
             n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             for r3, r4 in m.orders(n2):
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Erf')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for r5, r6 in m.orders(n4):
                     if r5 != x:
@@ -297,14 +297,14 @@ def accept_gelu_tanh(m: Matcher, x: Any) -> tuple[Any, ...] | None:
 
 def match_gelu_tanh_1(m: Matcher, root: Node) -> Match | None:
     """cube = Pow(x, 3); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, above in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(above, 'Add')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         for x, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
@@ -313,29 +313,29 @@ def match_gelu_tanh_1(m: Matcher, root: Node) -> Match | None:
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for r5, r6 in m.orders(n4):
                     if not m.number(r6, 0.7978845608028654):
                         continue
                     n5 = m.producer(r5, 'Add')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     for r7, r8 in m.orders(n5):
                         if r7 != x:
                             continue
                         n6 = m.producer(r8, 'Mul')
-                        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                             continue
                         for cube, r9 in m.orders(n6):
                             if not m.number(r9, 0.044715):
                                 continue
                             n7 = m.producer(cube, 'Pow')
-                            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                                 continue
                             r10, r11 = n7.inputs
                             if r10 != x:
@@ -351,45 +351,45 @@ def match_gelu_tanh_1(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_2(m: Matcher, root: Node) -> Match | None:
     """cube = Pow(x, 3); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, r2 in m.orders(root):
         if not m.number(r2, 0.5):
             continue
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, above in m.orders(n1):
             n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             for r3, r4 in m.orders(n2):
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for r5, r6 in m.orders(n4):
                     if not m.number(r6, 0.7978845608028654):
                         continue
                     n5 = m.producer(r5, 'Add')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     for r7, r8 in m.orders(n5):
                         if r7 != x:
                             continue
                         n6 = m.producer(r8, 'Mul')
-                        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                             continue
                         for cube, r9 in m.orders(n6):
                             if not m.number(r9, 0.044715):
                                 continue
                             n7 = m.producer(cube, 'Pow')
-                            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                                 continue
                             r10, r11 = n7.inputs
                             if r10 != x:
@@ -405,45 +405,45 @@ def match_gelu_tanh_2(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_3(m: Matcher, root: Node) -> Match | None:
     """cube = Pow(x, 3); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, r1 in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for above, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
                 continue
             n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             for r3, r4 in m.orders(n2):
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for r5, r6 in m.orders(n4):
                     if not m.number(r6, 0.7978845608028654):
                         continue
                     n5 = m.producer(r5, 'Add')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     for r7, r8 in m.orders(n5):
                         if r7 != x:
                             continue
                         n6 = m.producer(r8, 'Mul')
-                        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                             continue
                         for cube, r9 in m.orders(n6):
                             if not m.number(r9, 0.044715):
                                 continue
                             n7 = m.producer(cube, 'Pow')
-                            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                                 continue
                             r10, r11 = n7.inputs
                             if r10 != x:
@@ -459,14 +459,14 @@ def match_gelu_tanh_3(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_4(m: Matcher, root: Node) -> Match | None:
     """cube = Mul(x, Mul(x, x)); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, above in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(above, 'Add')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         for x, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
@@ -475,35 +475,35 @@ def match_gelu_tanh_4(m: Matcher, root: Node) -> Match | None:
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for r5, r6 in m.orders(n4):
                     if not m.number(r6, 0.7978845608028654):
                         continue
                     n5 = m.producer(r5, 'Add')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     for r7, r8 in m.orders(n5):
                         if r7 != x:
                             continue
                         n6 = m.producer(r8, 'Mul')
-                        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                             continue
                         for cube, r9 in m.orders(n6):
                             if not m.number(r9, 0.044715):
                                 continue
                             n7 = m.producer(cube, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                                 continue
                             for r10, r11 in m.orders(n7):
                                 if r10 != x:
                                     continue
                                 n8 = m.producer(r11, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
                                     continue
                                 for r12, r13 in m.orders(n8):
                                     if r12 != x:
@@ -519,51 +519,51 @@ def match_gelu_tanh_4(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_5(m: Matcher, root: Node) -> Match | None:
     """cube = Mul(x, Mul(x, x)); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, r2 in m.orders(root):
         if not m.number(r2, 0.5):
             continue
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, above in m.orders(n1):
             n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             for r3, r4 in m.orders(n2):
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for r5, r6 in m.orders(n4):
                     if not m.number(r6, 0.7978845608028654):
                         continue
                     n5 = m.producer(r5, 'Add')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     for r7, r8 in m.orders(n5):
                         if r7 != x:
                             continue
                         n6 = m.producer(r8, 'Mul')
-                        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                             continue
                         for cube, r9 in m.orders(n6):
                             if not m.number(r9, 0.044715):
                                 continue
                             n7 = m.producer(cube, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                                 continue
                             for r10, r11 in m.orders(n7):
                                 if r10 != x:
                                     continue
                                 n8 = m.producer(r11, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
                                     continue
                                 for r12, r13 in m.orders(n8):
                                     if r12 != x:
@@ -579,51 +579,51 @@ def match_gelu_tanh_5(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_6(m: Matcher, root: Node) -> Match | None:
     """cube = Mul(x, Mul(x, x)); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, r1 in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for above, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
                 continue
             n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             for r3, r4 in m.orders(n2):
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for r5, r6 in m.orders(n4):
                     if not m.number(r6, 0.7978845608028654):
                         continue
                     n5 = m.producer(r5, 'Add')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     for r7, r8 in m.orders(n5):
                         if r7 != x:
                             continue
                         n6 = m.producer(r8, 'Mul')
-                        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                             continue
                         for cube, r9 in m.orders(n6):
                             if not m.number(r9, 0.044715):
                                 continue
                             n7 = m.producer(cube, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                                 continue
                             for r10, r11 in m.orders(n7):
                                 if r10 != x:
                                     continue
                                 n8 = m.producer(r11, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
                                     continue
                                 for r12, r13 in m.orders(n8):
                                     if r12 != x:
@@ -654,14 +654,14 @@ def accept_gelu_tanh_factored(m: Matcher, x: Any, c: Any) -> tuple[Any, ...] | N
 
 def match_gelu_tanh_factored_1(m: Matcher, root: Node) -> Match | None:
     """outer = Mul(x, c); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, above in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(above, 'Add')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         for x, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
@@ -670,18 +670,18 @@ def match_gelu_tanh_factored_1(m: Matcher, root: Node) -> Match | None:
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for outer, r5 in m.orders(n4):
                     n5 = m.producer(outer, 'Mul')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     n6 = m.producer(r5, 'Add')
-                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                         continue
                     for r6, c in m.orders(n5):
                         if r6 != x:
@@ -690,13 +690,13 @@ def match_gelu_tanh_factored_1(m: Matcher, root: Node) -> Match | None:
                             if not m.number(r8, 1):
                                 continue
                             n7 = m.producer(r7, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                                 continue
                             for r9, r10 in m.orders(n7):
                                 if r10 != x:
                                     continue
                                 n8 = m.producer(r9, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
                                     continue
                                 for r11, r12 in m.orders(n8):
                                     if r11 != x:
@@ -712,34 +712,34 @@ def match_gelu_tanh_factored_1(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_factored_2(m: Matcher, root: Node) -> Match | None:
     """outer = Mul(x, c); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, r2 in m.orders(root):
         if not m.number(r2, 0.5):
             continue
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, above in m.orders(n1):
             n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             for r3, r4 in m.orders(n2):
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for outer, r5 in m.orders(n4):
                     n5 = m.producer(outer, 'Mul')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     n6 = m.producer(r5, 'Add')
-                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                         continue
                     for r6, c in m.orders(n5):
                         if r6 != x:
@@ -748,13 +748,13 @@ def match_gelu_tanh_factored_2(m: Matcher, root: Node) -> Match | None:
                             if not m.number(r8, 1):
                                 continue
                             n7 = m.producer(r7, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                                 continue
                             for r9, r10 in m.orders(n7):
                                 if r10 != x:
                                     continue
                                 n8 = m.producer(r9, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
                                     continue
                                 for r11, r12 in m.orders(n8):
                                     if r11 != x:
@@ -770,34 +770,34 @@ def match_gelu_tanh_factored_2(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_factored_3(m: Matcher, root: Node) -> Match | None:
     """outer = Mul(x, c); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, r1 in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for above, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
                 continue
             n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             for r3, r4 in m.orders(n2):
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for outer, r5 in m.orders(n4):
                     n5 = m.producer(outer, 'Mul')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     n6 = m.producer(r5, 'Add')
-                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                         continue
                     for r6, c in m.orders(n5):
                         if r6 != x:
@@ -806,13 +806,13 @@ def match_gelu_tanh_factored_3(m: Matcher, root: Node) -> Match | None:
                             if not m.number(r8, 1):
                                 continue
                             n7 = m.producer(r7, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                                 continue
                             for r9, r10 in m.orders(n7):
                                 if r10 != x:
                                     continue
                                 n8 = m.producer(r9, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
                                     continue
                                 for r11, r12 in m.orders(n8):
                                     if r11 != x:
@@ -828,14 +828,14 @@ def match_gelu_tanh_factored_3(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_factored_4(m: Matcher, root: Node) -> Match | None:
     """outer = Mul(c, x); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, above in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(above, 'Add')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         for x, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
@@ -844,18 +844,18 @@ def match_gelu_tanh_factored_4(m: Matcher, root: Node) -> Match | None:
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for outer, r5 in m.orders(n4):
                     n5 = m.producer(outer, 'Mul')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     n6 = m.producer(r5, 'Add')
-                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                         continue
                     for c, r6 in m.orders(n5):
                         if r6 != x:
@@ -864,13 +864,13 @@ def match_gelu_tanh_factored_4(m: Matcher, root: Node) -> Match | None:
                             if not m.number(r8, 1):
                                 continue
                             n7 = m.producer(r7, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                                 continue
                             for r9, r10 in m.orders(n7):
                                 if r10 != x:
                                     continue
                                 n8 = m.producer(r9, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
                                     continue
                                 for r11, r12 in m.orders(n8):
                                     if r11 != x:
@@ -886,34 +886,34 @@ def match_gelu_tanh_factored_4(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_factored_5(m: Matcher, root: Node) -> Match | None:
     """outer = Mul(c, x); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, r2 in m.orders(root):
         if not m.number(r2, 0.5):
             continue
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, above in m.orders(n1):
             n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             for r3, r4 in m.orders(n2):
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for outer, r5 in m.orders(n4):
                     n5 = m.producer(outer, 'Mul')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     n6 = m.producer(r5, 'Add')
-                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                         continue
                     for c, r6 in m.orders(n5):
                         if r6 != x:
@@ -922,13 +922,13 @@ def match_gelu_tanh_factored_5(m: Matcher, root: Node) -> Match | None:
                             if not m.number(r8, 1):
                                 continue
                             n7 = m.producer(r7, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                                 continue
                             for r9, r10 in m.orders(n7):
                                 if r10 != x:
                                     continue
                                 n8 = m.producer(r9, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
                                     continue
                                 for r11, r12 in m.orders(n8):
                                     if r11 != x:
@@ -944,34 +944,34 @@ def match_gelu_tanh_factored_5(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_factored_6(m: Matcher, root: Node) -> Match | None:
     """outer = Mul(c, x); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, r1 in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for above, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
                 continue
             n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             for r3, r4 in m.orders(n2):
                 if not m.number(r4, 1):
                     continue
                 n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                     continue
                 inner = n3.inputs[0]
                 n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 for outer, r5 in m.orders(n4):
                     n5 = m.producer(outer, 'Mul')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     n6 = m.producer(r5, 'Add')
-                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                         continue
                     for c, r6 in m.orders(n5):
                         if r6 != x:
@@ -980,13 +980,13 @@ def match_gelu_tanh_factored_6(m: Matcher, root: Node) -> Match | None:
                             if not m.number(r8, 1):
                                 continue
                             n7 = m.producer(r7, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                                 continue
                             for r9, r10 in m.orders(n7):
                                 if r10 != x:
                                     continue
                                 n8 = m.producer(r9, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
                                     continue
                                 for r11, r12 in m.orders(n8):
                                     if r11 != x:
@@ -1014,13 +1014,13 @@ def accept_hard_sigmoid(m: Matcher, x: Any) -> tuple[Any, ...] | None:
 
 def match_hard_sigmoid_1(m: Matcher, root: Node) -> Match | None:
     """shifted = Add(x, 3); cut = Clip(shifted, 0, 6); return Div(cut, 6)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     cut, r1 = root.inputs
     if not m.number(r1, 6):
         return None
     n1 = m.producer(cut, 'Clip')
-    if n1 is None or len(n1.inputs) != 3 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 3 or n1.attrs:
         return None
     shifted, r2, r3 = n1.inputs
     if not m.number(r2, 0):
@@ -1028,7 +1028,7 @@ def match_hard_sigmoid_1(m: Matcher, root: Node) -> Match | None:
     if not m.number(r3, 6):
         return None
     n2 = m.producer(shifted, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     for x, r4 in m.orders(n2):
         if not m.number(r4, 3):
@@ -1042,13 +1042,13 @@ def match_hard_sigmoid_1(m: Matcher, root: Node) -> Match | None:
 
 def match_hard_sigmoid_2(m: Matcher, root: Node) -> Match | None:
     """shifted = Add(x, 3); cut = Clip(shifted, 0, 6); return Mul(cut, 0.16666666666666666)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for cut, r1 in m.orders(root):
         if not m.number(r1, 0.16666666666666666):
             continue
         n1 = m.producer(cut, 'Clip')
-        if n1 is None or len(n1.inputs) != 3 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 3 or n1.attrs:
             continue
         shifted, r2, r3 = n1.inputs
         if not m.number(r2, 0):
@@ -1056,7 +1056,7 @@ def match_hard_sigmoid_2(m: Matcher, root: Node) -> Match | None:
         if not m.number(r3, 6):
             continue
         n2 = m.producer(shifted, 'Add')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         for x, r4 in m.orders(n2):
             if not m.number(r4, 3):
@@ -1075,7 +1075,7 @@ def make_hard_sigmoid(graph: Graph, res: ResultSpec, x: Result) -> Any:
 def match_hard_swish(m: Matcher, root: Node) -> Match | None:
     """return Mul(x, HardSigmoid(x, alpha=0.16666666666666666, beta=0.5))"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, r1 in m.orders(root):
         n1 = m.producer(r1, 'HardSigmoid')
@@ -1102,7 +1102,7 @@ def make_hard_swish(graph: Graph, res: ResultSpec, x: Result) -> Any:
 def match_log_of_softmax(m: Matcher, root: Node) -> Match | None:
     """return Log(Softmax(x, axis=axis))"""
     graph = m.graph
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Softmax')
@@ -1123,14 +1123,14 @@ def make_log_of_softmax(graph: Graph, res: ResultSpec, x: Result, axis: Any) -> 
 def match_log_softmax(m: Matcher, root: Node) -> Match | None:
     """shifted = Sub(x, ReduceMax(x, axes)); return Sub(shifted, Log(ReduceSum(Exp(shifted), axes2)))"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     shifted, r1 = root.inputs
     n1 = m.producer(shifted, 'Sub')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     n2 = m.producer(r1, 'Log')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
         return None
     x, r2 = n1.inputs
     n3 = m.producer(r2, 'ReduceMax')
@@ -1149,7 +1149,7 @@ def match_log_softmax(m: Matcher, root: Node) -> Match | None:
     if not axes2:
         return None
     n5 = m.producer(r5, 'Exp')
-    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 1 or n5.attrs:
         return None
     r6 = n5.inputs[0]
     if r6 != shifted:
@@ -1174,15 +1174,15 @@ def make_log_softmax(graph: Graph, res: ResultSpec, x: Result, axis: Any) -> Any
 def match_mish(m: Matcher, root: Node) -> Match | None:
     """return Mul(x, Tanh(Softplus(x)))"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, r1 in m.orders(root):
         n1 = m.producer(r1, 'Tanh')
-        if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 1 or n1.attrs:
             continue
         r2 = n1.inputs[0]
         n2 = m.producer(r2, 'Softplus')
-        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
             continue
         r3 = n2.inputs[0]
         if r3 != x:
@@ -1211,11 +1211,11 @@ def accept_relu_of_clip(m: Matcher, low: Any, high: Any) -> tuple[Any, ...] | No
 
 def match_relu_of_clip_1(m: Matcher, root: Node) -> Match | None:
     """cut = Clip(_, low); return Relu(cut)"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     cut = root.inputs[0]
     n1 = m.producer(cut, 'Clip')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     _, low = n1.inputs
     if not low:
@@ -1229,11 +1229,11 @@ def match_relu_of_clip_1(m: Matcher, root: Node) -> Match | None:
 
 def match_relu_of_clip_2(m: Matcher, root: Node) -> Match | None:
     """cut = Clip(_, low, high); return Relu(cut)"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     cut = root.inputs[0]
     n1 = m.producer(cut, 'Clip')
-    if n1 is None or len(n1.inputs) != 3 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 3 or n1.attrs:
         return None
     _, low, high = n1.inputs
     if not low:
@@ -1260,11 +1260,11 @@ def accept_relu_of_positive(m: Matcher, positive: Any) -> tuple[Any, ...] | None
 
 def match_relu_of_positive_1(m: Matcher, root: Node) -> Match | None:
     """positive = Relu(_); return Relu(positive)"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Relu')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     accepted = accept_relu_of_positive(m, positive)
     if accepted is None:
@@ -1274,11 +1274,11 @@ def match_relu_of_positive_1(m: Matcher, root: Node) -> Match | None:
 
 def match_relu_of_positive_2(m: Matcher, root: Node) -> Match | None:
     """positive = Sigmoid(_); return Relu(positive)"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Sigmoid')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     accepted = accept_relu_of_positive(m, positive)
     if accepted is None:
@@ -1288,7 +1288,7 @@ def match_relu_of_positive_2(m: Matcher, root: Node) -> Match | None:
 
 def match_relu_of_positive_3(m: Matcher, root: Node) -> Match | None:
     """positive = HardSigmoid(_, attrs=_); return Relu(positive)"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'HardSigmoid')
@@ -1302,11 +1302,11 @@ def match_relu_of_positive_3(m: Matcher, root: Node) -> Match | None:
 
 def match_relu_of_positive_4(m: Matcher, root: Node) -> Match | None:
     """positive = Exp(_); return Relu(positive)"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Exp')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     accepted = accept_relu_of_positive(m, positive)
     if accepted is None:
@@ -1316,11 +1316,11 @@ def match_relu_of_positive_4(m: Matcher, root: Node) -> Match | None:
 
 def match_relu_of_positive_5(m: Matcher, root: Node) -> Match | None:
     """positive = Abs(_); return Relu(positive)"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Abs')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     accepted = accept_relu_of_positive(m, positive)
     if accepted is None:
@@ -1330,11 +1330,11 @@ def match_relu_of_positive_5(m: Matcher, root: Node) -> Match | None:
 
 def match_relu_of_positive_6(m: Matcher, root: Node) -> Match | None:
     """positive = Softplus(_); return Relu(positive)"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Softplus')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     accepted = accept_relu_of_positive(m, positive)
     if accepted is None:
@@ -1344,7 +1344,7 @@ def match_relu_of_positive_6(m: Matcher, root: Node) -> Match | None:
 
 def match_relu_of_positive_7(m: Matcher, root: Node) -> Match | None:
     """positive = Softmax(_, axis=_); return Relu(positive)"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Softmax')
@@ -1363,18 +1363,18 @@ def make_relu_of_positive(graph: Graph, res: ResultSpec, positive: Result) -> An
 def match_softmax(m: Matcher, root: Node) -> Match | None:
     """power = Exp(Sub(x, ReduceMax(x, axes))); return Div(power, ReduceSum(power, axes2))"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     power, r1 = root.inputs
     n1 = m.producer(power, 'Exp')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     n2 = m.producer(r1, 'ReduceSum')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, (), _REDUCE_SUM):
         return None
     r2 = n1.inputs[0]
     n3 = m.producer(r2, 'Sub')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     r3, axes2 = n2.inputs
     if r3 != power:
@@ -1410,17 +1410,17 @@ def make_softmax(graph: Graph, res: ResultSpec, x: Result, axis: Any) -> Any:
 def match_softplus(m: Matcher, root: Node) -> Match | None:
     """return Log(Add(Exp(x), 1))"""
     graph = m.graph
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Add')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     for r2, r3 in m.orders(n1):
         if not m.number(r3, 1):
             continue
         n2 = m.producer(r2, 'Exp')
-        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
             continue
         x = n2.inputs[0]
         if not is_wide(graph, x):

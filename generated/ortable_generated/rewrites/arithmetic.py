@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def match_add_add_integers(m: Matcher, root: Node) -> Match | None:
     """first = Add(x, a); return Add(first, b)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for first, b in m.orders(root):
         n1 = m.producer(first, 'Add')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, a in m.orders(n1):
             if not is_int(graph, x):
@@ -51,7 +51,7 @@ def make_add_add_integers(graph: Graph, res: ResultSpec, x: Result, both: Any, d
 def match_add_zero(m: Matcher, root: Node) -> Match | None:
     """return Add(x, 0)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, r1 in m.orders(root):
         if not m.number(r1, 0):
@@ -69,7 +69,7 @@ def make_add_zero(graph: Graph, res: ResultSpec, x: Result) -> Any:
 
 def match_div_one(m: Matcher, root: Node) -> Match | None:
     """return Div(x, 1)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     x, r1 = root.inputs
     if not m.number(r1, 1):
@@ -84,11 +84,11 @@ def make_div_one(graph: Graph, res: ResultSpec, x: Result) -> Any:
 def match_max_max(m: Matcher, root: Node) -> Match | None:
     """return Max(Max(x, a), b)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, b in m.orders(root):
         n1 = m.producer(r1, 'Max')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, a in m.orders(n1):
             if not is_scalar(graph, a):
@@ -117,11 +117,11 @@ def make_max_max(graph: Graph, res: ResultSpec, x: Result, a: Result, b: Result)
 def match_min_min(m: Matcher, root: Node) -> Match | None:
     """return Min(Min(x, a), b)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, b in m.orders(root):
         n1 = m.producer(r1, 'Min')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, a in m.orders(n1):
             if not is_scalar(graph, a):
@@ -149,7 +149,7 @@ def make_min_min(graph: Graph, res: ResultSpec, x: Result, a: Result, b: Result)
 
 def match_mul_one(m: Matcher, root: Node) -> Match | None:
     """return Mul(x, 1)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, r1 in m.orders(root):
         if not m.number(r1, 1):
@@ -164,11 +164,11 @@ def make_mul_one(graph: Graph, res: ResultSpec, x: Result) -> Any:
 
 def match_neg_neg(m: Matcher, root: Node) -> Match | None:
     """negative = Neg(x); return Neg(negative)"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     negative = root.inputs[0]
     n1 = m.producer(negative, 'Neg')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
     return Match((root, n1), (root.outputs[0],), (x,))
@@ -180,7 +180,7 @@ def make_neg_neg(graph: Graph, res: ResultSpec, x: Result) -> Any:
 
 def match_pow_one(m: Matcher, root: Node) -> Match | None:
     """return Pow(x, 1)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     x, r1 = root.inputs
     if not m.number(r1, 1):
@@ -195,7 +195,7 @@ def make_pow_one(graph: Graph, res: ResultSpec, x: Result) -> Any:
 def match_sub_zero(m: Matcher, root: Node) -> Match | None:
     """return Sub(x, zero)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     x, zero = root.inputs
     if not is_plus_zero(graph, zero):
@@ -210,7 +210,7 @@ def make_sub_zero(graph: Graph, res: ResultSpec, x: Result) -> Any:
 
 def match_sum_of_one(m: Matcher, root: Node) -> Match | None:
     """return Sum(x)"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     x = root.inputs[0]
     return Match((root,), (root.outputs[0],), (x,))

@@ -48,7 +48,7 @@ def accept_attention(m: Matcher, q: Any, keys: Any, factor: Any, bias: Any, v: A
 
 def match_attention_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(Add(scores, bias), axis=axis); return MatMul(weights, v)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     weights, v = root.inputs
     n1 = m.producer(weights, 'Softmax')
@@ -57,15 +57,15 @@ def match_attention_1(m: Matcher, root: Node) -> Match | None:
     axis = n1.attrs.get('axis', -1)
     r1 = n1.inputs[0]
     n2 = m.producer(r1, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     for scores, bias in m.orders(n2):
         n3 = m.producer(scores, 'Mul')
-        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
             continue
         for product, factor in m.orders(n3):
             n4 = m.producer(product, 'MatMul')
-            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+            if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                 continue
             q, keys = n4.inputs
             divisor = None
@@ -79,7 +79,7 @@ def match_attention_1(m: Matcher, root: Node) -> Match | None:
 
 def match_attention_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(scores, axis=axis); return MatMul(weights, v)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     weights, v = root.inputs
     n1 = m.producer(weights, 'Softmax')
@@ -88,11 +88,11 @@ def match_attention_2(m: Matcher, root: Node) -> Match | None:
     axis = n1.attrs.get('axis', -1)
     scores = n1.inputs[0]
     n2 = m.producer(scores, 'Mul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     for product, factor in m.orders(n2):
         n3 = m.producer(product, 'MatMul')
-        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
             continue
         q, keys = n3.inputs
         bias = None
@@ -107,7 +107,7 @@ def match_attention_2(m: Matcher, root: Node) -> Match | None:
 
 def match_attention_3(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(Add(scores, bias), axis=axis); return MatMul(weights, v)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     weights, v = root.inputs
     n1 = m.producer(weights, 'Softmax')
@@ -116,15 +116,15 @@ def match_attention_3(m: Matcher, root: Node) -> Match | None:
     axis = n1.attrs.get('axis', -1)
     r1 = n1.inputs[0]
     n2 = m.producer(r1, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     for scores, bias in m.orders(n2):
         n3 = m.producer(scores, 'Div')
-        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
             continue
         product, divisor = n3.inputs
         n4 = m.producer(product, 'MatMul')
-        if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
             continue
         q, keys = n4.inputs
         factor = None
@@ -138,7 +138,7 @@ def match_attention_3(m: Matcher, root: Node) -> Match | None:
 
 def match_attention_4(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(scores, axis=axis); return MatMul(weights, v)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     weights, v = root.inputs
     n1 = m.producer(weights, 'Softmax')
@@ -147,11 +147,11 @@ def match_attention_4(m: Matcher, root: Node) -> Match | None:
     axis = n1.attrs.get('axis', -1)
     scores = n1.inputs[0]
     n2 = m.producer(scores, 'Div')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     product, divisor = n2.inputs
     n3 = m.producer(product, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     q, keys = n3.inputs
     factor = None
@@ -165,7 +165,7 @@ def match_attention_4(m: Matcher, root: Node) -> Match | None:
 
 def match_attention_5(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = product; weights = Softmax(Add(scores, bias), axis=axis); return MatMul(weights, v)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     weights, v = root.inputs
     n1 = m.producer(weights, 'Softmax')
@@ -174,11 +174,11 @@ def match_attention_5(m: Matcher, root: Node) -> Match | None:
     axis = n1.attrs.get('axis', -1)
     r1 = n1.inputs[0]
     n2 = m.producer(r1, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     for product, bias in m.orders(n2):
         n3 = m.producer(product, 'MatMul')
-        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
             continue
         q, keys = n3.inputs
         factor = None
@@ -193,7 +193,7 @@ def match_attention_5(m: Matcher, root: Node) -> Match | None:
 
 def match_attention_6(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = product; weights = Softmax(scores, axis=axis); return MatMul(weights, v)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     weights, v = root.inputs
     n1 = m.producer(weights, 'Softmax')
@@ -202,7 +202,7 @@ def match_attention_6(m: Matcher, root: Node) -> Match | None:
     axis = n1.attrs.get('axis', -1)
     product = n1.inputs[0]
     n2 = m.producer(product, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     q, keys = n2.inputs
     factor = None
@@ -236,19 +236,19 @@ def match_attention_groups(m: Matcher, root: Node) -> Match | None:
         return None
     r1, _ = n1.inputs
     n3 = m.producer(r1, 'Expand')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     r2, _ = n2.inputs
     n4 = m.producer(r2, 'Expand')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     r3, _ = n3.inputs
     n5 = m.producer(r3, 'Unsqueeze')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     r4, _ = n4.inputs
     n6 = m.producer(r4, 'Unsqueeze')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     k, r5 = n5.inputs
     if not m.numbers(r5, [2]):
@@ -292,7 +292,7 @@ def accept_attention_masked(m: Matcher, q: Any, keys: Any, factor: Any, mask: An
 
 def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(Where(mask, scores, -inf), axis=axis); allowed = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(allowed, MatMul(weights, v), 0)"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     allowed, r1, r2 = root.inputs
     if not m.number(r2, 0):
@@ -303,7 +303,7 @@ def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
     if not literal_equals(n1.attrs.get('to'), boolean):
         return None
     n2 = m.producer(r1, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     r3 = n1.inputs[0]
     n3 = m.producer(r3, 'ReduceMax')
@@ -324,7 +324,7 @@ def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
         return None
     r6 = n4.inputs[0]
     n6 = m.producer(r6, 'Where')
-    if n6 is None or len(n6.inputs) != 3 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 3 or n6.attrs:
         return None
     mask = n5.inputs[0]
     r7, scores, r8 = n6.inputs
@@ -333,11 +333,11 @@ def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
     if not m.number(r8, float('-inf')):
         return None
     n7 = m.producer(scores, 'Mul')
-    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
     for product, factor in m.orders(n7):
         n8 = m.producer(product, 'MatMul')
-        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+        if n8 is None or len(n8.inputs) != 2 or n8.attrs:
             continue
         q, keys = n8.inputs
         divisor = None
@@ -351,7 +351,7 @@ def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
 
 def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(Where(mask, scores, -inf), axis=axis); allowed = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(allowed, MatMul(weights, v), 0)"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     allowed, r1, r2 = root.inputs
     if not m.number(r2, 0):
@@ -362,7 +362,7 @@ def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
     if not literal_equals(n1.attrs.get('to'), boolean):
         return None
     n2 = m.producer(r1, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     r3 = n1.inputs[0]
     n3 = m.producer(r3, 'ReduceMax')
@@ -383,7 +383,7 @@ def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
         return None
     r6 = n4.inputs[0]
     n6 = m.producer(r6, 'Where')
-    if n6 is None or len(n6.inputs) != 3 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 3 or n6.attrs:
         return None
     mask = n5.inputs[0]
     r7, scores, r8 = n6.inputs
@@ -392,11 +392,11 @@ def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
     if not m.number(r8, float('-inf')):
         return None
     n7 = m.producer(scores, 'Div')
-    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
     product, divisor = n7.inputs
     n8 = m.producer(product, 'MatMul')
-    if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+    if n8 is None or len(n8.inputs) != 2 or n8.attrs:
         return None
     q, keys = n8.inputs
     factor = None
@@ -409,7 +409,7 @@ def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
 
 def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(q, keys); scores = product; weights = Softmax(Where(mask, scores, -inf), axis=axis); allowed = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(allowed, MatMul(weights, v), 0)"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     allowed, r1, r2 = root.inputs
     if not m.number(r2, 0):
@@ -420,7 +420,7 @@ def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     if not literal_equals(n1.attrs.get('to'), boolean):
         return None
     n2 = m.producer(r1, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     r3 = n1.inputs[0]
     n3 = m.producer(r3, 'ReduceMax')
@@ -441,7 +441,7 @@ def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
         return None
     r6 = n4.inputs[0]
     n6 = m.producer(r6, 'Where')
-    if n6 is None or len(n6.inputs) != 3 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 3 or n6.attrs:
         return None
     mask = n5.inputs[0]
     r7, product, r8 = n6.inputs
@@ -450,7 +450,7 @@ def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     if not m.number(r8, float('-inf')):
         return None
     n7 = m.producer(product, 'MatMul')
-    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
     q, keys = n7.inputs
     factor = None

@@ -63,7 +63,7 @@ def make_cast_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
 def match_where_one_zero_to_cast(m: Matcher, root: Node) -> Match | None:
     """return Where(condition, one, zero)"""
     graph = m.graph
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     condition, one, zero = root.inputs
     if not number_of(graph, one) == 1:

@@ -25,7 +25,7 @@ _PAD = {'mode': 'constant'}
 def match_conv_add(m: Matcher, root: Node) -> Match | None:
     """product = Conv(x, w, maybe(b), attrs=kept); return Add(product, c)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
         n1 = m.producer(product, 'Conv')
@@ -132,7 +132,7 @@ def accept_conv_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, product: Any, 
 
 def match_conv_scale_1(m: Matcher, root: Node) -> Match | None:
     """product = Conv(x, w, maybe(b), attrs=kept); return Mul(product, c)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
         n1 = m.producer(product, 'Conv')
@@ -152,7 +152,7 @@ def match_conv_scale_1(m: Matcher, root: Node) -> Match | None:
 
 def match_conv_scale_2(m: Matcher, root: Node) -> Match | None:
     """product = Conv(x, w, maybe(b), attrs=kept); return Div(product, d)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     product, d = root.inputs
     n1 = m.producer(product, 'Conv')
@@ -179,7 +179,7 @@ def make_conv_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Resu
 def match_conv_transpose_add(m: Matcher, root: Node) -> Match | None:
     """product = ConvTranspose(x, w, maybe(b), attrs=kept); return Add(product, c)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
         n1 = m.producer(product, 'ConvTranspose')
@@ -261,7 +261,7 @@ def accept_conv_transpose_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, prod
 
 def match_conv_transpose_scale_1(m: Matcher, root: Node) -> Match | None:
     """product = ConvTranspose(x, w, maybe(b), group=1, attrs=kept); return Mul(product, c)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
         n1 = m.producer(product, 'ConvTranspose')
@@ -283,7 +283,7 @@ def match_conv_transpose_scale_1(m: Matcher, root: Node) -> Match | None:
 
 def match_conv_transpose_scale_2(m: Matcher, root: Node) -> Match | None:
     """product = ConvTranspose(x, w, maybe(b), group=1, attrs=kept); return Div(product, d)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     product, d = root.inputs
     n1 = m.producer(product, 'ConvTranspose')

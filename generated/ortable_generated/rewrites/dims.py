@@ -62,7 +62,7 @@ def match_known_sizes_1(m: Matcher, root: Node) -> Match | None:
 
 def match_known_sizes_2(m: Matcher, root: Node) -> Match | None:
     """out = Size(_); return out"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     out = root.outputs[0]
     accepted = accept_known_sizes(m, out)
@@ -98,7 +98,7 @@ def match_known_sizes_4(m: Matcher, root: Node) -> Match | None:
 
 def match_known_sizes_5(m: Matcher, root: Node) -> Match | None:
     """out = Slice(_, _, _, maybe(_), maybe(_)); return out"""
-    if not 3 <= len(root.inputs) <= 5 or not m.plain(root):
+    if not 3 <= len(root.inputs) <= 5 or root.attrs:
         return None
     out = root.outputs[0]
     accepted = accept_known_sizes(m, out)
@@ -110,7 +110,7 @@ def match_known_sizes_5(m: Matcher, root: Node) -> Match | None:
 
 def match_known_sizes_6(m: Matcher, root: Node) -> Match | None:
     """out = Squeeze(_, maybe(_)); return out"""
-    if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
+    if not 1 <= len(root.inputs) <= 2 or root.attrs:
         return None
     out = root.outputs[0]
     accepted = accept_known_sizes(m, out)
@@ -122,7 +122,7 @@ def match_known_sizes_6(m: Matcher, root: Node) -> Match | None:
 
 def match_known_sizes_7(m: Matcher, root: Node) -> Match | None:
     """out = Unsqueeze(_, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     out = root.outputs[0]
     accepted = accept_known_sizes(m, out)
@@ -146,7 +146,7 @@ def match_known_sizes_8(m: Matcher, root: Node) -> Match | None:
 
 def match_known_sizes_9(m: Matcher, root: Node) -> Match | None:
     """out = Expand(_, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     out = root.outputs[0]
     accepted = accept_known_sizes(m, out)
@@ -170,7 +170,7 @@ def match_known_sizes_10(m: Matcher, root: Node) -> Match | None:
 
 def match_known_sizes_11(m: Matcher, root: Node) -> Match | None:
     """out = Range(_, _, _); return out"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     out = root.outputs[0]
     accepted = accept_known_sizes(m, out)
@@ -223,21 +223,19 @@ def accept_known_sizes_computed(m: Matcher, out: Any) -> tuple[Any, ...] | None:
 
 def match_known_sizes_computed_1(m: Matcher, root: Node) -> Match | None:
     """out = Add(_, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
-    for _, _ in m.orders(root):
-        out = root.outputs[0]
-        accepted = accept_known_sizes_computed(m, out)
-        if accepted is None:
-            continue
-        value, dtype = accepted
-        return Match((root,), (root.outputs[0],), (value, dtype))
-    return None
+    out = root.outputs[0]
+    accepted = accept_known_sizes_computed(m, out)
+    if accepted is None:
+        return None
+    value, dtype = accepted
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_2(m: Matcher, root: Node) -> Match | None:
     """out = Sub(_, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     out = root.outputs[0]
     accepted = accept_known_sizes_computed(m, out)
@@ -249,21 +247,19 @@ def match_known_sizes_computed_2(m: Matcher, root: Node) -> Match | None:
 
 def match_known_sizes_computed_3(m: Matcher, root: Node) -> Match | None:
     """out = Mul(_, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
-    for _, _ in m.orders(root):
-        out = root.outputs[0]
-        accepted = accept_known_sizes_computed(m, out)
-        if accepted is None:
-            continue
-        value, dtype = accepted
-        return Match((root,), (root.outputs[0],), (value, dtype))
-    return None
+    out = root.outputs[0]
+    accepted = accept_known_sizes_computed(m, out)
+    if accepted is None:
+        return None
+    value, dtype = accepted
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_4(m: Matcher, root: Node) -> Match | None:
     """out = Div(_, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     out = root.outputs[0]
     accepted = accept_known_sizes_computed(m, out)
@@ -287,35 +283,31 @@ def match_known_sizes_computed_5(m: Matcher, root: Node) -> Match | None:
 
 def match_known_sizes_computed_6(m: Matcher, root: Node) -> Match | None:
     """out = Max(_, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
-    for _, _ in m.orders(root):
-        out = root.outputs[0]
-        accepted = accept_known_sizes_computed(m, out)
-        if accepted is None:
-            continue
-        value, dtype = accepted
-        return Match((root,), (root.outputs[0],), (value, dtype))
-    return None
+    out = root.outputs[0]
+    accepted = accept_known_sizes_computed(m, out)
+    if accepted is None:
+        return None
+    value, dtype = accepted
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_7(m: Matcher, root: Node) -> Match | None:
     """out = Min(_, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
-    for _, _ in m.orders(root):
-        out = root.outputs[0]
-        accepted = accept_known_sizes_computed(m, out)
-        if accepted is None:
-            continue
-        value, dtype = accepted
-        return Match((root,), (root.outputs[0],), (value, dtype))
-    return None
+    out = root.outputs[0]
+    accepted = accept_known_sizes_computed(m, out)
+    if accepted is None:
+        return None
+    value, dtype = accepted
+    return Match((root,), (root.outputs[0],), (value, dtype))
 
 
 def match_known_sizes_computed_8(m: Matcher, root: Node) -> Match | None:
     """out = Neg(_); return out"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     out = root.outputs[0]
     accepted = accept_known_sizes_computed(m, out)
@@ -327,7 +319,7 @@ def match_known_sizes_computed_8(m: Matcher, root: Node) -> Match | None:
 
 def match_known_sizes_computed_9(m: Matcher, root: Node) -> Match | None:
     """out = Abs(_); return out"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     out = root.outputs[0]
     accepted = accept_known_sizes_computed(m, out)
@@ -339,7 +331,7 @@ def match_known_sizes_computed_9(m: Matcher, root: Node) -> Match | None:
 
 def match_known_sizes_computed_10(m: Matcher, root: Node) -> Match | None:
     """out = Where(_, _, _); return out"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     out = root.outputs[0]
     accepted = accept_known_sizes_computed(m, out)
@@ -419,7 +411,7 @@ def match_shape_of_shape_4(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Unsqueeze')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -436,7 +428,7 @@ def match_shape_of_shape_5(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Relu')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
@@ -453,7 +445,7 @@ def match_shape_of_shape_6(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Sigmoid')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
@@ -470,7 +462,7 @@ def match_shape_of_shape_7(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Tanh')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
@@ -487,7 +479,7 @@ def match_shape_of_shape_8(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Erf')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
@@ -504,7 +496,7 @@ def match_shape_of_shape_9(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Neg')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
@@ -521,7 +513,7 @@ def match_shape_of_shape_10(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Exp')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
@@ -538,7 +530,7 @@ def match_shape_of_shape_11(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Sqrt')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
@@ -572,7 +564,7 @@ def match_shape_of_shape_13(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Squeeze')
-    if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
+    if n1 is None or not 1 <= len(n1.inputs) <= 2 or n1.attrs:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
@@ -589,7 +581,7 @@ def match_shape_of_shape_14(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -606,7 +598,7 @@ def match_shape_of_shape_15(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Slice')
-    if n1 is None or not 3 <= len(n1.inputs) <= 5 or not m.plain(n1):
+    if n1 is None or not 3 <= len(n1.inputs) <= 5 or n1.attrs:
         return None
     x, _, _ = n1.inputs[:3]
     out = root.outputs[0]

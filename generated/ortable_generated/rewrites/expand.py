@@ -25,11 +25,11 @@ def accept_expand_before_arithmetic(m: Matcher, x: Any, expanded: Any, out: Any)
 
 def match_expand_before_arithmetic_1(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Add(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for expanded, _ in m.orders(root):
         n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
@@ -43,11 +43,11 @@ def match_expand_before_arithmetic_1(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_arithmetic_2(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Mul(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for expanded, _ in m.orders(root):
         n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
@@ -61,11 +61,11 @@ def match_expand_before_arithmetic_2(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_arithmetic_3(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Sub(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     expanded, _ = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -78,11 +78,11 @@ def match_expand_before_arithmetic_3(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_arithmetic_4(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Sub(_, expanded); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     _, expanded = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -95,11 +95,11 @@ def match_expand_before_arithmetic_4(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_arithmetic_5(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Div(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     expanded, _ = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -112,11 +112,11 @@ def match_expand_before_arithmetic_5(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_arithmetic_6(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Div(_, expanded); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     _, expanded = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -129,11 +129,11 @@ def match_expand_before_arithmetic_6(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_arithmetic_7(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Pow(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     expanded, _ = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -146,11 +146,11 @@ def match_expand_before_arithmetic_7(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_arithmetic_8(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Pow(_, expanded); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     _, expanded = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -163,11 +163,11 @@ def match_expand_before_arithmetic_8(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_arithmetic_9(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Max(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for expanded, _ in m.orders(root):
         n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
@@ -181,11 +181,11 @@ def match_expand_before_arithmetic_9(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_arithmetic_10(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Min(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for expanded, _ in m.orders(root):
         n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
@@ -199,11 +199,11 @@ def match_expand_before_arithmetic_10(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_arithmetic_11(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = And(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for expanded, _ in m.orders(root):
         n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
@@ -217,11 +217,11 @@ def match_expand_before_arithmetic_11(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_arithmetic_12(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Or(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for expanded, _ in m.orders(root):
         n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
@@ -249,11 +249,11 @@ def accept_expand_before_choice(m: Matcher, x: Any, expanded: Any, out: Any) -> 
 
 def match_expand_before_choice_1(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Where(expanded, _, _); return out"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     expanded, _, _ = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -266,11 +266,11 @@ def match_expand_before_choice_1(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_2(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Where(_, expanded, _); return out"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     _, expanded, _ = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -283,11 +283,11 @@ def match_expand_before_choice_2(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_3(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Where(_, _, expanded); return out"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     _, _, expanded = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -300,11 +300,11 @@ def match_expand_before_choice_3(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_4(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Equal(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for expanded, _ in m.orders(root):
         n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         x, _ = n1.inputs
         out = root.outputs[0]
@@ -318,11 +318,11 @@ def match_expand_before_choice_4(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_5(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Less(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     expanded, _ = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -335,11 +335,11 @@ def match_expand_before_choice_5(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_6(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Less(_, expanded); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     _, expanded = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -352,11 +352,11 @@ def match_expand_before_choice_6(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_7(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = LessOrEqual(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     expanded, _ = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -369,11 +369,11 @@ def match_expand_before_choice_7(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_8(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = LessOrEqual(_, expanded); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     _, expanded = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -386,11 +386,11 @@ def match_expand_before_choice_8(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_9(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Greater(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     expanded, _ = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -403,11 +403,11 @@ def match_expand_before_choice_9(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_10(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = Greater(_, expanded); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     _, expanded = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -420,11 +420,11 @@ def match_expand_before_choice_10(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_11(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = GreaterOrEqual(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     expanded, _ = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -437,11 +437,11 @@ def match_expand_before_choice_11(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_12(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = GreaterOrEqual(_, expanded); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     _, expanded = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -454,11 +454,11 @@ def match_expand_before_choice_12(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_13(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = MatMul(expanded, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     expanded, _ = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -471,11 +471,11 @@ def match_expand_before_choice_13(m: Matcher, root: Node) -> Match | None:
 
 def match_expand_before_choice_14(m: Matcher, root: Node) -> Match | None:
     """expanded = Expand(x, _); out = MatMul(_, expanded); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     _, expanded = root.inputs
     n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -493,11 +493,11 @@ def make_expand_before_choice(graph: Graph, res: ResultSpec, inputs: Any, node: 
 def match_expand_expand(m: Matcher, root: Node) -> Match | None:
     """out = Expand(Expand(x, _), shape); return out"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     r1, shape = root.inputs
     n1 = m.producer(r1, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -514,7 +514,7 @@ def make_expand_expand(graph: Graph, res: ResultSpec, x: Result, shape: Result) 
 def match_expand_same(m: Matcher, root: Node) -> Match | None:
     """out = Expand(x, _); return out"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     x, _ = root.inputs
     out = root.outputs[0]
@@ -531,7 +531,7 @@ def make_expand_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
 def match_tile_same(m: Matcher, root: Node) -> Match | None:
     """out = Tile(x, _); return out"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     x, _ = root.inputs
     out = root.outputs[0]

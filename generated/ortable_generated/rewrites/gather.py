@@ -74,7 +74,7 @@ def make_gather_of_shape(graph: Graph, res: ResultSpec, x: Result, run: Any) -> 
 def match_gather_squeeze(m: Matcher, root: Node) -> Match | None:
     """middle = Gather(x, index, axis=axis); return Squeeze(middle, axes)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     middle, axes = root.inputs
     if not axes:
@@ -106,7 +106,7 @@ def make_gather_squeeze(graph: Graph, res: ResultSpec, x: Result, index: Result,
 def match_gather_unsqueeze(m: Matcher, root: Node) -> Match | None:
     """middle = Gather(x, index, axis=axis); out = Unsqueeze(middle, back); return out"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     middle, back = root.inputs
     n1 = m.producer(middle, 'Gather')

@@ -24,7 +24,7 @@ _GEMM = {'alpha': 1.0, 'beta': 1.0, 'transA': 0, 'transB': 0}
 def match_gemm_add(m: Matcher, root: Node) -> Match | None:
     """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return Add(product, c)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
         n1 = m.producer(product, 'Gemm')
@@ -48,7 +48,7 @@ def make_gemm_add(graph: Graph, res: ResultSpec, a: Result, b: Result, c: Result
 def match_gemm_add_constant(m: Matcher, root: Node) -> Match | None:
     """product = Gemm(a, b, c, alpha=alpha, transA=ta, transB=tb); return Add(product, d)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for product, d in m.orders(root):
         n1 = m.producer(product, 'Gemm')
@@ -127,7 +127,7 @@ def accept_gemm_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, product: Any, 
 
 def match_gemm_scale_1(m: Matcher, root: Node) -> Match | None:
     """product = Gemm(x, w, maybe(b), transA=ta, transB=tb); return Mul(product, c)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
         n1 = m.producer(product, 'Gemm')
@@ -148,7 +148,7 @@ def match_gemm_scale_1(m: Matcher, root: Node) -> Match | None:
 
 def match_gemm_scale_2(m: Matcher, root: Node) -> Match | None:
     """product = Gemm(x, w, maybe(b), transA=ta, transB=tb); return Div(product, d)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     product, d = root.inputs
     n1 = m.producer(product, 'Gemm')
@@ -198,7 +198,7 @@ def accept_gemm_scale_number(m: Matcher, a: Any, c: Any, alpha: Any, d: Any) -> 
 
 def match_gemm_scale_number_1(m: Matcher, root: Node) -> Match | None:
     """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return Mul(product, c)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
         n1 = m.producer(product, 'Gemm')
@@ -219,7 +219,7 @@ def match_gemm_scale_number_1(m: Matcher, root: Node) -> Match | None:
 
 def match_gemm_scale_number_2(m: Matcher, root: Node) -> Match | None:
     """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return Div(product, d)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     product, d = root.inputs
     n1 = m.producer(product, 'Gemm')
@@ -306,15 +306,15 @@ def accept_linear_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, total: Any, 
 
 def match_linear_scale_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(x, w); total = Add(product, b); return Mul(total, c)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for total, c in m.orders(root):
         n1 = m.producer(total, 'Add')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for product, b in m.orders(n1):
             n2 = m.producer(product, 'MatMul')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             x, w = n2.inputs
             d = None
@@ -328,15 +328,15 @@ def match_linear_scale_1(m: Matcher, root: Node) -> Match | None:
 
 def match_linear_scale_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(x, w); total = Add(product, b); return Div(total, d)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     total, d = root.inputs
     n1 = m.producer(total, 'Add')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     for product, b in m.orders(n1):
         n2 = m.producer(product, 'MatMul')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         x, w = n2.inputs
         c = None
@@ -357,11 +357,11 @@ def make_linear_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Re
 def match_matmul_add_to_gemm(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(a, b); return Add(product, bias)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for product, bias in m.orders(root):
         n1 = m.producer(product, 'MatMul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         a, b = n1.inputs
         if not is_float(graph, a):
@@ -392,7 +392,7 @@ def match_matmul_batch_norm(m: Matcher, root: Node) -> Match | None:
     eps = root.attrs.get('epsilon', 1e-05)
     product, scale, shift, mean, var = root.inputs
     n1 = m.producer(product, 'MatMul')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, w = n1.inputs
     if not is_wide(graph, x):
@@ -435,11 +435,11 @@ def accept_matmul_scale(m: Matcher, x: Any, w: Any, c: Any, product: Any, d: Any
 
 def match_matmul_scale_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(x, w); return Mul(product, c)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
         n1 = m.producer(product, 'MatMul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         x, w = n1.inputs
         d = None
@@ -453,11 +453,11 @@ def match_matmul_scale_1(m: Matcher, root: Node) -> Match | None:
 
 def match_matmul_scale_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(x, w); return Div(product, d)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     product, d = root.inputs
     n1 = m.producer(product, 'MatMul')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, w = n1.inputs
     c = None
@@ -476,7 +476,7 @@ def make_matmul_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, c: Re
 def match_matmul_transpose_b(m: Matcher, root: Node) -> Match | None:
     """return MatMul(a, Transpose(b, perm=[1, 0]))"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     a, r1 = root.inputs
     n1 = m.producer(r1, 'Transpose')

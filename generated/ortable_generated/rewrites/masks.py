@@ -25,7 +25,7 @@ _REDUCE_MAX = {'keepdims': 1, 'noop_with_empty_axes': 0}
 def match_and_decided(m: Matcher, root: Node) -> Match | None:
     """both = And(x, y); return both"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, y in m.orders(root):
         both = root.outputs[0]
@@ -44,7 +44,7 @@ def make_and_decided(graph: Graph, res: ResultSpec, x: Result, y: Result, value:
 def match_or_decided(m: Matcher, root: Node) -> Match | None:
     """both = Or(x, y); return both"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, y in m.orders(root):
         both = root.outputs[0]
@@ -63,7 +63,7 @@ def make_or_decided(graph: Graph, res: ResultSpec, x: Result, y: Result, value: 
 def match_rows_always_allowed(m: Matcher, root: Node) -> Match | None:
     """numbers = Cast(mask, to=_); row_max = ReduceMax(numbers, axes); allowed = Cast(row_max, to=boolean); out = MatMul(_, _); repaired = Where(allowed, out, 0); return repaired"""
     graph = m.graph
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     allowed, out, r1 = root.inputs
     if not m.number(r1, 0):
@@ -74,7 +74,7 @@ def match_rows_always_allowed(m: Matcher, root: Node) -> Match | None:
     if not literal_equals(n1.attrs.get('to'), boolean):
         return None
     n2 = m.producer(out, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     row_max = n1.inputs[0]
     n3 = m.producer(row_max, 'ReduceMax')
@@ -129,7 +129,7 @@ def accept_rows_narrow(m: Matcher, c: Any, axes: Any, a: Any, b: Any, broadcast:
 
 def match_rows_narrow_1(m: Matcher, root: Node) -> Match | None:
     """broadcast = Expand(c, _); numbers = Cast(broadcast, to=dtype); row_max = ReduceMax(numbers, axes); allowed = Cast(row_max, to=boolean); chosen = Where(allowed, a, b); return chosen"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     allowed, a, b = root.inputs
     n1 = m.producer(allowed, 'Cast')
@@ -150,7 +150,7 @@ def match_rows_narrow_1(m: Matcher, root: Node) -> Match | None:
     dtype = n3.attrs.get('to')
     broadcast = n3.inputs[0]
     n4 = m.producer(broadcast, 'Expand')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     c, _ = n4.inputs
     chosen = root.outputs[0]
@@ -163,7 +163,7 @@ def match_rows_narrow_1(m: Matcher, root: Node) -> Match | None:
 
 def match_rows_narrow_2(m: Matcher, root: Node) -> Match | None:
     """broadcast = And(c, other); numbers = Cast(broadcast, to=dtype); row_max = ReduceMax(numbers, axes); allowed = Cast(row_max, to=boolean); chosen = Where(allowed, a, b); return chosen"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     allowed, a, b = root.inputs
     n1 = m.producer(allowed, 'Cast')
@@ -184,7 +184,7 @@ def match_rows_narrow_2(m: Matcher, root: Node) -> Match | None:
     dtype = n3.attrs.get('to')
     broadcast = n3.inputs[0]
     n4 = m.producer(broadcast, 'And')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for c, other in m.orders(n4):
         chosen = root.outputs[0]
@@ -203,7 +203,7 @@ def make_rows_narrow(graph: Graph, res: ResultSpec, c: Result, a: Result, b: Res
 def match_where_decided(m: Matcher, root: Node) -> Match | None:
     """chosen = Where(c, a, b); return chosen"""
     graph = m.graph
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     c, a, b = root.inputs
     chosen = root.outputs[0]
@@ -232,11 +232,11 @@ def accept_where_narrow(m: Matcher, a: Any, b: Any, chosen: Any, other: Any) -> 
 
 def match_where_narrow_1(m: Matcher, root: Node) -> Match | None:
     """broadcast = Expand(c, _); chosen = Where(broadcast, a, b); return chosen"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     broadcast, a, b = root.inputs
     n1 = m.producer(broadcast, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     c, _ = n1.inputs
     chosen = root.outputs[0]
@@ -249,11 +249,11 @@ def match_where_narrow_1(m: Matcher, root: Node) -> Match | None:
 
 def match_where_narrow_2(m: Matcher, root: Node) -> Match | None:
     """broadcast = And(c, other); chosen = Where(broadcast, a, b); return chosen"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     broadcast, a, b = root.inputs
     n1 = m.producer(broadcast, 'And')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     for c, other in m.orders(n1):
         chosen = root.outputs[0]

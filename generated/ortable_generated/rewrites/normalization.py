@@ -29,7 +29,7 @@ _RMSNORMALIZATION = {'axis': -1, 'epsilon': 1e-05, 'stash_type': 1}
 def match_batch_norm_add(m: Matcher, root: Node) -> Match | None:
     """normal = BatchNormalization(x, scale, shift, mean, var, epsilon=eps, momentum=_); return Add(normal, c)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for normal, c in m.orders(root):
         n1 = m.producer(normal, 'BatchNormalization')
@@ -63,7 +63,7 @@ def make_batch_norm_add(graph: Graph, res: ResultSpec, x: Result, scale: Result,
 def match_batch_norm_scale(m: Matcher, root: Node) -> Match | None:
     """normal = BatchNormalization(x, scale, shift, mean, var, epsilon=eps, momentum=_); return Mul(normal, c)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for normal, c in m.orders(root):
         n1 = m.producer(normal, 'BatchNormalization')
@@ -127,11 +127,11 @@ def make_batch_norm_twice(graph: Graph, res: ResultSpec, x: Result, scale: Resul
 def match_group_norm(m: Matcher, root: Node) -> Match | None:
     """rows = Reshape(x, _); normal = InstanceNormalization(rows, flat, nothing, epsilon=eps); back = Reshape(normal, _, allowzero=_); return Add(Mul(back, scale), shift)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, shift in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for back, scale in m.orders(n1):
             n2 = m.producer(back, 'Reshape')
@@ -207,14 +207,14 @@ def accept_instance_norm(m: Matcher, x: Any, axes: Any, axes2: Any, eps: Any) ->
 
 def match_instance_norm_1(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     centered, r1 = root.inputs
     n1 = m.producer(centered, 'Sub')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     n2 = m.producer(r1, 'Sqrt')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
         return None
     x, mean = n1.inputs
     n3 = m.producer(mean, 'ReduceMean')
@@ -222,7 +222,7 @@ def match_instance_norm_1(m: Matcher, root: Node) -> Match | None:
         return None
     total = n2.inputs[0]
     n4 = m.producer(total, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     r2, axes = n3.inputs
     if r2 != x:
@@ -237,7 +237,7 @@ def match_instance_norm_1(m: Matcher, root: Node) -> Match | None:
         if not axes2:
             continue
         n6 = m.producer(square, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for r4, r5 in m.orders(n6):
             if r4 != centered:
@@ -254,14 +254,14 @@ def match_instance_norm_1(m: Matcher, root: Node) -> Match | None:
 
 def match_instance_norm_2(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for centered, r1 in m.orders(root):
         n1 = m.producer(centered, 'Sub')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(r1, 'Reciprocal')
-        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
             continue
         x, mean = n1.inputs
         n3 = m.producer(mean, 'ReduceMean')
@@ -269,7 +269,7 @@ def match_instance_norm_2(m: Matcher, root: Node) -> Match | None:
             continue
         r2 = n2.inputs[0]
         n4 = m.producer(r2, 'Sqrt')
-        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+        if n4 is None or len(n4.inputs) != 1 or n4.attrs:
             continue
         r3, axes = n3.inputs
         if r3 != x:
@@ -278,7 +278,7 @@ def match_instance_norm_2(m: Matcher, root: Node) -> Match | None:
             continue
         total = n4.inputs[0]
         n5 = m.producer(total, 'Add')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         for r4, eps in m.orders(n5):
             n6 = m.producer(r4, 'ReduceMean')
@@ -288,7 +288,7 @@ def match_instance_norm_2(m: Matcher, root: Node) -> Match | None:
             if not axes2:
                 continue
             n7 = m.producer(square, 'Mul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             for r5, r6 in m.orders(n7):
                 if r5 != centered:
@@ -305,14 +305,14 @@ def match_instance_norm_2(m: Matcher, root: Node) -> Match | None:
 
 def match_instance_norm_3(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     centered, r1 = root.inputs
     n1 = m.producer(centered, 'Sub')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     n2 = m.producer(r1, 'Sqrt')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
         return None
     x, mean = n1.inputs
     n3 = m.producer(mean, 'ReduceMean')
@@ -320,7 +320,7 @@ def match_instance_norm_3(m: Matcher, root: Node) -> Match | None:
         return None
     total = n2.inputs[0]
     n4 = m.producer(total, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     r2, axes = n3.inputs
     if r2 != x:
@@ -335,7 +335,7 @@ def match_instance_norm_3(m: Matcher, root: Node) -> Match | None:
         if not axes2:
             continue
         n6 = m.producer(square, 'Pow')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         r4, r5 = n6.inputs
         if r4 != centered:
@@ -352,14 +352,14 @@ def match_instance_norm_3(m: Matcher, root: Node) -> Match | None:
 
 def match_instance_norm_4(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for centered, r1 in m.orders(root):
         n1 = m.producer(centered, 'Sub')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(r1, 'Reciprocal')
-        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
             continue
         x, mean = n1.inputs
         n3 = m.producer(mean, 'ReduceMean')
@@ -367,7 +367,7 @@ def match_instance_norm_4(m: Matcher, root: Node) -> Match | None:
             continue
         r2 = n2.inputs[0]
         n4 = m.producer(r2, 'Sqrt')
-        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+        if n4 is None or len(n4.inputs) != 1 or n4.attrs:
             continue
         r3, axes = n3.inputs
         if r3 != x:
@@ -376,7 +376,7 @@ def match_instance_norm_4(m: Matcher, root: Node) -> Match | None:
             continue
         total = n4.inputs[0]
         n5 = m.producer(total, 'Add')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         for r4, eps in m.orders(n5):
             n6 = m.producer(r4, 'ReduceMean')
@@ -386,7 +386,7 @@ def match_instance_norm_4(m: Matcher, root: Node) -> Match | None:
             if not axes2:
                 continue
             n7 = m.producer(square, 'Pow')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             r5, r6 = n7.inputs
             if r5 != centered:
@@ -409,11 +409,11 @@ def make_instance_norm(graph: Graph, res: ResultSpec, x: Result, count: Any, sma
 def match_instance_norm_affine(m: Matcher, root: Node) -> Match | None:
     """normal = InstanceNormalization(x, one, nothing, epsilon=eps); return Add(Mul(normal, scale), shift)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, shift in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for normal, scale in m.orders(n1):
             n2 = m.producer(normal, 'InstanceNormalization')
@@ -470,14 +470,14 @@ def accept_layer_norm(m: Matcher, x: Any, axes: Any, axes2: Any, eps: Any) -> tu
 
 def match_layer_norm_1(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     centered, r1 = root.inputs
     n1 = m.producer(centered, 'Sub')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     n2 = m.producer(r1, 'Sqrt')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
         return None
     x, mean = n1.inputs
     n3 = m.producer(mean, 'ReduceMean')
@@ -485,7 +485,7 @@ def match_layer_norm_1(m: Matcher, root: Node) -> Match | None:
         return None
     total = n2.inputs[0]
     n4 = m.producer(total, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     r2, axes = n3.inputs
     if r2 != x:
@@ -500,7 +500,7 @@ def match_layer_norm_1(m: Matcher, root: Node) -> Match | None:
         if not axes2:
             continue
         n6 = m.producer(square, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for r4, r5 in m.orders(n6):
             if r4 != centered:
@@ -517,14 +517,14 @@ def match_layer_norm_1(m: Matcher, root: Node) -> Match | None:
 
 def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for centered, r1 in m.orders(root):
         n1 = m.producer(centered, 'Sub')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(r1, 'Reciprocal')
-        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
             continue
         x, mean = n1.inputs
         n3 = m.producer(mean, 'ReduceMean')
@@ -532,7 +532,7 @@ def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
             continue
         r2 = n2.inputs[0]
         n4 = m.producer(r2, 'Sqrt')
-        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+        if n4 is None or len(n4.inputs) != 1 or n4.attrs:
             continue
         r3, axes = n3.inputs
         if r3 != x:
@@ -541,7 +541,7 @@ def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
             continue
         total = n4.inputs[0]
         n5 = m.producer(total, 'Add')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         for r4, eps in m.orders(n5):
             n6 = m.producer(r4, 'ReduceMean')
@@ -551,7 +551,7 @@ def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
             if not axes2:
                 continue
             n7 = m.producer(square, 'Mul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             for r5, r6 in m.orders(n7):
                 if r5 != centered:
@@ -568,14 +568,14 @@ def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
 
 def match_layer_norm_3(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     centered, r1 = root.inputs
     n1 = m.producer(centered, 'Sub')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     n2 = m.producer(r1, 'Sqrt')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
         return None
     x, mean = n1.inputs
     n3 = m.producer(mean, 'ReduceMean')
@@ -583,7 +583,7 @@ def match_layer_norm_3(m: Matcher, root: Node) -> Match | None:
         return None
     total = n2.inputs[0]
     n4 = m.producer(total, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     r2, axes = n3.inputs
     if r2 != x:
@@ -598,7 +598,7 @@ def match_layer_norm_3(m: Matcher, root: Node) -> Match | None:
         if not axes2:
             continue
         n6 = m.producer(square, 'Pow')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         r4, r5 = n6.inputs
         if r4 != centered:
@@ -615,14 +615,14 @@ def match_layer_norm_3(m: Matcher, root: Node) -> Match | None:
 
 def match_layer_norm_4(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for centered, r1 in m.orders(root):
         n1 = m.producer(centered, 'Sub')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(r1, 'Reciprocal')
-        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
             continue
         x, mean = n1.inputs
         n3 = m.producer(mean, 'ReduceMean')
@@ -630,7 +630,7 @@ def match_layer_norm_4(m: Matcher, root: Node) -> Match | None:
             continue
         r2 = n2.inputs[0]
         n4 = m.producer(r2, 'Sqrt')
-        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+        if n4 is None or len(n4.inputs) != 1 or n4.attrs:
             continue
         r3, axes = n3.inputs
         if r3 != x:
@@ -639,7 +639,7 @@ def match_layer_norm_4(m: Matcher, root: Node) -> Match | None:
             continue
         total = n4.inputs[0]
         n5 = m.producer(total, 'Add')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         for r4, eps in m.orders(n5):
             n6 = m.producer(r4, 'ReduceMean')
@@ -649,7 +649,7 @@ def match_layer_norm_4(m: Matcher, root: Node) -> Match | None:
             if not axes2:
                 continue
             n7 = m.producer(square, 'Pow')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             r5, r6 = n7.inputs
             if r5 != centered:
@@ -671,7 +671,7 @@ def make_layer_norm(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: 
 def match_layer_norm_bias(m: Matcher, root: Node) -> Match | None:
     """normal = LayerNormalization(x, scale, axis=axis, epsilon=eps); return Add(normal, bias)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for normal, bias in m.orders(root):
         n1 = m.producer(normal, 'LayerNormalization')
@@ -702,7 +702,7 @@ def make_layer_norm_bias(graph: Graph, res: ResultSpec, x: Result, scale: Result
 def match_layer_norm_scale(m: Matcher, root: Node) -> Match | None:
     """normal = LayerNormalization(x, one, axis=axis, epsilon=eps); return Mul(normal, scale)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for normal, scale in m.orders(root):
         n1 = m.producer(normal, 'LayerNormalization')
@@ -748,15 +748,15 @@ def accept_rms_norm(m: Matcher, x: Any, axes: Any, eps: Any) -> tuple[Any, ...] 
 
 def match_rms_norm_1(m: Matcher, root_: Node) -> Match | None:
     """square = Mul(x, x); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Div(x, root)"""
-    if len(root_.inputs) != 2 or not m.plain(root_):
+    if len(root_.inputs) != 2 or root_.attrs:
         return None
     x, root = root_.inputs
     n1 = m.producer(root, 'Sqrt')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     total = n1.inputs[0]
     n2 = m.producer(total, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     for r1, eps in m.orders(n2):
         n3 = m.producer(r1, 'ReduceMean')
@@ -766,7 +766,7 @@ def match_rms_norm_1(m: Matcher, root_: Node) -> Match | None:
         if not axes:
             continue
         n4 = m.producer(square, 'Mul')
-        if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
             continue
         for r2, r3 in m.orders(n4):
             if r2 != x:
@@ -783,19 +783,19 @@ def match_rms_norm_1(m: Matcher, root_: Node) -> Match | None:
 
 def match_rms_norm_2(m: Matcher, root_: Node) -> Match | None:
     """square = Mul(x, x); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Mul(x, Reciprocal(root))"""
-    if len(root_.inputs) != 2 or not m.plain(root_):
+    if len(root_.inputs) != 2 or root_.attrs:
         return None
     for x, r1 in m.orders(root_):
         n1 = m.producer(r1, 'Reciprocal')
-        if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 1 or n1.attrs:
             continue
         root = n1.inputs[0]
         n2 = m.producer(root, 'Sqrt')
-        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
             continue
         total = n2.inputs[0]
         n3 = m.producer(total, 'Add')
-        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
             continue
         for r2, eps in m.orders(n3):
             n4 = m.producer(r2, 'ReduceMean')
@@ -805,7 +805,7 @@ def match_rms_norm_2(m: Matcher, root_: Node) -> Match | None:
             if not axes:
                 continue
             n5 = m.producer(square, 'Mul')
-            if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+            if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                 continue
             for r3, r4 in m.orders(n5):
                 if r3 != x:
@@ -822,15 +822,15 @@ def match_rms_norm_2(m: Matcher, root_: Node) -> Match | None:
 
 def match_rms_norm_3(m: Matcher, root_: Node) -> Match | None:
     """square = Pow(x, 2); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Div(x, root)"""
-    if len(root_.inputs) != 2 or not m.plain(root_):
+    if len(root_.inputs) != 2 or root_.attrs:
         return None
     x, root = root_.inputs
     n1 = m.producer(root, 'Sqrt')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     total = n1.inputs[0]
     n2 = m.producer(total, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     for r1, eps in m.orders(n2):
         n3 = m.producer(r1, 'ReduceMean')
@@ -840,7 +840,7 @@ def match_rms_norm_3(m: Matcher, root_: Node) -> Match | None:
         if not axes:
             continue
         n4 = m.producer(square, 'Pow')
-        if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
             continue
         r2, r3 = n4.inputs
         if r2 != x:
@@ -857,19 +857,19 @@ def match_rms_norm_3(m: Matcher, root_: Node) -> Match | None:
 
 def match_rms_norm_4(m: Matcher, root_: Node) -> Match | None:
     """square = Pow(x, 2); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Mul(x, Reciprocal(root))"""
-    if len(root_.inputs) != 2 or not m.plain(root_):
+    if len(root_.inputs) != 2 or root_.attrs:
         return None
     for x, r1 in m.orders(root_):
         n1 = m.producer(r1, 'Reciprocal')
-        if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 1 or n1.attrs:
             continue
         root = n1.inputs[0]
         n2 = m.producer(root, 'Sqrt')
-        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
             continue
         total = n2.inputs[0]
         n3 = m.producer(total, 'Add')
-        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
             continue
         for r2, eps in m.orders(n3):
             n4 = m.producer(r2, 'ReduceMean')
@@ -879,7 +879,7 @@ def match_rms_norm_4(m: Matcher, root_: Node) -> Match | None:
             if not axes:
                 continue
             n5 = m.producer(square, 'Pow')
-            if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+            if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                 continue
             r3, r4 = n5.inputs
             if r3 != x:
@@ -901,7 +901,7 @@ def make_rms_norm(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: An
 def match_rms_norm_scale(m: Matcher, root: Node) -> Match | None:
     """normal = RMSNormalization(x, one, axis=axis, epsilon=eps); return Mul(normal, scale)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for normal, scale in m.orders(root):
         n1 = m.producer(normal, 'RMSNormalization')

@@ -21,15 +21,15 @@ _PAD = {'mode': 'constant'}
 def match_max_before_power(m: Matcher, root: Node) -> Match | None:
     """spread = Sqrt(Add(ReduceMean(Pow(x, power), axes, attrs=kept), small)); return Div(x, spread)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     x, spread = root.inputs
     n1 = m.producer(spread, 'Sqrt')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     r1 = n1.inputs[0]
     n2 = m.producer(r1, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     for r2, small in m.orders(n2):
         n3 = m.producer(r2, 'ReduceMean')
@@ -40,7 +40,7 @@ def match_max_before_power(m: Matcher, root: Node) -> Match | None:
         if not axes:
             continue
         n4 = m.producer(r3, 'Pow')
-        if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
             continue
         r4, power = n4.inputs
         if r4 != x:
@@ -77,7 +77,7 @@ def accept_max_between_conv_and_factor(m: Matcher, x: Any, c: Any, d: Any) -> tu
 
 def match_max_between_conv_and_factor_1(m: Matcher, root: Node) -> Match | None:
     """product = Conv(x, w, maybe(b), attrs=kept); return Mul(product, c)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
         n1 = m.producer(product, 'Conv')
@@ -96,7 +96,7 @@ def match_max_between_conv_and_factor_1(m: Matcher, root: Node) -> Match | None:
 
 def match_max_between_conv_and_factor_2(m: Matcher, root: Node) -> Match | None:
     """product = Conv(x, w, maybe(b), attrs=kept); return Div(product, d)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     product, d = root.inputs
     n1 = m.producer(product, 'Conv')
@@ -203,11 +203,11 @@ def make_max_between_quantizations(graph: Graph, res: ResultSpec, codes: Result,
 def match_max_between_quotient_and_factor(m: Matcher, root: Node) -> Match | None:
     """return Mul(Div(one, x), z)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, z in m.orders(root):
         n1 = m.producer(r1, 'Div')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         one, x = n1.inputs
         if not number_of(graph, one) == 1:
@@ -235,7 +235,7 @@ def accept_sum_with_zero(m: Matcher, x: Any, c: Any, d: Any) -> tuple[Any, ...] 
 
 def match_sum_with_zero_1(m: Matcher, root: Node) -> Match | None:
     """return Add(x, c)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, c in m.orders(root):
         d = None
@@ -248,7 +248,7 @@ def match_sum_with_zero_1(m: Matcher, root: Node) -> Match | None:
 
 def match_sum_with_zero_2(m: Matcher, root: Node) -> Match | None:
     """return Sub(x, d)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     x, d = root.inputs
     c = None
@@ -276,7 +276,7 @@ def accept_wide_factor(m: Matcher, x: Any, c: Any, scaled: Any, d: Any) -> tuple
 
 def match_wide_factor_1(m: Matcher, root: Node) -> Match | None:
     """scaled = Mul(x, c); return scaled"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for x, c in m.orders(root):
         scaled = root.outputs[0]
@@ -291,7 +291,7 @@ def match_wide_factor_1(m: Matcher, root: Node) -> Match | None:
 
 def match_wide_factor_2(m: Matcher, root: Node) -> Match | None:
     """scaled = Div(x, d); return scaled"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     x, d = root.inputs
     c = None

@@ -54,7 +54,7 @@ def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     r1, value = n2.inputs
     n3 = m.producer(r1, 'Softmax')
@@ -64,11 +64,11 @@ def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
         return None
     scores = n3.inputs[0]
     n4 = m.producer(scores, 'Mul')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for product, factor in m.orders(n4):
         n5 = m.producer(product, 'MatMul')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         query, transposed = n5.inputs
         out = root.outputs[0]
@@ -93,7 +93,7 @@ def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     r1, value = n2.inputs
     n3 = m.producer(r1, 'Softmax')
@@ -103,11 +103,11 @@ def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
         return None
     scores = n3.inputs[0]
     n4 = m.producer(scores, 'Div')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     product, divisor = n4.inputs
     n5 = m.producer(product, 'MatMul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     query, transposed = n5.inputs
     factor = None
@@ -131,7 +131,7 @@ def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     r1, value = n2.inputs
     n3 = m.producer(r1, 'Softmax')
@@ -141,7 +141,7 @@ def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
         return None
     product = n3.inputs[0]
     n4 = m.producer(product, 'MatMul')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     query, transposed = n4.inputs
     factor = None
@@ -204,13 +204,13 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -220,17 +220,17 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     for product, factor in m.orders(n6):
         n7 = m.producer(product, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         query, transposed = n7.inputs
         out = root.outputs[0]
@@ -255,13 +255,13 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -271,17 +271,17 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     for product, factor in m.orders(n6):
         n7 = m.producer(product, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         query, transposed = n7.inputs
         attended = None
@@ -306,7 +306,7 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -316,17 +316,17 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
         return None
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
     mask, scores, r3 = n4.inputs
     if not m.number(r3, float('-inf')):
         return None
     n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for product, factor in m.orders(n5):
         n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         query, transposed = n6.inputs
         attended = None
@@ -352,13 +352,13 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -368,15 +368,15 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
         n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for product, factor in m.orders(n6):
             n7 = m.producer(product, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             query, transposed = n7.inputs
             out = root.outputs[0]
@@ -401,13 +401,13 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -417,15 +417,15 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
         n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for product, factor in m.orders(n6):
             n7 = m.producer(product, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             query, transposed = n7.inputs
             attended = None
@@ -450,7 +450,7 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -460,15 +460,15 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
         return None
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for scores, mask in m.orders(n4):
         n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         for product, factor in m.orders(n5):
             n6 = m.producer(product, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                 continue
             query, transposed = n6.inputs
             attended = None
@@ -494,13 +494,13 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -510,13 +510,13 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, product, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     query, transposed = n6.inputs
     factor = None
@@ -541,13 +541,13 @@ def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -557,13 +557,13 @@ def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, product, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     query, transposed = n6.inputs
     factor = None
@@ -588,7 +588,7 @@ def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -598,13 +598,13 @@ def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
         return None
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
     mask, product, r3 = n4.inputs
     if not m.number(r3, float('-inf')):
         return None
     n5 = m.producer(product, 'MatMul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     query, transposed = n5.inputs
     factor = None
@@ -630,13 +630,13 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -646,11 +646,11 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for product, mask in m.orders(n5):
         n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         query, transposed = n6.inputs
         factor = None
@@ -676,13 +676,13 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -692,11 +692,11 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for product, mask in m.orders(n5):
         n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         query, transposed = n6.inputs
         factor = None
@@ -722,7 +722,7 @@ def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -732,11 +732,11 @@ def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
         return None
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for product, mask in m.orders(n4):
         n5 = m.producer(product, 'MatMul')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         query, transposed = n5.inputs
         factor = None
@@ -795,13 +795,13 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n1.inputs[0]
     n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -811,17 +811,17 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     for product, factor in m.orders(n6):
         n7 = m.producer(product, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         query, transposed = n7.inputs
         out = root.outputs[0]
@@ -846,7 +846,7 @@ def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -856,17 +856,17 @@ def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n3.inputs[0]
     n4 = m.producer(r1, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
     mask, scores, r2 = n4.inputs
     if not m.number(r2, float('-inf')):
         return None
     n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for product, factor in m.orders(n5):
         n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         query, transposed = n6.inputs
         attended = None
@@ -892,13 +892,13 @@ def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n1.inputs[0]
     n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -908,17 +908,17 @@ def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(scores, 'Div')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     product, divisor = n6.inputs
     n7 = m.producer(product, 'MatMul')
-    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
     query, transposed = n7.inputs
     factor = None
@@ -942,7 +942,7 @@ def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -952,17 +952,17 @@ def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n3.inputs[0]
     n4 = m.producer(r1, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
     mask, scores, r2 = n4.inputs
     if not m.number(r2, float('-inf')):
         return None
     n5 = m.producer(scores, 'Div')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     product, divisor = n5.inputs
     n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     query, transposed = n6.inputs
     factor = None
@@ -987,13 +987,13 @@ def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n1.inputs[0]
     n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -1003,13 +1003,13 @@ def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, product, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     query, transposed = n6.inputs
     factor = None
@@ -1034,7 +1034,7 @@ def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -1044,13 +1044,13 @@ def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n3.inputs[0]
     n4 = m.producer(r1, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
     mask, product, r2 = n4.inputs
     if not m.number(r2, float('-inf')):
         return None
     n5 = m.producer(product, 'MatMul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     query, transposed = n5.inputs
     factor = None
@@ -1111,13 +1111,13 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n1.inputs[0]
     n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -1127,15 +1127,15 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, bias in m.orders(n5):
         n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for product, factor in m.orders(n6):
             n7 = m.producer(product, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             query, transposed = n7.inputs
             out = root.outputs[0]
@@ -1160,7 +1160,7 @@ def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -1170,15 +1170,15 @@ def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n3.inputs[0]
     n4 = m.producer(r1, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for scores, bias in m.orders(n4):
         n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         for product, factor in m.orders(n5):
             n6 = m.producer(product, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                 continue
             query, transposed = n6.inputs
             hidden = None
@@ -1204,13 +1204,13 @@ def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n1.inputs[0]
     n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -1220,15 +1220,15 @@ def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, bias in m.orders(n5):
         n6 = m.producer(scores, 'Div')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         product, divisor = n6.inputs
         n7 = m.producer(product, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         query, transposed = n7.inputs
         factor = None
@@ -1253,7 +1253,7 @@ def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -1263,15 +1263,15 @@ def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n3.inputs[0]
     n4 = m.producer(r1, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for scores, bias in m.orders(n4):
         n5 = m.producer(scores, 'Div')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         product, divisor = n5.inputs
         n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         query, transposed = n6.inputs
         factor = None
@@ -1297,13 +1297,13 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n1.inputs[0]
     n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -1313,11 +1313,11 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for product, bias in m.orders(n5):
         n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         query, transposed = n6.inputs
         factor = None
@@ -1343,7 +1343,7 @@ def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -1353,11 +1353,11 @@ def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n3.inputs[0]
     n4 = m.producer(r1, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for product, bias in m.orders(n4):
         n5 = m.producer(product, 'MatMul')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         query, transposed = n5.inputs
         factor = None

@@ -44,23 +44,23 @@ def accept_ort_rms_norm_by_division(m: Matcher, x: Any, axes: Any, small: Any, w
 
 def match_ort_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(Mul(x, x), axes, keepdims=1); normal = Mul(x, Reciprocal(Sqrt(Add(mean, small)))); return Mul(normal, weight)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for normal, weight in m.orders(root):
         n1 = m.producer(normal, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, r1 in m.orders(n1):
             n2 = m.producer(r1, 'Reciprocal')
-            if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 1 or n2.attrs:
                 continue
             r2 = n2.inputs[0]
             n3 = m.producer(r2, 'Sqrt')
-            if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+            if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                 continue
             r3 = n3.inputs[0]
             n4 = m.producer(r3, 'Add')
-            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+            if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                 continue
             for mean, small in m.orders(n4):
                 n5 = m.producer(mean, 'ReduceMean')
@@ -72,7 +72,7 @@ def match_ort_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
                 if not axes:
                     continue
                 n6 = m.producer(r4, 'Mul')
-                if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                     continue
                 for r5, r6 in m.orders(n6):
                     if r5 != x:
@@ -88,23 +88,23 @@ def match_ort_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
 
 def match_ort_rms_norm_by_division_2(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(Pow(x, 2), axes, keepdims=1); normal = Mul(x, Reciprocal(Sqrt(Add(mean, small)))); return Mul(normal, weight)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for normal, weight in m.orders(root):
         n1 = m.producer(normal, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, r1 in m.orders(n1):
             n2 = m.producer(r1, 'Reciprocal')
-            if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 1 or n2.attrs:
                 continue
             r2 = n2.inputs[0]
             n3 = m.producer(r2, 'Sqrt')
-            if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+            if n3 is None or len(n3.inputs) != 1 or n3.attrs:
                 continue
             r3 = n3.inputs[0]
             n4 = m.producer(r3, 'Add')
-            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+            if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                 continue
             for mean, small in m.orders(n4):
                 n5 = m.producer(mean, 'ReduceMean')
@@ -116,7 +116,7 @@ def match_ort_rms_norm_by_division_2(m: Matcher, root: Node) -> Match | None:
                 if not axes:
                     continue
                 n6 = m.producer(r4, 'Pow')
-                if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                     continue
                 r5, r6 = n6.inputs
                 if r5 != x:
@@ -144,7 +144,7 @@ def match_ort_sum_before_layer_norm(m: Matcher, root: Node) -> Match | None:
     total, weight = root.inputs[:2]
     bias = root.inputs[2] or None if len(root.inputs) > 2 else None
     n1 = m.producer(total, 'Add')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     for a, b in m.orders(n1):
         if not for_cpu(graph):

@@ -61,11 +61,11 @@ def match_ort_image_gate(m: Matcher, root: Node) -> Match | None:
         return None
     gated, _ = n1.inputs
     n2 = m.producer(gated, 'Mul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     for r2, wide in m.orders(n2):
         n3 = m.producer(r2, 'Mul')
-        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
             continue
         n4 = m.producer(wide, 'Reshape')
         if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
@@ -82,7 +82,7 @@ def match_ort_image_gate(m: Matcher, root: Node) -> Match | None:
             if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
                 continue
             n7 = m.producer(r4, 'Sigmoid')
-            if n7 is None or len(n7.inputs) != 1 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 1 or n7.attrs:
                 continue
             r5, _ = n6.inputs
             n8 = m.producer(r5, 'Transpose')
@@ -135,7 +135,7 @@ def match_ort_image_unary_1(m: Matcher, root: Node) -> Match | None:
         return None
     active, _ = n1.inputs
     n2 = m.producer(active, 'Relu')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
         return None
     rows = n2.inputs[0]
     n3 = m.producer(rows, 'Reshape')
@@ -207,7 +207,7 @@ def match_ort_image_unary_3(m: Matcher, root: Node) -> Match | None:
         return None
     active, _ = n1.inputs
     n2 = m.producer(active, 'Sigmoid')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
         return None
     rows = n2.inputs[0]
     n3 = m.producer(rows, 'Reshape')
@@ -243,7 +243,7 @@ def match_ort_image_unary_4(m: Matcher, root: Node) -> Match | None:
         return None
     active, _ = n1.inputs
     n2 = m.producer(active, 'Tanh')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
         return None
     rows = n2.inputs[0]
     n3 = m.producer(rows, 'Reshape')
@@ -279,7 +279,7 @@ def match_ort_image_unary_5(m: Matcher, root: Node) -> Match | None:
         return None
     active, _ = n1.inputs
     n2 = m.producer(active, 'Relu')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
         return None
     plain = n2.inputs[0]
     n3 = m.producer(plain, 'Reshape')
@@ -343,7 +343,7 @@ def match_ort_image_unary_7(m: Matcher, root: Node) -> Match | None:
         return None
     active, _ = n1.inputs
     n2 = m.producer(active, 'Sigmoid')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
         return None
     plain = n2.inputs[0]
     n3 = m.producer(plain, 'Reshape')
@@ -375,7 +375,7 @@ def match_ort_image_unary_8(m: Matcher, root: Node) -> Match | None:
         return None
     active, _ = n1.inputs
     n2 = m.producer(active, 'Tanh')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
         return None
     plain = n2.inputs[0]
     n3 = m.producer(plain, 'Reshape')
@@ -402,11 +402,11 @@ def make_ort_image_unary(graph: Graph, res: ResultSpec, image: Result, active: R
 def match_ort_linear_to_conv(m: Matcher, root: Node) -> Match | None:
     """return Add(MatMul(x, weight), bias)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, bias in m.orders(root):
         n1 = m.producer(r1, 'MatMul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         x, weight = n1.inputs
         if not for_cpu(graph):
@@ -430,7 +430,7 @@ def make_ort_linear_to_conv(graph: Graph, res: ResultSpec, x: Result, weight: Re
 def match_ort_product_to_conv(m: Matcher, root: Node) -> Match | None:
     """return MatMul(x, weight)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     x, weight = root.inputs
     if not for_cpu(graph):

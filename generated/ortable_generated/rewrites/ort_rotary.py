@@ -79,13 +79,13 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -95,17 +95,17 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     for r5, factor in m.orders(n6):
         n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         query, r6 = n7.inputs
         n8 = m.producer(query, 'RotaryEmbedding')
@@ -123,11 +123,11 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
             continue
         r7, _ = n10.inputs
         n11 = m.producer(r7, 'Expand')
-        if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
             continue
         r8, _ = n11.inputs
         n12 = m.producer(r8, 'Unsqueeze')
-        if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+        if n12 is None or len(n12.inputs) != 2 or n12.attrs:
             continue
         key, r9 = n12.inputs
         if not m.numbers(r9, [2]):
@@ -158,13 +158,13 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -174,17 +174,17 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     for r5, factor in m.orders(n6):
         n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         query, r6 = n7.inputs
         n8 = m.producer(query, 'RotaryEmbedding')
@@ -202,11 +202,11 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
             continue
         r7, _ = n10.inputs
         n11 = m.producer(r7, 'Expand')
-        if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
             continue
         r8, _ = n11.inputs
         n12 = m.producer(r8, 'Unsqueeze')
-        if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+        if n12 is None or len(n12.inputs) != 2 or n12.attrs:
             continue
         key, r9 = n12.inputs
         if not m.numbers(r9, [2]):
@@ -237,7 +237,7 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -247,17 +247,17 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
         return None
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
     mask, scores, r3 = n4.inputs
     if not m.number(r3, float('-inf')):
         return None
     n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for r4, factor in m.orders(n5):
         n6 = m.producer(r4, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         query, r5 = n6.inputs
         n7 = m.producer(query, 'RotaryEmbedding')
@@ -275,11 +275,11 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
             continue
         r6, _ = n9.inputs
         n10 = m.producer(r6, 'Expand')
-        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+        if n10 is None or len(n10.inputs) != 2 or n10.attrs:
             continue
         r7, _ = n10.inputs
         n11 = m.producer(r7, 'Unsqueeze')
-        if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
             continue
         key, r8 = n11.inputs
         if not m.numbers(r8, [2]):
@@ -311,13 +311,13 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -327,15 +327,15 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
         n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for r4, factor in m.orders(n6):
             n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             query, r5 = n7.inputs
             n8 = m.producer(query, 'RotaryEmbedding')
@@ -353,11 +353,11 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
                 continue
             r6, _ = n10.inputs
             n11 = m.producer(r6, 'Expand')
-            if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
                 continue
             r7, _ = n11.inputs
             n12 = m.producer(r7, 'Unsqueeze')
-            if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+            if n12 is None or len(n12.inputs) != 2 or n12.attrs:
                 continue
             key, r8 = n12.inputs
             if not m.numbers(r8, [2]):
@@ -388,13 +388,13 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -404,15 +404,15 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
         n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for r4, factor in m.orders(n6):
             n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             query, r5 = n7.inputs
             n8 = m.producer(query, 'RotaryEmbedding')
@@ -430,11 +430,11 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
                 continue
             r6, _ = n10.inputs
             n11 = m.producer(r6, 'Expand')
-            if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
                 continue
             r7, _ = n11.inputs
             n12 = m.producer(r7, 'Unsqueeze')
-            if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+            if n12 is None or len(n12.inputs) != 2 or n12.attrs:
                 continue
             key, r8 = n12.inputs
             if not m.numbers(r8, [2]):
@@ -465,7 +465,7 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -475,15 +475,15 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
         return None
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for scores, mask in m.orders(n4):
         n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         for r3, factor in m.orders(n5):
             n6 = m.producer(r3, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                 continue
             query, r4 = n6.inputs
             n7 = m.producer(query, 'RotaryEmbedding')
@@ -501,11 +501,11 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
                 continue
             r5, _ = n9.inputs
             n10 = m.producer(r5, 'Expand')
-            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
                 continue
             r6, _ = n10.inputs
             n11 = m.producer(r6, 'Unsqueeze')
-            if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
                 continue
             key, r7 = n11.inputs
             if not m.numbers(r7, [2]):
@@ -537,13 +537,13 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -553,17 +553,17 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     for r5, factor in m.orders(n6):
         n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         query, r6 = n7.inputs
         n8 = m.producer(query, 'RotaryEmbedding')
@@ -602,13 +602,13 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -618,17 +618,17 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     for r5, factor in m.orders(n6):
         n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         query, r6 = n7.inputs
         n8 = m.producer(query, 'RotaryEmbedding')
@@ -667,7 +667,7 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -677,17 +677,17 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
         return None
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
     mask, scores, r3 = n4.inputs
     if not m.number(r3, float('-inf')):
         return None
     n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for r4, factor in m.orders(n5):
         n6 = m.producer(r4, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         query, r5 = n6.inputs
         n7 = m.producer(query, 'RotaryEmbedding')
@@ -727,13 +727,13 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -743,15 +743,15 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
         n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for r4, factor in m.orders(n6):
             n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             query, r5 = n7.inputs
             n8 = m.producer(query, 'RotaryEmbedding')
@@ -790,13 +790,13 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -806,15 +806,15 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
         n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for r4, factor in m.orders(n6):
             n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             query, r5 = n7.inputs
             n8 = m.producer(query, 'RotaryEmbedding')
@@ -853,7 +853,7 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -863,15 +863,15 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
         return None
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for scores, mask in m.orders(n4):
         n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         for r3, factor in m.orders(n5):
             n6 = m.producer(r3, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                 continue
             query, r4 = n6.inputs
             n7 = m.producer(query, 'RotaryEmbedding')
@@ -949,13 +949,13 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -965,21 +965,21 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     for r5, factor in m.orders(n6):
         n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         query, r6 = n7.inputs
         n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-        if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+        if n8 is None or len(n8.inputs) != 4 or n8.attrs:
             continue
         n9 = m.producer(r6, 'Transpose')
         if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
@@ -993,17 +993,17 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
             continue
         r7, _ = n10.inputs
         n11 = m.producer(r7, 'Expand')
-        if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
             continue
         r8, _ = n11.inputs
         n12 = m.producer(r8, 'Unsqueeze')
-        if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+        if n12 is None or len(n12.inputs) != 2 or n12.attrs:
             continue
         key, r9 = n12.inputs
         if not m.numbers(r9, [2]):
             continue
         n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n13 is None or len(n13.inputs) != 4 or not m.plain(n13):
+        if n13 is None or len(n13.inputs) != 4 or n13.attrs:
             continue
         stored, r10, r11, r12 = n13.inputs
         if r10 != positions:
@@ -1034,13 +1034,13 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -1050,21 +1050,21 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     for r5, factor in m.orders(n6):
         n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         query, r6 = n7.inputs
         n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-        if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+        if n8 is None or len(n8.inputs) != 4 or n8.attrs:
             continue
         n9 = m.producer(r6, 'Transpose')
         if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
@@ -1078,17 +1078,17 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
             continue
         r7, _ = n10.inputs
         n11 = m.producer(r7, 'Expand')
-        if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
             continue
         r8, _ = n11.inputs
         n12 = m.producer(r8, 'Unsqueeze')
-        if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+        if n12 is None or len(n12.inputs) != 2 or n12.attrs:
             continue
         key, r9 = n12.inputs
         if not m.numbers(r9, [2]):
             continue
         n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n13 is None or len(n13.inputs) != 4 or not m.plain(n13):
+        if n13 is None or len(n13.inputs) != 4 or n13.attrs:
             continue
         stored, r10, r11, r12 = n13.inputs
         if r10 != positions:
@@ -1119,7 +1119,7 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -1129,21 +1129,21 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
         return None
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
     mask, scores, r3 = n4.inputs
     if not m.number(r3, float('-inf')):
         return None
     n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for r4, factor in m.orders(n5):
         n6 = m.producer(r4, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         query, r5 = n6.inputs
         n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-        if n7 is None or len(n7.inputs) != 4 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 4 or n7.attrs:
             continue
         n8 = m.producer(r5, 'Transpose')
         if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
@@ -1157,17 +1157,17 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
             continue
         r6, _ = n9.inputs
         n10 = m.producer(r6, 'Expand')
-        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+        if n10 is None or len(n10.inputs) != 2 or n10.attrs:
             continue
         r7, _ = n10.inputs
         n11 = m.producer(r7, 'Unsqueeze')
-        if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
             continue
         key, r8 = n11.inputs
         if not m.numbers(r8, [2]):
             continue
         n12 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n12 is None or len(n12.inputs) != 4 or not m.plain(n12):
+        if n12 is None or len(n12.inputs) != 4 or n12.attrs:
             continue
         stored, r9, r10, r11 = n12.inputs
         if r9 != positions:
@@ -1199,13 +1199,13 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -1215,19 +1215,19 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
         n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for r4, factor in m.orders(n6):
             n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             query, r5 = n7.inputs
             n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-            if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+            if n8 is None or len(n8.inputs) != 4 or n8.attrs:
                 continue
             n9 = m.producer(r5, 'Transpose')
             if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
@@ -1241,17 +1241,17 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
                 continue
             r6, _ = n10.inputs
             n11 = m.producer(r6, 'Expand')
-            if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
                 continue
             r7, _ = n11.inputs
             n12 = m.producer(r7, 'Unsqueeze')
-            if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+            if n12 is None or len(n12.inputs) != 2 or n12.attrs:
                 continue
             key, r8 = n12.inputs
             if not m.numbers(r8, [2]):
                 continue
             n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-            if n13 is None or len(n13.inputs) != 4 or not m.plain(n13):
+            if n13 is None or len(n13.inputs) != 4 or n13.attrs:
                 continue
             stored, r9, r10, r11 = n13.inputs
             if r9 != positions:
@@ -1282,13 +1282,13 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -1298,19 +1298,19 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
         n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for r4, factor in m.orders(n6):
             n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             query, r5 = n7.inputs
             n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-            if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+            if n8 is None or len(n8.inputs) != 4 or n8.attrs:
                 continue
             n9 = m.producer(r5, 'Transpose')
             if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
@@ -1324,17 +1324,17 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
                 continue
             r6, _ = n10.inputs
             n11 = m.producer(r6, 'Expand')
-            if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
                 continue
             r7, _ = n11.inputs
             n12 = m.producer(r7, 'Unsqueeze')
-            if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+            if n12 is None or len(n12.inputs) != 2 or n12.attrs:
                 continue
             key, r8 = n12.inputs
             if not m.numbers(r8, [2]):
                 continue
             n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-            if n13 is None or len(n13.inputs) != 4 or not m.plain(n13):
+            if n13 is None or len(n13.inputs) != 4 or n13.attrs:
                 continue
             stored, r9, r10, r11 = n13.inputs
             if r9 != positions:
@@ -1365,7 +1365,7 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -1375,19 +1375,19 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
         return None
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for scores, mask in m.orders(n4):
         n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         for r3, factor in m.orders(n5):
             n6 = m.producer(r3, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                 continue
             query, r4 = n6.inputs
             n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-            if n7 is None or len(n7.inputs) != 4 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 4 or n7.attrs:
                 continue
             n8 = m.producer(r4, 'Transpose')
             if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
@@ -1401,17 +1401,17 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
                 continue
             r5, _ = n9.inputs
             n10 = m.producer(r5, 'Expand')
-            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
                 continue
             r6, _ = n10.inputs
             n11 = m.producer(r6, 'Unsqueeze')
-            if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
                 continue
             key, r7 = n11.inputs
             if not m.numbers(r7, [2]):
                 continue
             n12 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-            if n12 is None or len(n12.inputs) != 4 or not m.plain(n12):
+            if n12 is None or len(n12.inputs) != 4 or n12.attrs:
                 continue
             stored, r8, r9, r10 = n12.inputs
             if r8 != positions:
@@ -1443,13 +1443,13 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -1459,21 +1459,21 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     for r5, factor in m.orders(n6):
         n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         query, r6 = n7.inputs
         n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-        if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+        if n8 is None or len(n8.inputs) != 4 or n8.attrs:
             continue
         n9 = m.producer(r6, 'Transpose')
         if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
@@ -1483,7 +1483,7 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
         asked, positions, cos, sin = n8.inputs
         key = n9.inputs[0]
         n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
+        if n10 is None or len(n10.inputs) != 4 or n10.attrs:
             continue
         stored, r7, r8, r9 = n10.inputs
         if r7 != positions:
@@ -1514,13 +1514,13 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -1530,21 +1530,21 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
     n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     for r5, factor in m.orders(n6):
         n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         query, r6 = n7.inputs
         n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-        if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+        if n8 is None or len(n8.inputs) != 4 or n8.attrs:
             continue
         n9 = m.producer(r6, 'Transpose')
         if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
@@ -1554,7 +1554,7 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
         asked, positions, cos, sin = n8.inputs
         key = n9.inputs[0]
         n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
+        if n10 is None or len(n10.inputs) != 4 or n10.attrs:
             continue
         stored, r7, r8, r9 = n10.inputs
         if r7 != positions:
@@ -1585,7 +1585,7 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -1595,21 +1595,21 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
         return None
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
     mask, scores, r3 = n4.inputs
     if not m.number(r3, float('-inf')):
         return None
     n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for r4, factor in m.orders(n5):
         n6 = m.producer(r4, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         query, r5 = n6.inputs
         n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-        if n7 is None or len(n7.inputs) != 4 or not m.plain(n7):
+        if n7 is None or len(n7.inputs) != 4 or n7.attrs:
             continue
         n8 = m.producer(r5, 'Transpose')
         if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
@@ -1619,7 +1619,7 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
         asked, positions, cos, sin = n7.inputs
         key = n8.inputs[0]
         n9 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n9 is None or len(n9.inputs) != 4 or not m.plain(n9):
+        if n9 is None or len(n9.inputs) != 4 or n9.attrs:
             continue
         stored, r6, r7, r8 = n9.inputs
         if r6 != positions:
@@ -1651,13 +1651,13 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     attended, heads, r2 = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -1667,19 +1667,19 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
         n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for r4, factor in m.orders(n6):
             n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             query, r5 = n7.inputs
             n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-            if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+            if n8 is None or len(n8.inputs) != 4 or n8.attrs:
                 continue
             n9 = m.producer(r5, 'Transpose')
             if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
@@ -1689,7 +1689,7 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
             asked, positions, cos, sin = n8.inputs
             key = n9.inputs[0]
             n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-            if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
+            if n10 is None or len(n10.inputs) != 4 or n10.attrs:
                 continue
             stored, r6, r7, r8 = n10.inputs
             if r6 != positions:
@@ -1720,13 +1720,13 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
     hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     chances, value = n3.inputs
     n4 = m.producer(chances, 'Softmax')
@@ -1736,19 +1736,19 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
         return None
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
         n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         for r4, factor in m.orders(n6):
             n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                 continue
             query, r5 = n7.inputs
             n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-            if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+            if n8 is None or len(n8.inputs) != 4 or n8.attrs:
                 continue
             n9 = m.producer(r5, 'Transpose')
             if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
@@ -1758,7 +1758,7 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
             asked, positions, cos, sin = n8.inputs
             key = n9.inputs[0]
             n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-            if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
+            if n10 is None or len(n10.inputs) != 4 or n10.attrs:
                 continue
             stored, r6, r7, r8 = n10.inputs
             if r6 != positions:
@@ -1789,7 +1789,7 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
         return None
     heads = n1.inputs[0]
     n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     chances, value = n2.inputs
     n3 = m.producer(chances, 'Softmax')
@@ -1799,19 +1799,19 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
         return None
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for scores, mask in m.orders(n4):
         n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
         for r3, factor in m.orders(n5):
             n6 = m.producer(r3, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                 continue
             query, r4 = n6.inputs
             n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-            if n7 is None or len(n7.inputs) != 4 or not m.plain(n7):
+            if n7 is None or len(n7.inputs) != 4 or n7.attrs:
                 continue
             n8 = m.producer(r4, 'Transpose')
             if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
@@ -1821,7 +1821,7 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
             asked, positions, cos, sin = n7.inputs
             key = n8.inputs[0]
             n9 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-            if n9 is None or len(n9.inputs) != 4 or not m.plain(n9):
+            if n9 is None or len(n9.inputs) != 4 or n9.attrs:
                 continue
             stored, r5, r6, r7 = n9.inputs
             if r5 != positions:
@@ -1850,14 +1850,14 @@ def make_ort_attention_causal_rotary_places(graph: Graph, res: ResultSpec, asked
 def match_ort_rotary_embedding(m: Matcher, root: Node) -> Match | None:
     """back = Slice(x, starts, ends, axes); front = Slice(x, first, last, along); transposed = Concat(Neg(back), front, axis=axis); return Add(Mul(x, cos), Mul(transposed, sin))"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, r2 in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(r2, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         for x, cos in m.orders(n1):
             for transposed, sin in m.orders(n2):
@@ -1867,14 +1867,14 @@ def match_ort_rotary_embedding(m: Matcher, root: Node) -> Match | None:
                 axis = n3.attrs.get('axis')
                 r3, front = n3.inputs
                 n4 = m.producer(r3, 'Neg')
-                if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 1 or n4.attrs:
                     continue
                 n5 = m.producer(front, 'Slice')
-                if n5 is None or len(n5.inputs) != 4 or not m.plain(n5):
+                if n5 is None or len(n5.inputs) != 4 or n5.attrs:
                     continue
                 back = n4.inputs[0]
                 n6 = m.producer(back, 'Slice')
-                if n6 is None or len(n6.inputs) != 4 or not m.plain(n6):
+                if n6 is None or len(n6.inputs) != 4 or n6.attrs:
                     continue
                 r4, first, last, along = n5.inputs
                 if r4 != x:

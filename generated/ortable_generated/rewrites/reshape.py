@@ -112,7 +112,7 @@ def match_reshape_given_target_2(m: Matcher, root: Node) -> Match | None:
     zero = root.attrs.get('allowzero', 0)
     middle, target = root.inputs
     n1 = m.producer(middle, 'Unsqueeze')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     accepted = accept_reshape_given_target(m, target, zero)
@@ -128,7 +128,7 @@ def match_reshape_given_target_3(m: Matcher, root: Node) -> Match | None:
     zero = root.attrs.get('allowzero', 0)
     middle, target = root.inputs
     n1 = m.producer(middle, 'Squeeze')
-    if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
+    if n1 is None or not 1 <= len(n1.inputs) <= 2 or n1.attrs:
         return None
     x = n1.inputs[0]
     accepted = accept_reshape_given_target(m, target, zero)
@@ -185,7 +185,7 @@ def match_view_again_1(m: Matcher, root: Node) -> Match | None:
 
 def match_view_again_2(m: Matcher, root: Node) -> Match | None:
     """middle = Reshape(x, _, allowzero=_); out = Unsqueeze(middle, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Reshape')
@@ -202,7 +202,7 @@ def match_view_again_2(m: Matcher, root: Node) -> Match | None:
 
 def match_view_again_3(m: Matcher, root: Node) -> Match | None:
     """middle = Reshape(x, _, allowzero=_); out = Squeeze(middle, maybe(_)); return out"""
-    if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
+    if not 1 <= len(root.inputs) <= 2 or root.attrs:
         return None
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Reshape')
@@ -240,7 +240,7 @@ def match_view_again_5(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Unsqueeze')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -253,11 +253,11 @@ def match_view_again_5(m: Matcher, root: Node) -> Match | None:
 
 def match_view_again_6(m: Matcher, root: Node) -> Match | None:
     """middle = Unsqueeze(x, _); out = Unsqueeze(middle, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Unsqueeze')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -270,11 +270,11 @@ def match_view_again_6(m: Matcher, root: Node) -> Match | None:
 
 def match_view_again_7(m: Matcher, root: Node) -> Match | None:
     """middle = Unsqueeze(x, _); out = Squeeze(middle, maybe(_)); return out"""
-    if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
+    if not 1 <= len(root.inputs) <= 2 or root.attrs:
         return None
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Unsqueeze')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -291,7 +291,7 @@ def match_view_again_8(m: Matcher, root: Node) -> Match | None:
         return None
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Unsqueeze')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
     out = root.outputs[0]
@@ -308,7 +308,7 @@ def match_view_again_9(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Squeeze')
-    if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
+    if n1 is None or not 1 <= len(n1.inputs) <= 2 or n1.attrs:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
@@ -321,11 +321,11 @@ def match_view_again_9(m: Matcher, root: Node) -> Match | None:
 
 def match_view_again_10(m: Matcher, root: Node) -> Match | None:
     """middle = Squeeze(x, maybe(_)); out = Unsqueeze(middle, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Squeeze')
-    if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
+    if n1 is None or not 1 <= len(n1.inputs) <= 2 or n1.attrs:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
@@ -338,11 +338,11 @@ def match_view_again_10(m: Matcher, root: Node) -> Match | None:
 
 def match_view_again_11(m: Matcher, root: Node) -> Match | None:
     """middle = Squeeze(x, maybe(_)); out = Squeeze(middle, maybe(_)); return out"""
-    if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
+    if not 1 <= len(root.inputs) <= 2 or root.attrs:
         return None
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Squeeze')
-    if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
+    if n1 is None or not 1 <= len(n1.inputs) <= 2 or n1.attrs:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
@@ -359,7 +359,7 @@ def match_view_again_12(m: Matcher, root: Node) -> Match | None:
         return None
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Squeeze')
-    if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
+    if n1 is None or not 1 <= len(n1.inputs) <= 2 or n1.attrs:
         return None
     x = n1.inputs[0]
     out = root.outputs[0]
@@ -389,7 +389,7 @@ def match_view_again_13(m: Matcher, root: Node) -> Match | None:
 
 def match_view_again_14(m: Matcher, root: Node) -> Match | None:
     """middle = Flatten(x, axis=_); out = Unsqueeze(middle, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Flatten')
@@ -406,7 +406,7 @@ def match_view_again_14(m: Matcher, root: Node) -> Match | None:
 
 def match_view_again_15(m: Matcher, root: Node) -> Match | None:
     """middle = Flatten(x, axis=_); out = Squeeze(middle, maybe(_)); return out"""
-    if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
+    if not 1 <= len(root.inputs) <= 2 or root.attrs:
         return None
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Flatten')
@@ -464,7 +464,7 @@ def match_view_same_1(m: Matcher, root: Node) -> Match | None:
 
 def match_view_same_2(m: Matcher, root: Node) -> Match | None:
     """out = Unsqueeze(x, _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     x, _ = root.inputs
     out = root.outputs[0]
@@ -476,7 +476,7 @@ def match_view_same_2(m: Matcher, root: Node) -> Match | None:
 
 def match_view_same_3(m: Matcher, root: Node) -> Match | None:
     """out = Squeeze(x, maybe(_)); return out"""
-    if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
+    if not 1 <= len(root.inputs) <= 2 or root.attrs:
         return None
     x = root.inputs[0]
     out = root.outputs[0]
@@ -518,7 +518,7 @@ def match_view_unary_view_1(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Relu')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     reshaped = n1.inputs[0]
     n2 = m.producer(reshaped, 'Reshape')
@@ -539,7 +539,7 @@ def match_view_unary_view_2(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Sigmoid')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     reshaped = n1.inputs[0]
     n2 = m.producer(reshaped, 'Reshape')
@@ -560,7 +560,7 @@ def match_view_unary_view_3(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Tanh')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     reshaped = n1.inputs[0]
     n2 = m.producer(reshaped, 'Reshape')
@@ -581,7 +581,7 @@ def match_view_unary_view_4(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Erf')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     reshaped = n1.inputs[0]
     n2 = m.producer(reshaped, 'Reshape')
@@ -602,7 +602,7 @@ def match_view_unary_view_5(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Neg')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     reshaped = n1.inputs[0]
     n2 = m.producer(reshaped, 'Reshape')
@@ -623,7 +623,7 @@ def match_view_unary_view_6(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Exp')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     reshaped = n1.inputs[0]
     n2 = m.producer(reshaped, 'Reshape')
@@ -644,7 +644,7 @@ def match_view_unary_view_7(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Sqrt')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     reshaped = n1.inputs[0]
     n2 = m.producer(reshaped, 'Reshape')
@@ -665,7 +665,7 @@ def match_view_unary_view_8(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Abs')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     reshaped = n1.inputs[0]
     n2 = m.producer(reshaped, 'Reshape')
@@ -686,7 +686,7 @@ def match_view_unary_view_9(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Softplus')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     reshaped = n1.inputs[0]
     n2 = m.producer(reshaped, 'Reshape')
@@ -791,7 +791,7 @@ def match_view_unary_view_14(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'HardSwish')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     reshaped = n1.inputs[0]
     n2 = m.producer(reshaped, 'Reshape')
@@ -812,7 +812,7 @@ def match_view_unary_view_15(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Not')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     reshaped = n1.inputs[0]
     n2 = m.producer(reshaped, 'Reshape')
@@ -833,7 +833,7 @@ def match_view_unary_view_16(m: Matcher, root: Node) -> Match | None:
         return None
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Reciprocal')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     reshaped = n1.inputs[0]
     n2 = m.producer(reshaped, 'Reshape')
@@ -870,7 +870,7 @@ def accept_views_side_by_side(m: Matcher, x: Any, y: Any, first: Any, second: An
 
 def match_views_side_by_side_1(m: Matcher, root: Node) -> Match | None:
     """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Add(first, second); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for first, second in m.orders(root):
         n1 = m.producer(first, 'Reshape')
@@ -892,7 +892,7 @@ def match_views_side_by_side_1(m: Matcher, root: Node) -> Match | None:
 
 def match_views_side_by_side_2(m: Matcher, root: Node) -> Match | None:
     """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Mul(first, second); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for first, second in m.orders(root):
         n1 = m.producer(first, 'Reshape')
@@ -914,7 +914,7 @@ def match_views_side_by_side_2(m: Matcher, root: Node) -> Match | None:
 
 def match_views_side_by_side_3(m: Matcher, root: Node) -> Match | None:
     """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Sub(first, second); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     first, second = root.inputs
     n1 = m.producer(first, 'Reshape')
@@ -935,7 +935,7 @@ def match_views_side_by_side_3(m: Matcher, root: Node) -> Match | None:
 
 def match_views_side_by_side_4(m: Matcher, root: Node) -> Match | None:
     """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Div(first, second); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     first, second = root.inputs
     n1 = m.producer(first, 'Reshape')

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
     """low = Slice(x, begin, middle, axes, maybe(step)); high = Slice(x, middle2, end, axes2, maybe(step2)); transposed = Concat(Neg(high), low, axis=axis); return Add(Mul(x, cos), Mul(transposed, sin))"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, r2 in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(r2, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         for x, cos in m.orders(n1):
             for transposed, sin in m.orders(n2):
@@ -36,14 +36,14 @@ def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
                 axis = n3.attrs.get('axis')
                 r3, low = n3.inputs
                 n4 = m.producer(r3, 'Neg')
-                if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 1 or n4.attrs:
                     continue
                 n5 = m.producer(low, 'Slice')
-                if n5 is None or not 4 <= len(n5.inputs) <= 5 or not m.plain(n5):
+                if n5 is None or not 4 <= len(n5.inputs) <= 5 or n5.attrs:
                     continue
                 high = n4.inputs[0]
                 n6 = m.producer(high, 'Slice')
-                if n6 is None or not 4 <= len(n6.inputs) <= 5 or not m.plain(n6):
+                if n6 is None or not 4 <= len(n6.inputs) <= 5 or n6.attrs:
                     continue
                 r4, begin, middle, axes = n5.inputs[:4]
                 step = n5.inputs[4] or None if len(n5.inputs) > 4 else None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def match_clip_clip(m: Matcher, root: Node) -> Match | None:
     """return Clip(Clip(x, low, high), floor, ceiling)"""
     graph = m.graph
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     r1, floor, ceiling = root.inputs
     if not floor:
@@ -26,7 +26,7 @@ def match_clip_clip(m: Matcher, root: Node) -> Match | None:
     if not ceiling:
         return None
     n1 = m.producer(r1, 'Clip')
-    if n1 is None or len(n1.inputs) != 3 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 3 or n1.attrs:
         return None
     x, low, high = n1.inputs
     if not low:
@@ -53,11 +53,11 @@ def make_clip_clip(graph: Graph, res: ResultSpec, x: Result, bottom: Any, top: A
 
 def match_not_not(m: Matcher, root: Node) -> Match | None:
     """other = Not(x); return Not(other)"""
-    if len(root.inputs) != 1 or not m.plain(root):
+    if len(root.inputs) != 1 or root.attrs:
         return None
     other = root.inputs[0]
     n1 = m.producer(other, 'Not')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
     return Match((root, n1), (root.outputs[0],), (x,))
@@ -69,11 +69,11 @@ def make_not_not(graph: Graph, res: ResultSpec, x: Result) -> Any:
 
 def match_where_not(m: Matcher, root: Node) -> Match | None:
     """other = Not(condition); return Where(other, a, b)"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     other, a, b = root.inputs
     n1 = m.producer(other, 'Not')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     condition = n1.inputs[0]
     return Match((root, n1), (root.outputs[0],), (condition, a, b))
@@ -85,7 +85,7 @@ def make_where_not(graph: Graph, res: ResultSpec, condition: Result, a: Result, 
 
 def match_where_same(m: Matcher, root: Node) -> Match | None:
     """return Where(condition_, x, x)"""
-    if len(root.inputs) != 3 or not m.plain(root):
+    if len(root.inputs) != 3 or root.attrs:
         return None
     _, x, r1 = root.inputs
     if r1 != x:

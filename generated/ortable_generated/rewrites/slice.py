@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def match_slice_of_concat(m: Matcher, root: Node) -> Match | None:
     """whole = Concat(*xs, axis=axis); return Slice(whole, starts, ends, axes, maybe(steps))"""
     graph = m.graph
-    if not 4 <= len(root.inputs) <= 5 or not m.plain(root):
+    if not 4 <= len(root.inputs) <= 5 or root.attrs:
         return None
     whole, starts, ends, axes = root.inputs[:4]
     steps = root.inputs[4] or None if len(root.inputs) > 4 else None
@@ -44,14 +44,14 @@ def make_slice_of_concat(graph: Graph, res: ResultSpec, part: Any) -> Any:
 def match_slice_slice(m: Matcher, root: Node) -> Match | None:
     """middle = Slice(x, first_starts, first_ends, first_axes, maybe(first_steps)); return Slice(middle, starts, ends, axes, maybe(steps))"""
     graph = m.graph
-    if not 4 <= len(root.inputs) <= 5 or not m.plain(root):
+    if not 4 <= len(root.inputs) <= 5 or root.attrs:
         return None
     middle, starts, ends, axes = root.inputs[:4]
     steps = root.inputs[4] or None if len(root.inputs) > 4 else None
     if not axes:
         return None
     n1 = m.producer(middle, 'Slice')
-    if n1 is None or not 4 <= len(n1.inputs) <= 5 or not m.plain(n1):
+    if n1 is None or not 4 <= len(n1.inputs) <= 5 or n1.attrs:
         return None
     x, first_starts, first_ends, first_axes = n1.inputs[:4]
     first_steps = n1.inputs[4] or None if len(n1.inputs) > 4 else None
@@ -73,13 +73,13 @@ def make_slice_slice(graph: Graph, res: ResultSpec, both: Any) -> Any:
 def match_slice_squeeze(m: Matcher, root: Node) -> Match | None:
     """middle = Slice(x, starts, ends, axes, maybe(steps)); return Squeeze(middle, gone)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     middle, gone = root.inputs
     if not gone:
         return None
     n1 = m.producer(middle, 'Slice')
-    if n1 is None or not 4 <= len(n1.inputs) <= 5 or not m.plain(n1):
+    if n1 is None or not 4 <= len(n1.inputs) <= 5 or n1.attrs:
         return None
     x, starts, ends, axes = n1.inputs[:4]
     steps = n1.inputs[4] or None if len(n1.inputs) > 4 else None
@@ -99,7 +99,7 @@ def make_slice_squeeze(graph: Graph, res: ResultSpec, x: Result, taken: Any) -> 
 def match_slice_whole(m: Matcher, root: Node) -> Match | None:
     """out = Slice(x, _, _, maybe(_), maybe(steps)); return out"""
     graph = m.graph
-    if not 3 <= len(root.inputs) <= 5 or not m.plain(root):
+    if not 3 <= len(root.inputs) <= 5 or root.attrs:
         return None
     x, _, _ = root.inputs[:3]
     steps = root.inputs[4] or None if len(root.inputs) > 4 else None
@@ -120,7 +120,7 @@ def make_slice_whole(graph: Graph, res: ResultSpec, x: Result) -> Any:
 def match_slices_to_split(m: Matcher, root: Node) -> Match | None:
     """first = Slice(x, a, b, axes, maybe(c)); second = Slice(x, d, e, axes, maybe(f)); return (first, second)"""
     graph = m.graph
-    if not 4 <= len(root.inputs) <= 5 or not m.plain(root):
+    if not 4 <= len(root.inputs) <= 5 or root.attrs:
         return None
     x, a, b, axes = root.inputs[:4]
     c = root.inputs[4] or None if len(root.inputs) > 4 else None
@@ -129,7 +129,7 @@ def match_slices_to_split(m: Matcher, root: Node) -> Match | None:
     for n1 in m.readers(x, 'Slice', 0):
         if n1 is root:
             continue
-        if not 4 <= len(n1.inputs) <= 5 or not m.plain(n1):
+        if not 4 <= len(n1.inputs) <= 5 or n1.attrs:
             continue
         _, d, e, r1 = n1.inputs[:4]
         f = n1.inputs[4] or None if len(n1.inputs) > 4 else None
@@ -151,7 +151,7 @@ def make_slices_to_split(graph: Graph, res: ResultSpec, x: Result, axes: Result,
 def match_slices_to_split_of_three(m: Matcher, root: Node) -> Match | None:
     """first = Slice(x, a, b, axes, maybe(c)); second = Slice(x, d, e, axes, maybe(f)); third = Slice(x, g, h, axes, maybe(i)); return (first, second, third)"""
     graph = m.graph
-    if not 4 <= len(root.inputs) <= 5 or not m.plain(root):
+    if not 4 <= len(root.inputs) <= 5 or root.attrs:
         return None
     x, a, b, axes = root.inputs[:4]
     c = root.inputs[4] or None if len(root.inputs) > 4 else None
@@ -160,7 +160,7 @@ def match_slices_to_split_of_three(m: Matcher, root: Node) -> Match | None:
     for n1 in m.readers(x, 'Slice', 0):
         if n1 is root:
             continue
-        if not 4 <= len(n1.inputs) <= 5 or not m.plain(n1):
+        if not 4 <= len(n1.inputs) <= 5 or n1.attrs:
             continue
         _, d, e, r1 = n1.inputs[:4]
         f = n1.inputs[4] or None if len(n1.inputs) > 4 else None
@@ -169,7 +169,7 @@ def match_slices_to_split_of_three(m: Matcher, root: Node) -> Match | None:
         for n2 in m.readers(x, 'Slice', 0):
             if n2 is root or n2 is n1:
                 continue
-            if not 4 <= len(n2.inputs) <= 5 or not m.plain(n2):
+            if not 4 <= len(n2.inputs) <= 5 or n2.attrs:
                 continue
             _, g, h, r2 = n2.inputs[:4]
             i = n2.inputs[4] or None if len(n2.inputs) > 4 else None

@@ -31,24 +31,24 @@ _RESHAPE = {'allowzero': 0}
 def match_cross_entropy_gradient(m: Matcher, root: Node) -> Match | None:
     """hot = Equal(indices, classes); picked = Where(hot, value, 0.0); total = ReduceSum(picked, axes); return Sub(picked, Mul(Exp(x), total))"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     picked, r1 = root.inputs
     n1 = m.producer(picked, 'Where')
-    if n1 is None or len(n1.inputs) != 3 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 3 or n1.attrs:
         return None
     n2 = m.producer(r1, 'Mul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
     hot, value, r2 = n1.inputs
     if not m.number(r2, 0.0):
         return None
     n3 = m.producer(hot, 'Equal')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     for r3, total in m.orders(n2):
         n4 = m.producer(r3, 'Exp')
-        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+        if n4 is None or len(n4.inputs) != 1 or n4.attrs:
             continue
         n5 = m.producer(total, 'ReduceSum')
         if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_SUM):
@@ -99,11 +99,11 @@ def make_cross_entropy_gradient(graph: Graph, res: ResultSpec, indices: Result, 
 def match_dropout_gradient(m: Matcher, root: Node) -> Match | None:
     """return Mul(Mul(g, Cast(mask, to=dtype)), scale)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, scale in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for g, r2 in m.orders(n1):
             n2 = m.producer(r2, 'Cast')
@@ -141,11 +141,11 @@ def make_dropout_gradient(graph: Graph, res: ResultSpec, mask: Result, g: Result
 def match_expand_of_product(m: Matcher, root: Node) -> Match | None:
     """return Mul(Expand(x, sizes), c)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, c in m.orders(root):
         n1 = m.producer(r1, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         x, sizes = n1.inputs
         if not is_one_element(graph, c, x):
@@ -162,11 +162,11 @@ def make_expand_of_product(graph: Graph, res: ResultSpec, x: Result, sizes: Resu
 def match_expand_of_quotient(m: Matcher, root: Node) -> Match | None:
     """return Div(Expand(x, sizes), c)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     r1, c = root.inputs
     n1 = m.producer(r1, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, sizes = n1.inputs
     if not is_float(graph, x):
@@ -214,11 +214,11 @@ def accept_factor_of_product(m: Matcher, a: Any, b: Any, y: Any, c: Any, wide: A
 
 def match_factor_of_product_1(m: Matcher, root: Node) -> Match | None:
     """wide = Reshape(MatMul(a, b), sizes, allowzero=zero); return Mul(Mul(wide, y), c)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, c in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for wide, y in m.orders(n1):
             n2 = m.producer(wide, 'Reshape')
@@ -227,7 +227,7 @@ def match_factor_of_product_1(m: Matcher, root: Node) -> Match | None:
             zero = n2.attrs.get('allowzero', 0)
             r2, sizes = n2.inputs
             n3 = m.producer(r2, 'MatMul')
-            if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
                 continue
             a, b = n3.inputs
             accepted = accept_factor_of_product(m, a, b, y, c, wide)
@@ -240,15 +240,15 @@ def match_factor_of_product_1(m: Matcher, root: Node) -> Match | None:
 
 def match_factor_of_product_2(m: Matcher, root: Node) -> Match | None:
     """wide = MatMul(a, b); return Mul(Mul(wide, y), c)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, c in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for wide, y in m.orders(n1):
             n2 = m.producer(wide, 'MatMul')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             a, b = n2.inputs
             sizes = None
@@ -270,11 +270,11 @@ def make_factor_of_product(graph: Graph, res: ResultSpec, a: Result, b: Result, 
 def match_factor_of_smaller(m: Matcher, root: Node) -> Match | None:
     """return Mul(small, Mul(x, c))"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for small, r1 in m.orders(root):
         n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, c in m.orders(n1):
             if not is_wide(graph, x):
@@ -337,55 +337,55 @@ def accept_gelu_tanh_gradient(m: Matcher, x: Any, g: Any, t: Any, c: Any, k: Any
 
 def match_gelu_tanh_gradient_1(m: Matcher, root: Node) -> Match | None:
     """left = Mul(Mul(g, Mul(x, 0.5)), Sub(1.0, Mul(t, t))); inner = Mul(left, c); cube = Mul(Mul(inner, k), Mul(Mul(x, x), 3.0)); right = Mul(Mul(g, Add(t, 1.0)), 0.5); return Add(Add(inner, cube), right)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, right in m.orders(root):
         n1 = m.producer(r1, 'Add')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(right, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         for inner, cube in m.orders(n1):
             n3 = m.producer(inner, 'Mul')
-            if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
                 continue
             n4 = m.producer(cube, 'Mul')
-            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+            if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                 continue
             for r2, r3 in m.orders(n2):
                 if not m.number(r3, 0.5):
                     continue
                 n5 = m.producer(r2, 'Mul')
-                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                     continue
                 for left, c in m.orders(n3):
                     n6 = m.producer(left, 'Mul')
-                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                         continue
                     for r4, r5 in m.orders(n4):
                         n7 = m.producer(r4, 'Mul')
-                        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                             continue
                         n8 = m.producer(r5, 'Mul')
-                        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                        if n8 is None or len(n8.inputs) != 2 or n8.attrs:
                             continue
                         for g, r6 in m.orders(n5):
                             n9 = m.producer(r6, 'Add')
-                            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9):
+                            if n9 is None or len(n9.inputs) != 2 or n9.attrs:
                                 continue
                             for r7, r8 in m.orders(n6):
                                 n10 = m.producer(r7, 'Mul')
-                                if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+                                if n10 is None or len(n10.inputs) != 2 or n10.attrs:
                                     continue
                                 n11 = m.producer(r8, 'Sub')
-                                if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+                                if n11 is None or len(n11.inputs) != 2 or n11.attrs:
                                     continue
                                 r9, r10 = n11.inputs
                                 if not m.number(r9, 1.0):
                                     continue
                                 n12 = m.producer(r10, 'Mul')
-                                if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+                                if n12 is None or len(n12.inputs) != 2 or n12.attrs:
                                     continue
                                 for r11, k in m.orders(n7):
                                     if r11 != inner:
@@ -394,7 +394,7 @@ def match_gelu_tanh_gradient_1(m: Matcher, root: Node) -> Match | None:
                                         if not m.number(r13, 3.0):
                                             continue
                                         n13 = m.producer(r12, 'Mul')
-                                        if n13 is None or len(n13.inputs) != 2 or not m.plain(n13):
+                                        if n13 is None or len(n13.inputs) != 2 or n13.attrs:
                                             continue
                                         for t, r14 in m.orders(n9):
                                             if not m.number(r14, 1.0):
@@ -403,7 +403,7 @@ def match_gelu_tanh_gradient_1(m: Matcher, root: Node) -> Match | None:
                                                 if r15 != g:
                                                     continue
                                                 n14 = m.producer(r16, 'Mul')
-                                                if n14 is None or len(n14.inputs) != 2 or not m.plain(n14):
+                                                if n14 is None or len(n14.inputs) != 2 or n14.attrs:
                                                     continue
                                                 for r17, r18 in m.orders(n12):
                                                     if r17 != t:
@@ -428,38 +428,38 @@ def match_gelu_tanh_gradient_1(m: Matcher, root: Node) -> Match | None:
 
 def match_gelu_tanh_gradient_2(m: Matcher, root: Node) -> Match | None:
     """left = Mul(Mul(g, Mul(x, 0.5)), Sub(1.0, Mul(t, t))); inner = Mul(left, c); cube = Mul(Mul(inner, k), Mul(Mul(x, x), 3.0)); right = Mul(Mul(g, Add(t, 1.0)), 0.5); return Add(Add(inner, right), cube)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, cube in m.orders(root):
         n1 = m.producer(r1, 'Add')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(cube, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         for inner, right in m.orders(n1):
             n3 = m.producer(inner, 'Mul')
-            if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
                 continue
             n4 = m.producer(right, 'Mul')
-            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+            if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                 continue
             for r2, r3 in m.orders(n2):
                 n5 = m.producer(r2, 'Mul')
-                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                     continue
                 n6 = m.producer(r3, 'Mul')
-                if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                     continue
                 for left, c in m.orders(n3):
                     n7 = m.producer(left, 'Mul')
-                    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
                         continue
                     for r4, r5 in m.orders(n4):
                         if not m.number(r5, 0.5):
                             continue
                         n8 = m.producer(r4, 'Mul')
-                        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                        if n8 is None or len(n8.inputs) != 2 or n8.attrs:
                             continue
                         for r6, k in m.orders(n5):
                             if r6 != inner:
@@ -468,24 +468,24 @@ def match_gelu_tanh_gradient_2(m: Matcher, root: Node) -> Match | None:
                                 if not m.number(r8, 3.0):
                                     continue
                                 n9 = m.producer(r7, 'Mul')
-                                if n9 is None or len(n9.inputs) != 2 or not m.plain(n9):
+                                if n9 is None or len(n9.inputs) != 2 or n9.attrs:
                                     continue
                                 for r9, r10 in m.orders(n7):
                                     n10 = m.producer(r9, 'Mul')
-                                    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+                                    if n10 is None or len(n10.inputs) != 2 or n10.attrs:
                                         continue
                                     n11 = m.producer(r10, 'Sub')
-                                    if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+                                    if n11 is None or len(n11.inputs) != 2 or n11.attrs:
                                         continue
                                     r11, r12 = n11.inputs
                                     if not m.number(r11, 1.0):
                                         continue
                                     n12 = m.producer(r12, 'Mul')
-                                    if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+                                    if n12 is None or len(n12.inputs) != 2 or n12.attrs:
                                         continue
                                     for g, r13 in m.orders(n8):
                                         n13 = m.producer(r13, 'Add')
-                                        if n13 is None or len(n13.inputs) != 2 or not m.plain(n13):
+                                        if n13 is None or len(n13.inputs) != 2 or n13.attrs:
                                             continue
                                         for x, r14 in m.orders(n9):
                                             if r14 != x:
@@ -494,7 +494,7 @@ def match_gelu_tanh_gradient_2(m: Matcher, root: Node) -> Match | None:
                                                 if r15 != g:
                                                     continue
                                                 n14 = m.producer(r16, 'Mul')
-                                                if n14 is None or len(n14.inputs) != 2 or not m.plain(n14):
+                                                if n14 is None or len(n14.inputs) != 2 or n14.attrs:
                                                     continue
                                                 for t, r17 in m.orders(n12):
                                                     if r17 != t:
@@ -535,7 +535,7 @@ def accept_reduce_squeeze(m: Matcher, axes: Any, gone: Any, total: Any) -> tuple
 
 def match_reduce_squeeze_1(m: Matcher, root: Node) -> Match | None:
     """total = ReduceSum(_, axes, keepdims=1); return Squeeze(total, gone)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     total, gone = root.inputs
     if not gone:
@@ -556,7 +556,7 @@ def match_reduce_squeeze_1(m: Matcher, root: Node) -> Match | None:
 
 def match_reduce_squeeze_2(m: Matcher, root: Node) -> Match | None:
     """total = ReduceMean(_, axes, keepdims=1); return Squeeze(total, gone)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     total, gone = root.inputs
     if not gone:
@@ -577,7 +577,7 @@ def match_reduce_squeeze_2(m: Matcher, root: Node) -> Match | None:
 
 def match_reduce_squeeze_3(m: Matcher, root: Node) -> Match | None:
     """total = ReduceMax(_, axes, keepdims=1); return Squeeze(total, gone)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     total, gone = root.inputs
     if not gone:
@@ -598,7 +598,7 @@ def match_reduce_squeeze_3(m: Matcher, root: Node) -> Match | None:
 
 def match_reduce_squeeze_4(m: Matcher, root: Node) -> Match | None:
     """total = ReduceMin(_, axes, keepdims=1); return Squeeze(total, gone)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     total, gone = root.inputs
     if not gone:
@@ -624,27 +624,27 @@ def make_reduce_squeeze(graph: Graph, res: ResultSpec, total: Result) -> Any:
 def match_silu_gradient(m: Matcher, root: Node) -> Match | None:
     """s = Sigmoid(x); y = Mul(x, s); slope = Mul(s, Add(1.0, Mul(x, Sub(1.0, s)))); return (slope, y)"""
     graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for s, r1 in m.orders(root):
         n1 = m.producer(s, 'Sigmoid')
-        if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 1 or n1.attrs:
             continue
         n2 = m.producer(r1, 'Add')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         x = n1.inputs[0]
         for r2, r3 in m.orders(n2):
             if not m.number(r2, 1.0):
                 continue
             n3 = m.producer(r3, 'Mul')
-            if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
                 continue
             for r4, r5 in m.orders(n3):
                 if r4 != x:
                     continue
                 n4 = m.producer(r5, 'Sub')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 r6, r7 = n4.inputs
                 if not m.number(r6, 1.0):
@@ -654,7 +654,7 @@ def match_silu_gradient(m: Matcher, root: Node) -> Match | None:
                 for n5 in m.readers(s, 'Mul'):
                     if n5 is n3 or n5 is root:
                         continue
-                    if len(n5.inputs) != 2 or not m.plain(n5):
+                    if len(n5.inputs) != 2 or n5.attrs:
                         continue
                     for r8, r9 in m.orders(n5):
                         if r8 != x:
@@ -684,7 +684,7 @@ def match_sum_of_negated(m: Matcher, root: Node) -> Match | None:
     if not axes:
         return None
     n1 = m.producer(r1, 'Neg')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
     if not is_float(graph, x):
@@ -714,7 +714,7 @@ def accept_sum_of_padded(m: Matcher, first: Any, pads: Any, fill: Any, axes: Any
 
 def match_sum_of_padded_1(m: Matcher, root: Node) -> Match | None:
     """left = Pad(first, pads, maybe(fill), maybe(axes)); right = Pad(second, more, maybe(zero), maybe(others)); return Add(left, right)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for left, right in m.orders(root):
         n1 = m.producer(left, 'Pad')
@@ -740,11 +740,11 @@ def match_sum_of_padded_1(m: Matcher, root: Node) -> Match | None:
 
 def match_sum_of_padded_2(m: Matcher, root: Node) -> Match | None:
     """left = Pad(first, pads, maybe(fill), maybe(axes)); right = Pad(second, more, maybe(zero), maybe(others)); return Add(Add(y, left), right)"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, right in m.orders(root):
         n1 = m.producer(r1, 'Add')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         n2 = m.producer(right, 'Pad')
         if n2 is None or not 2 <= len(n2.inputs) <= 4 or not m.plain(n2, (), _PAD):

@@ -75,7 +75,7 @@ def match_transpose_of_ones_1(m: Matcher, root: Node) -> Match | None:
 
 def match_transpose_of_ones_2(m: Matcher, root: Node) -> Match | None:
     """out = Squeeze(Transpose(x, perm=order), _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     r1, r2 = root.inputs
     if not r2:
@@ -95,7 +95,7 @@ def match_transpose_of_ones_2(m: Matcher, root: Node) -> Match | None:
 
 def match_transpose_of_ones_3(m: Matcher, root: Node) -> Match | None:
     """out = Unsqueeze(Transpose(x, perm=order), _); return out"""
-    if len(root.inputs) != 2 or not m.plain(root):
+    if len(root.inputs) != 2 or root.attrs:
         return None
     r1, _ = root.inputs
     n1 = m.producer(r1, 'Transpose')
@@ -178,7 +178,7 @@ def match_transpose_unary_transpose_1(m: Matcher, root: Node) -> Match | None:
     second = root.attrs.get('perm')
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Relu')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     transposed = n1.inputs[0]
     n2 = m.producer(transposed, 'Transpose')
@@ -200,7 +200,7 @@ def match_transpose_unary_transpose_2(m: Matcher, root: Node) -> Match | None:
     second = root.attrs.get('perm')
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Sigmoid')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     transposed = n1.inputs[0]
     n2 = m.producer(transposed, 'Transpose')
@@ -222,7 +222,7 @@ def match_transpose_unary_transpose_3(m: Matcher, root: Node) -> Match | None:
     second = root.attrs.get('perm')
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Tanh')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     transposed = n1.inputs[0]
     n2 = m.producer(transposed, 'Transpose')
@@ -244,7 +244,7 @@ def match_transpose_unary_transpose_4(m: Matcher, root: Node) -> Match | None:
     second = root.attrs.get('perm')
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Erf')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     transposed = n1.inputs[0]
     n2 = m.producer(transposed, 'Transpose')
@@ -266,7 +266,7 @@ def match_transpose_unary_transpose_5(m: Matcher, root: Node) -> Match | None:
     second = root.attrs.get('perm')
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Neg')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     transposed = n1.inputs[0]
     n2 = m.producer(transposed, 'Transpose')
@@ -288,7 +288,7 @@ def match_transpose_unary_transpose_6(m: Matcher, root: Node) -> Match | None:
     second = root.attrs.get('perm')
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Exp')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     transposed = n1.inputs[0]
     n2 = m.producer(transposed, 'Transpose')
@@ -310,7 +310,7 @@ def match_transpose_unary_transpose_7(m: Matcher, root: Node) -> Match | None:
     second = root.attrs.get('perm')
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Sqrt')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     transposed = n1.inputs[0]
     n2 = m.producer(transposed, 'Transpose')
@@ -332,7 +332,7 @@ def match_transpose_unary_transpose_8(m: Matcher, root: Node) -> Match | None:
     second = root.attrs.get('perm')
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Abs')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     transposed = n1.inputs[0]
     n2 = m.producer(transposed, 'Transpose')
@@ -354,7 +354,7 @@ def match_transpose_unary_transpose_9(m: Matcher, root: Node) -> Match | None:
     second = root.attrs.get('perm')
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Softplus')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     transposed = n1.inputs[0]
     n2 = m.producer(transposed, 'Transpose')
@@ -464,7 +464,7 @@ def match_transpose_unary_transpose_14(m: Matcher, root: Node) -> Match | None:
     second = root.attrs.get('perm')
     middle = root.inputs[0]
     n1 = m.producer(middle, 'HardSwish')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     transposed = n1.inputs[0]
     n2 = m.producer(transposed, 'Transpose')
@@ -508,7 +508,7 @@ def match_transpose_unary_transpose_16(m: Matcher, root: Node) -> Match | None:
     second = root.attrs.get('perm')
     middle = root.inputs[0]
     n1 = m.producer(middle, 'Reciprocal')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     transposed = n1.inputs[0]
     n2 = m.producer(transposed, 'Transpose')

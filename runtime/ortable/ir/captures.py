@@ -86,9 +86,9 @@ def inner_graphs(node: Node) -> list[Any]:
 def reads(node: Node) -> set[str]:
     """Names that a node or the graphs inside it read."""
     names = set(node.inputs)
-    if node.attrs:
-        names |= captured(node)
     names.discard("")
+    if node.attrs and subgraphs(node):
+        names |= captured(node)
     return names
 
 

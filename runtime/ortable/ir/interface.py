@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
+import numpy as np
+
 from ortable import dims, dtypes
 from ortable.dims import Dim, SymDim
 from ortable.errors import BuilderError
@@ -208,6 +210,10 @@ class GraphInterface(GraphState):
             UnsupportedDtype: ONNX has no such dtype.
         """
         value = initializers.as_value(value)
+        if not name and isinstance(value, np.ndarray) and value.size <= initializers.SMALL:
+            found = self._find("small_initializers", initializers.content_key(value))
+            if found is not None:
+                return found
         torch_value = initializers.is_torch(value)
         tied = initializers.storage_key(value) if torch_value else None
         found = self._find("tied_initializers", tied)

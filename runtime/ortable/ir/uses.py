@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from .captures import captured, inner_graphs, reads, rename_in
+from .captures import captured, inner_graphs, rename_in
 from .node import Node
 
 
@@ -59,8 +59,9 @@ class Uses:
 
     def remove(self, node: Node) -> None:
         """Takes a node out; call it before the node's inputs change."""
-        for name in reads(node):
-            found = self.readers.get(name)
+        readers = self.readers
+        for name in (*node.inputs, *captured(node)) if node.attrs else node.inputs:
+            found = readers.get(name)
             if found is not None:
                 found.pop(node, None)
 
@@ -82,7 +83,9 @@ class Uses:
 
 def replace_inputs(node: Node, names: Mapping[str, str]) -> None:
     """The node, and the graphs inside it, read other results."""
-    if any(name in names for name in node.inputs):
-        node.inputs = [names.get(name, name) for name in node.inputs]
+    for name in node.inputs:
+        if name in names:
+            node.inputs = [names.get(each, each) for each in node.inputs]
+            break
     for inner in inner_graphs(node) if node.attrs else ():
         rename_in(inner, names)

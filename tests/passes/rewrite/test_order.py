@@ -12,6 +12,7 @@ from ortable.builder import GraphBuilder
 from ortable.debug.harness.runs import Runner, checked_model, same_values
 from ortable.ir.node import Node
 from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.index import GraphIndex
 from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import Match, Rule
 
@@ -88,3 +89,17 @@ def test_a_factor_that_needs_the_replaced_result_is_a_refusal() -> None:
     assert "comes later in the graph" in reason
     feeds = {"x": torch.randn(4), "a": torch.randn(1)}
     same_values(Runner(before)(feeds), Runner(checked_model(gr))(feeds))
+
+
+def test_results_replaced_twice_are_known_by_the_last_one() -> None:
+    """So is one that came back meanwhile, and took another way."""
+    gr = graph()
+    names = [gr.op.Exp("x") for _ in range(4)]
+    first, second, third, last = names
+    index = GraphIndex(gr)
+    index.redirect(first, second)
+    index.redirect(second, third)
+    assert index.aliases == {first: third, second: third}
+    index.redirect(first, last)
+    index.redirect(third, "x")
+    assert index.aliases == {first: last, second: "x", third: "x"}

@@ -20,6 +20,8 @@ def small_constant(graph: Graph, name: str) -> np.ndarray | None:
     info = graph.values.get(name) if name else None
     if info is None or info.shape is None or not is_constant(graph, name):
         return None
+    if isinstance(info.constant, np.ndarray):
+        return info.constant if info.constant.size <= _SMALL else None
     size = 1
     for dim in info.shape:
         if not isinstance(dim, int):

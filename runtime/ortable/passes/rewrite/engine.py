@@ -99,29 +99,31 @@ class _Run:
         """Runs the rules of a stage to their fixpoint: a walk over the graph, then over the nodes
         around what it changed; and again over the nodes for which that may have changed something
         that is not around them, as long as a walk changes something."""
-        walk = Walk(self.index, [node for node in self.index.in_order() if node.key in trees])
+        index, values = self.index, self.graph.values
+        keys, uses, producers = index.keys, index.uses, index.matcher.producers
+        walk = Walk(index, index.chosen(trees))
         while True:
             before = self.fired
             while (node := walk.take()) is not None:
                 tree = trees[node.key]
-                while node in self.index.keys:
-                    asked, refused = self.index.uses.asked, self.refused
-                    done = self._try(node, tree)
+                while node in keys:
+                    asked, refused = uses.asked, self.refused
+                    rules = rules_at(tree, node, producers, values)
+                    done = self._try(node, rules) if rules else None
                     if done is None:
-                        is_open = asked != self.index.uses.asked or refused != self.refused
-                        walk.looked(node, is_open)
+                        walk.looked(node, asked != uses.asked or refused != self.refused)
                         break
                     walk.changed(*done, depth, trees)
             if before == self.fired:
                 return
             walk = walk.following(trees)
 
-    def _try(self, node: Node, tree: Branch) -> tuple[list[Node], list[Node]] | None:
+    def _try(self, node: Node, rules: list[Rule]) -> tuple[list[Node], list[Node]] | None:
         """Replaces a pattern that ends in the node; the nodes around the change and those that
         were made, or None."""
         matcher = self.index.matcher
         begin = time.perf_counter()
-        for rule in rules_at(tree, node, matcher.producers, self.graph.values):
+        for rule in rules:
             statistics = self.statistics.get(rule)
             if statistics is None:
                 statistics = self.statistics[rule] = self.record.of(rule.name)
@@ -139,7 +141,7 @@ class _Run:
             except OrtableError as error:
                 statistics.refused[str(error).splitlines()[0]] += 1
             else:
-                if match is None:
+                if match is None and matcher.reasons:
                     for reason in dict.fromkeys(matcher.reasons):
                         statistics.refused[reason] += 1
             if matcher.reasons:

@@ -6,7 +6,7 @@ what. Made by the engine for each graph, edited by replacements."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from ortable.ir.captures import captured_by_protos, reads
@@ -37,6 +37,7 @@ class GraphIndex:
         self.keys: dict[Node, Key] = {}
         self.removed: dict[str, tuple[Node, Key]] = {}  # results of nodes that nothing read
         self.aliases: dict[str, str] = {}  # results replaced by others
+        self._replaced: dict[str, list[str]] = {}  # by the others: who has them in ``aliases``
         self.moved = 0
         self.revived = 0  # nodes that were taken away and came back
         self.learnt = 0  # results of which more became known than when they were made
@@ -49,6 +50,14 @@ class GraphIndex:
     def in_order(self) -> list[Node]:
         """The nodes, each after what it reads."""
         return sorted(self.keys, key=self.keys.__getitem__)
+
+    def chosen(self, operators: Container[str], among: Container[Node] | None = None) -> list[Node]:
+        """The nodes of some operators in order, with ``among`` only those that are there."""
+        found = [node for node in self.keys if node.key in operators]
+        if among is not None:
+            found = [node for node in found if node in among]
+        found.sort(key=self.keys.__getitem__)
+        return found
 
     def is_output(self, name: str) -> bool:
         """Whether the name must stay: an output, or read inside a GraphProto."""
@@ -80,10 +89,12 @@ class GraphIndex:
         while stack:
             name = stack.pop()
             readers = uses.get(name)
-            if readers and len(readers) == 1:
-                alone += readers
+            if readers:
+                if len(readers) == 1:
+                    alone += readers
+                continue
             node = producers.get(name)
-            if node is None or readers or any(map(self.is_read, node.outputs)):
+            if node is None or any(map(self.is_read, node.outputs)):
                 continue
             self.drop(node)
             stack += sorted(reads(node), reverse=True)
@@ -129,9 +140,16 @@ class GraphIndex:
     def redirect(self, name: str, other: str) -> list[Node]:
         """Every reader of a result reads another one; these readers."""
         readers = self.uses.redirect(name, other)
-        self.aliases = {old: other if new == name else new for old, new in self.aliases.items()}
-        self.aliases[name] = other
+        for old in self._replaced.pop(name, ()):
+            if self.aliases[old] == name:
+                self.alias(old, other)
+        self.alias(name, other)
         return readers
+
+    def alias(self, name: str, other: str) -> None:
+        """Remembers which result took the place of one."""
+        self.aliases[name] = other
+        self._replaced.setdefault(other, []).append(name)
 
     def around(
         self, nodes: Iterable[Node], depth: int, after: Key | None = None

@@ -5,6 +5,7 @@ goes a node, an array or a bool."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,12 +64,15 @@ class Matcher:
     def number(self, name: str, value: float) -> bool:
         """Whether the result is a constant of one element that has this value in its type."""
         info = self.graph.values.get(name) if name else None
-        if info is None or info.constant is None or any(n != 1 for n in info.shape or ()):
+        if info is None or info.constant is None:
             return False
+        for size in info.shape or ():
+            if size != 1:
+                return False
         array = self.array(name)
         if array is None or array.size != 1:
             return False
-        return bool(array.reshape(-1)[0] == np.asarray(value).astype(array.dtype))
+        return bool(array.reshape(-1)[0] == _in_type(value, array.dtype))
 
     def numbers(self, name: str, values: list[Any]) -> bool:
         """Whether the result is a constant of rank 1 with these values."""
@@ -90,6 +94,11 @@ class Matcher:
         """Remembers why a place that has the pattern's operators is not rewritten; a commutative
         operator may have one for each order."""
         self.reasons.append(why)
+
+
+@lru_cache(maxsize=256)
+def _in_type(value: float, dtype: np.dtype[Any]) -> np.ndarray:
+    return np.asarray(value).astype(dtype)
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -70,17 +70,16 @@ class Replacement:
 
     def _check_closed(self) -> None:
         """Refuses when a result inside the pattern is read outside, or is an output."""
-        inside = set(self.match.nodes)
-        shared = {self.match.nodes[place] for place in self.rule.shared}
-        matcher = self.index.matcher
-        for node in self.match.nodes:
+        nodes, results = self.match.nodes, self.match.results
+        shared = [nodes[place] for place in self.rule.shared]
+        uses, is_output = self.index.matcher.uses, self.index.is_output
+        for node in nodes:
             if node in shared:
                 continue
             for name in node.outputs:
-                if not name or name in self.match.results:
+                if not name or name in results:
                     continue
-                readers = matcher.uses.get(name, {})
-                if self.index.is_output(name) or any(each not in inside for each in readers):
+                if is_output(name) or not all(each in nodes for each in uses.get(name, ())):
                     raise Refused(f"{name} is read elsewhere")
 
     def _make(self) -> list[str | None]:
@@ -175,7 +174,7 @@ class Replacement:
         if made in self.graph.constant_names:
             self.graph.constant_names.discard(made)
             self.graph.constant_names.add(name)
-        self.index.aliases[made] = name
+        self.index.alias(made, name)
         values[made] = info  # until the end, for who remembers the name
 
     def _keep_knowledge(self, name: str, old: ValueInfo) -> None:
@@ -183,8 +182,8 @@ class Replacement:
         values = self.graph.values
         info = values[name]
         _merge(info, old)
-        for field in ("dtype", "shape", "rank", "value", "constant", "producer"):
-            setattr(old, field, getattr(info, field))
+        old.dtype, old.shape, old.rank, old.value = info.dtype, info.shape, info.rank, info.value
+        old.constant, old.producer = info.constant, info.producer
         values[name] = old
 
     def _undo(self) -> None:

@@ -22,11 +22,12 @@ class Branch:
     """One point of the way: the rules whose path ends here, and where the others go on, by the
     operator that makes an input and the input's place, -1 for any."""
 
-    __slots__ = ("further", "merged", "rules")
+    __slots__ = ("alone", "further", "merged", "rules")
 
     def __init__(self) -> None:
         self.rules: list[Placed] = []
         self.further: Further = {}
+        self.alone: list[Rule] = []  # the same in order, without their places
         self.merged: dict[tuple[Branch, ...], list[Rule]] = {}  # of a root: rules of branches
 
     def grow(self, place: int, key: str) -> Branch:
@@ -48,6 +49,7 @@ def grown(rules: Iterable[Rule]) -> dict[str, Branch]:
         for place, key in rule.path:
             branch = branch.grow(place, key)
         branch.rules.append((order, rule))
+        branch.alone.append(rule)
     return trees
 
 
@@ -56,13 +58,15 @@ def rules_at(
 ) -> list[Rule]:
     """The rules whose paths are there above a node, in order, each once. ``values``: what is known
     of results by name."""
-    reached = [branch]
+    reached: list[Branch] = []
     if branch.further:
         _climb(branch.further, node, producers, values, reached)
+    if not reached:
+        return branch.alone
     key = tuple(reached)
     found = branch.merged.get(key)
     if found is None:
-        placed = {placed for each in key for placed in each.rules}
+        placed = {placed for each in (branch, *key) for placed in each.rules}
         found = branch.merged[key] = [rule for _, rule in sorted(placed, key=_first)]
     return found
 
@@ -77,8 +81,8 @@ def _climb(
     numbers = further.get(CONSTANT)
     for place, name in enumerate(node.inputs):
         maker = producers.get(name)
-        if maker is not None and maker.key in further:
-            for at, branch in further[maker.key]:
+        if maker is not None:
+            for at, branch in further.get(maker.key, ()):
                 if at < 0 or at == place:
                     if branch.rules:
                         reached.append(branch)

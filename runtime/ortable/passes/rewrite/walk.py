@@ -88,9 +88,7 @@ class Walk:
     def following(self, keys: Container[str]) -> Walk:
         """The walk after this one."""
         index = self.index
-        found = index.in_order()
         whole = index.learnt != self.learnt or index.revived != self.revived
-        again = self.again
-        walk = Walk(index, [n for n in found if n.key in keys and (whole or n in again)])
+        walk = Walk(index, index.chosen(keys, None if whole else self.again))
         walk.whole = whole
         return walk

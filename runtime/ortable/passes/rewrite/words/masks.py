@@ -92,6 +92,10 @@ def is_causal_mask(graph: Graph, mask: Result, query: Result, transposed: Result
         return False
     known = whole_constant(graph, mask)
     if known is not None:
+        if known.shape[-1] > 1:  # most other masks let the first position look at the last one
+            corner = known[..., 0, -1]
+            if not (~corner if known.dtype == bool else corner).any():
+                return False
         before = np.tri(known.shape[-1], dtype=bool)
         wanted = before if known.dtype == bool else np.where(before, 0.0, -np.inf)
         return bool(known.size and (known == wanted).all())

@@ -8,6 +8,7 @@ runs is not known here. Called by rules of slice, concat, training and rotary.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -96,9 +97,12 @@ def slice_of(
 
 def has_unit_steps(graph: Graph, steps: Result | None) -> Bool:
     """Whether the steps of a Slice are left out, or 1."""
-    if not steps or uniform_value(graph, steps) == 1:
+    if not steps:
         return True
-    return _ints(graph, steps) == []
+    known = _ints(graph, steps)
+    if known is not None:
+        return all(step == 1 for step in known)
+    return uniform_value(graph, steps) == 1
 
 
 def slices_half(
@@ -211,7 +215,8 @@ def _ints(graph: Graph, x: Result) -> list[int] | None:
     array = small_constant(graph, x)
     if array is None or array.ndim != 1 or array.dtype.kind not in "iu":
         return None
-    return [int(each) for each in array]
+    found: list[int] = array.tolist()
+    return found
 
 
 # -- one index
@@ -301,6 +306,9 @@ def slice_of_concat(graph: Graph, xs: Results, axis: Int, taken: Opaque) -> Opaq
 def concat_slices(graph: Graph, xs: Results, axis: Int) -> Opaque:
     """The results that a Concat joins as slices. Those that lie side by side in one result are
     one slice, where that makes no Slice beside the Concat: the slices may have other readers."""
+    sources = [_pieces_source(graph, x) for x in xs]
+    if not any(a is not None and a == b for a, b in itertools.pairwise(sources)):
+        return [Slice(x, {}) for x in xs]
     rank = graph.values[xs[0]].rank
     index = normalize_axis(axis, rank) if rank is not None else 0
     groups: list[tuple[list[str], str, tuple[Dim, Dim] | None]] = []
@@ -334,6 +342,12 @@ def _between(graph: Graph, x: str, axis: int, bounds: tuple[Dim, Dim]) -> Slice:
         return Slice(x, {})
     stop = end if isinstance(end, int) else _LAST  # another bound is the end of the axis
     return Slice(x, {axis: Span(int(start), stop)})  # type: ignore[arg-type]
+
+
+def _pieces_source(graph: Graph, x: str) -> str | None:
+    """The result that a Slice or Split makes ``x`` of."""
+    node = graph.values[x].producer
+    return node.inputs[0] if node is not None and node.key in ("Slice", "Split") else None
 
 
 def _cut_from(graph: Graph, x: str, axis: int) -> tuple[str, tuple[Dim, Dim] | None]:
