@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ortable import dims, dtypes
 from ortable.ir import Graph, editing
@@ -191,7 +192,8 @@ class _Scanned:
             return self.graph.make_initializer("", small_constant(self.body, name))
         return name
 
-    def _reshaped(self, x: str, sizes: list[int]) -> str:
+    def _reshaped(self, x: str, sizes: list[Any]) -> str:
+        """A Reshape to sizes that are known; 0 keeps one."""
         target = consts(self.graph, sizes, dtypes.int64)
         made: str = self.graph.make_node("Reshape", [x, target])
         return made
