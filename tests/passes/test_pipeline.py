@@ -87,6 +87,8 @@ def test_the_order_of_the_passes():
         "merge_equal_nodes",
         "remove_unused",
         "rewrites",
+        "merge_scanned_attention",
+        "rewrites",
         "remove_identity_nodes",
         "constant_folding",
         "arrange_quantized",

@@ -15,11 +15,12 @@ from ortable.builder import GraphBuilder
 from .attention import FUSED
 from .layers import LAYERS
 from .operators import OPERATORS, Invalid, Node, Tensor, Unsupported, made
+from .recurrence import RECURRENT
 from .terms import Table
 
 __all__ = ["Graph", "read", "run"]
 
-DEFINITIONS = {**OPERATORS, **LAYERS, **FUSED}
+DEFINITIONS = {**OPERATORS, **LAYERS, **FUSED, **RECURRENT}
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,19 @@ def infer_com_microsoft_BiasGelu(inputs, attrs, n_outputs, opset):
     return ((A.dtype or B.dtype, A.shape, None),)
 
 
+def infer_com_microsoft_CausalConvWithState(inputs, attrs, n_outputs, opset):
+    """CausalConvWithState(input: T, weight: T, bias?: T, past_state?: T) -> (output: T, present_state: T)"""
+    input = inputs[0]
+    weight = inputs[1]
+    if n_outputs == 1:
+        return ((input.dtype or weight.dtype, input.shape, None),)
+    known = (
+        (input.dtype or weight.dtype, input.shape, None),
+        (input.dtype or weight.dtype, None, None),
+    )
+    return known[:n_outputs]
+
+
 def infer_com_microsoft_FastGelu(inputs, attrs, n_outputs, opset):
     """FastGelu(X: T, bias?: T) -> (Y: T)"""
     X = inputs[0]
@@ -79,6 +92,21 @@ def infer_com_microsoft_Inverse(inputs, attrs, n_outputs, opset):
     """Inverse(X: T) -> (Y: T)"""
     X = inputs[0]
     return ((X.dtype, X.shape, None),)
+
+
+def infer_com_microsoft_LinearAttention(inputs, attrs, n_outputs, opset):
+    """LinearAttention(query: T, key: T, value: T, past_state?: S, decay?: T, beta?: T) -> (output: T, present_state: S)"""
+    query = inputs[0]
+    key = inputs[1]
+    value = inputs[2]
+    past_state = inputs[3] if len(inputs) > 3 else None
+    if n_outputs == 1:
+        return ((query.dtype or key.dtype or value.dtype, value.shape if inference.required(attrs, 'q_num_heads', 'com.microsoft::LinearAttention') <= inference.required(attrs, 'kv_num_heads', 'com.microsoft::LinearAttention') else None, None),)
+    known = (
+        (query.dtype or key.dtype or value.dtype, value.shape if inference.required(attrs, 'q_num_heads', 'com.microsoft::LinearAttention') <= inference.required(attrs, 'kv_num_heads', 'com.microsoft::LinearAttention') else None, None),
+        (query.dtype if past_state is None else past_state.dtype, None if past_state is None else past_state.shape, None),
+    )
+    return known[:n_outputs]
 
 
 def infer_com_microsoft_MultiHeadAttention(inputs, attrs, n_outputs, opset):

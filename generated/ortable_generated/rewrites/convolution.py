@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.convolution import has_explicit_pads, no_pads, pads_fit_window, summed_pads, zero_pads
+from ortable.passes.rewrite.words.convolution import has_explicit_pads, no_pads, pads_fit_window, pads_without_end, summed_pads, zero_pads
 from ortable.passes.rewrite.words.numbers import are_moderate
+from ortable.passes.rewrite.words.slices import has_unit_steps
 from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, is_weight, scaled_weight, shifted_bias
 from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide
 from ortable.prelude.values import const
@@ -174,6 +175,39 @@ def make_conv_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Resu
     line = graph.make_node('Reciprocal', [given]) if c is None else given
     moved = None if b is None else shifted_bias(graph, b, line, None)
     return graph.make_node('Conv', [x, scaled_weight(graph, w, line, 0), moved], res.outputs, **kept)
+
+
+def match_conv_slice(m: Matcher, root: Node) -> Match | None:
+    """whole = Conv(x, w, maybe(b), pads=pads, strides=strides, attrs=kept); part = Slice(whole, starts, _, maybe(_), maybe(steps)); return part"""
+    graph = m.graph
+    if not 3 <= len(root.inputs) <= 5 or root.attrs:
+        return None
+    whole, starts, _ = root.inputs[:3]
+    steps = root.inputs[4] or None if len(root.inputs) > 4 else None
+    n1 = m.producer(whole, 'Conv')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3:
+        return None
+    pads = n1.attrs.get('pads')
+    strides = n1.attrs.get('strides')
+    kept = {k: v for k, v in n1.attrs.items() if k not in ('pads', 'strides')}
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    part = root.outputs[0]
+    if not has_unit_steps(graph, steps):
+        m.refuse('has_unit_steps(steps)')
+        return None
+    less = pads_without_end(graph, whole, part, starts, pads, strides)
+    if not len(less) > 0:
+        m.refuse('len(less) > 0')
+        return None
+    if not has_explicit_pads(kept):
+        m.refuse('has_explicit_pads(kept)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, w, b, strides, kept, less))
+
+
+def make_conv_slice(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, strides: Any, kept: Any, less: Any) -> Any:
+    return graph.make_node('Conv', [x, w, b], res.outputs, pads=less, strides=strides, **kept)
 
 
 def match_conv_transpose_add(m: Matcher, root: Node) -> Match | None:

@@ -17,6 +17,7 @@ from . import (
     identities,
     qdq,
     result_names,
+    scanned_attention,
     unused,
     weight_transposes,
 )
@@ -114,6 +115,10 @@ def _has_rules(run: _Run) -> bool:
     return bool(run.options.rules)
 
 
+def _merged_scans(run: _Run) -> bool:
+    return bool(run.result.counts.get("merge_scanned_attention"))
+
+
 def _rewritten(run: _Run) -> bool:
     return bool(run.result.counts.get("rewrites"))
 
@@ -139,6 +144,13 @@ PASSES: tuple[Pass, ...] = (
     Pass(_EQUAL_NODES.name, _EQUAL_NODES.run, when=_has_rules),
     Pass(_UNUSED.name, _UNUSED.run, when=_has_rules),  # what nobody reads would be a reader
     Pass("rewrites", _apply_rules, when=_has_rules),
+    Pass(  # after the rules: these make linear attention of a step
+        "merge_scanned_attention",
+        lambda run: scanned_attention.merge_scanned_attention(run.graph),
+        when=_has_rules,
+        quiet=True,
+    ),
+    Pass("rewrites", _apply_rules, when=_merged_scans),  # views between it and what is around
     Pass(_IDENTITIES.name, _IDENTITIES.run, when=_rewritten),
     Pass(
         "constant_folding",

@@ -5,11 +5,12 @@ and results. Called by rules of convolution and ort_pointwise."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ortable import dtypes
+from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import maker_of, small_constant
 from ortable.prelude.facts import (
@@ -33,6 +34,7 @@ __all__ = [
     "is_bias_row",
     "no_pads",
     "pads_fit_window",
+    "pads_without_end",
     "same_activation",
     "suits_pointwise_convolution",
     "summed_pads",
@@ -93,6 +95,38 @@ def no_pads(pads: Ints | None) -> Bool:
 def pads_fit_window(pads: Ints, window: Ints) -> Bool:
     """Whether pads stay smaller than the window of a pool, as kernels want it."""
     return all(a < b for a, b in zip(pads, [*window, *window], strict=True))
+
+
+def pads_without_end(
+    graph: Graph,
+    whole: Result,
+    part: Result,
+    starts: Result,
+    pads: Ints | None,
+    strides: Ints | None,
+) -> Ints:
+    """``pads`` of a convolution ``whole`` for its first places ``part`` alone, which a Slice takes;
+    empty where more is cut off than zeros give, or somewhere else, or where no place may be left:
+    the kernel would not fit."""
+    first, before, after = small_constant(graph, starts), *_shapes(graph, whole, part)
+    if first is None or first.any() or not pads or not before or len(before) != len(after):
+        return []
+    if not all(map(dims.same, before[:2], after[:2])):
+        return []
+    count = len(pads) // 2
+    found = list(pads)
+    for axis, step in enumerate(strides or [1] * count):
+        size, less, zeros = before[2 + axis], after[2 + axis], pads[count + axis]
+        cut = [n for n in range(max(zeros, 0) // step + 1) if dims.same(less + n, size)]
+        if not cut or not less >= 1:
+            return []
+        found[count + axis] -= cut[0] * step
+    return found
+
+
+def _shapes(graph: Graph, *results: Result) -> list[Sequence[Any]]:
+    """The shape of each result; empty where it is not known."""
+    return [graph.get_shape(each) if graph.has_shape(each) else () for each in results]
 
 
 def has_explicit_pads(kept: Any) -> Bool:

@@ -1,0 +1,1541 @@
+# Generated from specs/rewrites/ort_recurrence.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.passes.rewrite.rule import Match
+from ortable.passes.rewrite.words.convolution import no_pads
+from ortable.passes.rewrite.words.numbers import for_cpu
+from ortable.passes.rewrite.words.recurrence import as_place, decay_count, is_column_of, is_depthwise_sequence, is_last_place, is_reader_of, is_row_of, is_state, log_of_decay, same_vectors, windows_of
+from ortable.passes.rewrite.words.shapes import same_shape
+from ortable.prelude.facts import dim_of, is_static, shape_of, static
+from ortable.prelude.values import reshape_to
+
+if TYPE_CHECKING:
+    from ortable.ir import Graph, ResultSpec
+    from ortable.ir.node import Node
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
+
+
+_REDUCE_SUM = {'keepdims': 1, 'noop_with_empty_axes': 0}
+
+
+def match_ort_causal_conv(m: Matcher, root: Node) -> Match | None:
+    """return Conv(x, w, maybe(b), pads=pads, attrs=kept)"""
+    graph = m.graph
+    if not 2 <= len(root.inputs) <= 3:
+        return None
+    pads = root.attrs.get('pads')
+    kept = {k: v for k, v in root.attrs.items() if k not in ('pads',)}
+    x, w = root.inputs[:2]
+    b = root.inputs[2] or None if len(root.inputs) > 2 else None
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not is_depthwise_sequence(graph, x, w, b, kept):
+        m.refuse('is_depthwise_sequence(x, w, b, kept)')
+        return None
+    if not pads is not None:
+        m.refuse('pads is not None')
+        return None
+    width = static(dim_of(graph, w, 2))
+    if not pads[0] == width - 1:
+        m.refuse('pads[0] == width - 1')
+        return None
+    if not pads[1] == 0:
+        m.refuse('pads[1] == 0')
+        return None
+    length = dim_of(graph, x, 2)
+    if not is_static(length):
+        m.refuse('is_static(length)')
+        return None
+    if not length > 1:
+        m.refuse('length > 1')
+        return None
+    if not length <= 32:
+        m.refuse('length <= 32')
+        return None
+    if not width <= 8:
+        m.refuse('width <= 8')
+        return None
+    return Match((root,), (root.outputs[0],), (x, w, b))
+
+
+def make_ort_causal_conv(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None) -> Any:
+    y, last = graph.make_node('CausalConvWithState', [x, w, b], 2, domain='com.microsoft')
+    return y
+
+
+def match_ort_causal_conv_step(m: Matcher, root: Node) -> Match | None:
+    """whole = Conv(x, w, maybe(b), pads=pads, attrs=kept); part = Slice(whole, starts, _, maybe(_), maybe(_)); return part"""
+    graph = m.graph
+    if not 3 <= len(root.inputs) <= 5 or root.attrs:
+        return None
+    whole, starts, _ = root.inputs[:3]
+    n1 = m.producer(whole, 'Conv')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3:
+        return None
+    pads = n1.attrs.get('pads')
+    kept = {k: v for k, v in n1.attrs.items() if k not in ('pads',)}
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    part = root.outputs[0]
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not is_depthwise_sequence(graph, x, w, b, kept):
+        m.refuse('is_depthwise_sequence(x, w, b, kept)')
+        return None
+    if not no_pads(pads):
+        m.refuse('no_pads(pads)')
+        return None
+    width = static(dim_of(graph, w, 2))
+    if not width > 1:
+        m.refuse('width > 1')
+        return None
+    if not is_last_place(graph, part, whole, starts):
+        m.refuse('is_last_place(part, whole, starts)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, w, b, width))
+
+
+def make_ort_causal_conv_step(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, width: Any) -> Any:
+    before, last = windows_of(graph, x, width)
+    y, state = graph.make_node('CausalConvWithState', [last, w, b, before], 2, domain='com.microsoft')
+    return y
+
+
+def accept_ort_delta_step(m: Matcher, state: Any, key: Any, value: Any, rate: Any, query: Any, memory: Any, line: Any, out: Any, row: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not is_state(graph, state):
+        m.refuse('is_state(state)')
+        return None
+    if not is_column_of(graph, key, state):
+        m.refuse('is_column_of(key, state)')
+        return None
+    if not is_reader_of(graph, query, state, out):
+        m.refuse('is_reader_of(query, state, out)')
+        return None
+    if not same_vectors(graph, row, key):
+        m.refuse('same_vectors(row, key)')
+        return None
+    batch = dim_of(graph, state, 0)
+    heads = static(dim_of(graph, state, 1))
+    keys = static(dim_of(graph, state, 2))
+    values = static(dim_of(graph, state, 3))
+    if not is_row_of(graph, value, state, values):
+        m.refuse('is_row_of(value, state, values)')
+        return None
+    if not same_shape(graph, value, memory):
+        m.refuse('same_shape(value, memory)')
+        return None
+    if not is_row_of(graph, line, state, values):
+        m.refuse('is_row_of(line, state, values)')
+        return None
+    if not is_row_of(graph, rate, state, 1):
+        m.refuse('is_row_of(rate, state, 1)')
+        return None
+    return (batch, heads, keys, values)
+
+
+def match_ort_delta_step_1(m: Matcher, root: Node) -> Match | None:
+    """memory = ReduceSum(Mul(state, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(state, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for state, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        for key, line in m.orders(n1):
+            n2 = m.producer(line, 'Unsqueeze')
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+                continue
+            delta, _ = n2.inputs
+            n3 = m.producer(delta, 'Mul')
+            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                continue
+            for r2, rate in m.orders(n3):
+                n4 = m.producer(r2, 'Sub')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                value, memory = n4.inputs
+                n5 = m.producer(memory, 'ReduceSum')
+                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_SUM):
+                    continue
+                r3, r4 = n5.inputs
+                if not m.numbers(r4, [2]):
+                    continue
+                n6 = m.producer(r3, 'Mul')
+                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                    continue
+                for r5, r6 in m.orders(n6):
+                    if r5 != state:
+                        continue
+                    if r6 != key:
+                        continue
+                    for n7 in m.readers(root.outputs[0], 'Mul'):
+                        if n7 is n6 or n7 is n3 or n7 is n1:
+                            continue
+                        if len(n7.inputs) != 2 or n7.attrs:
+                            continue
+                        for r7, query in m.orders(n7):
+                            if r7 != root.outputs[0]:
+                                continue
+                            for n8 in m.readers(n7.outputs[0], 'ReduceSum', 0):
+                                if n8 is n5:
+                                    continue
+                                if len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
+                                    continue
+                                _, r8 = n8.inputs
+                                if not m.numbers(r8, [2]):
+                                    continue
+                                out = n8.outputs[0]
+                                row = None
+                                accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
+                                if accepted is None:
+                                    continue
+                                batch, heads, keys, values = accepted
+                                return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+    return None
+
+
+def match_ort_delta_step_2(m: Matcher, root: Node) -> Match | None:
+    """memory = ReduceSum(Mul(state, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(state, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for state, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        for key, line in m.orders(n1):
+            n2 = m.producer(line, 'Unsqueeze')
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+                continue
+            delta, _ = n2.inputs
+            n3 = m.producer(delta, 'Mul')
+            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                continue
+            for r2, rate in m.orders(n3):
+                n4 = m.producer(r2, 'Sub')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                value, memory = n4.inputs
+                n5 = m.producer(memory, 'ReduceSum')
+                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_SUM):
+                    continue
+                r3, r4 = n5.inputs
+                if not m.numbers(r4, [2]):
+                    continue
+                n6 = m.producer(r3, 'Mul')
+                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                    continue
+                for r5, r6 in m.orders(n6):
+                    if r5 != state:
+                        continue
+                    if r6 != key:
+                        continue
+                    for n7 in m.readers(root.outputs[0], 'MatMul', 1):
+                        if len(n7.inputs) != 2 or n7.attrs:
+                            continue
+                        query, _ = n7.inputs
+                        out = n7.outputs[0]
+                        row = None
+                        accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
+                        if accepted is None:
+                            continue
+                        batch, heads, keys, values = accepted
+                        return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+    return None
+
+
+def match_ort_delta_step_3(m: Matcher, root: Node) -> Match | None:
+    """memory = ReduceSum(Mul(state, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(state, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for state, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        for key, delta in m.orders(n1):
+            n2 = m.producer(delta, 'Mul')
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+                continue
+            for r2, rate in m.orders(n2):
+                n3 = m.producer(r2, 'Sub')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                value, memory = n3.inputs
+                n4 = m.producer(memory, 'ReduceSum')
+                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('keepdims',), _REDUCE_SUM):
+                    continue
+                r3, r4 = n4.inputs
+                if not m.numbers(r4, [2]):
+                    continue
+                n5 = m.producer(r3, 'Mul')
+                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                    continue
+                for r5, r6 in m.orders(n5):
+                    if r5 != state:
+                        continue
+                    if r6 != key:
+                        continue
+                    for n6 in m.readers(root.outputs[0], 'Mul'):
+                        if n6 is n5 or n6 is n2 or n6 is n1:
+                            continue
+                        if len(n6.inputs) != 2 or n6.attrs:
+                            continue
+                        for r7, query in m.orders(n6):
+                            if r7 != root.outputs[0]:
+                                continue
+                            for n7 in m.readers(n6.outputs[0], 'ReduceSum', 0):
+                                if n7 is n4:
+                                    continue
+                                if len(n7.inputs) != 2 or not m.plain(n7, ('keepdims',), _REDUCE_SUM):
+                                    continue
+                                _, r8 = n7.inputs
+                                if not m.numbers(r8, [2]):
+                                    continue
+                                line = delta
+                                out = n7.outputs[0]
+                                row = None
+                                accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
+                                if accepted is None:
+                                    continue
+                                batch, heads, keys, values = accepted
+                                return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+    return None
+
+
+def match_ort_delta_step_4(m: Matcher, root: Node) -> Match | None:
+    """memory = ReduceSum(Mul(state, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(state, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for state, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        for key, delta in m.orders(n1):
+            n2 = m.producer(delta, 'Mul')
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+                continue
+            for r2, rate in m.orders(n2):
+                n3 = m.producer(r2, 'Sub')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                value, memory = n3.inputs
+                n4 = m.producer(memory, 'ReduceSum')
+                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('keepdims',), _REDUCE_SUM):
+                    continue
+                r3, r4 = n4.inputs
+                if not m.numbers(r4, [2]):
+                    continue
+                n5 = m.producer(r3, 'Mul')
+                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                    continue
+                for r5, r6 in m.orders(n5):
+                    if r5 != state:
+                        continue
+                    if r6 != key:
+                        continue
+                    for n6 in m.readers(root.outputs[0], 'MatMul', 1):
+                        if len(n6.inputs) != 2 or n6.attrs:
+                            continue
+                        query, _ = n6.inputs
+                        line = delta
+                        out = n6.outputs[0]
+                        row = None
+                        accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
+                        if accepted is None:
+                            continue
+                        batch, heads, keys, values = accepted
+                        return Match((root, n6, n1, n2, n3, n4, n5), (root.outputs[0], n6.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+    return None
+
+
+def match_ort_delta_step_5(m: Matcher, root: Node) -> Match | None:
+    """memory = Squeeze(MatMul(row, state), _); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(state, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for state, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        for key, line in m.orders(n1):
+            n2 = m.producer(line, 'Unsqueeze')
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+                continue
+            delta, _ = n2.inputs
+            n3 = m.producer(delta, 'Mul')
+            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                continue
+            for r2, rate in m.orders(n3):
+                n4 = m.producer(r2, 'Sub')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                value, memory = n4.inputs
+                n5 = m.producer(memory, 'Squeeze')
+                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                    continue
+                r3, r4 = n5.inputs
+                if not r4:
+                    continue
+                n6 = m.producer(r3, 'MatMul')
+                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                    continue
+                row, r5 = n6.inputs
+                if r5 != state:
+                    continue
+                for n7 in m.readers(root.outputs[0], 'Mul'):
+                    if n7 is n3 or n7 is n1:
+                        continue
+                    if len(n7.inputs) != 2 or n7.attrs:
+                        continue
+                    for r6, query in m.orders(n7):
+                        if r6 != root.outputs[0]:
+                            continue
+                        for n8 in m.readers(n7.outputs[0], 'ReduceSum', 0):
+                            if len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
+                                continue
+                            _, r7 = n8.inputs
+                            if not m.numbers(r7, [2]):
+                                continue
+                            out = n8.outputs[0]
+                            accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
+                            if accepted is None:
+                                continue
+                            batch, heads, keys, values = accepted
+                            return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+    return None
+
+
+def match_ort_delta_step_6(m: Matcher, root: Node) -> Match | None:
+    """memory = Squeeze(MatMul(row, state), _); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(state, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for state, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        for key, line in m.orders(n1):
+            n2 = m.producer(line, 'Unsqueeze')
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+                continue
+            delta, _ = n2.inputs
+            n3 = m.producer(delta, 'Mul')
+            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                continue
+            for r2, rate in m.orders(n3):
+                n4 = m.producer(r2, 'Sub')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                value, memory = n4.inputs
+                n5 = m.producer(memory, 'Squeeze')
+                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                    continue
+                r3, r4 = n5.inputs
+                if not r4:
+                    continue
+                n6 = m.producer(r3, 'MatMul')
+                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                    continue
+                row, r5 = n6.inputs
+                if r5 != state:
+                    continue
+                for n7 in m.readers(root.outputs[0], 'MatMul', 1):
+                    if n7 is n6:
+                        continue
+                    if len(n7.inputs) != 2 or n7.attrs:
+                        continue
+                    query, _ = n7.inputs
+                    out = n7.outputs[0]
+                    accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
+                    if accepted is None:
+                        continue
+                    batch, heads, keys, values = accepted
+                    return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+    return None
+
+
+def match_ort_delta_step_7(m: Matcher, root: Node) -> Match | None:
+    """memory = Squeeze(MatMul(row, state), _); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(state, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for state, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        for key, delta in m.orders(n1):
+            n2 = m.producer(delta, 'Mul')
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+                continue
+            for r2, rate in m.orders(n2):
+                n3 = m.producer(r2, 'Sub')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                value, memory = n3.inputs
+                n4 = m.producer(memory, 'Squeeze')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                r3, r4 = n4.inputs
+                if not r4:
+                    continue
+                n5 = m.producer(r3, 'MatMul')
+                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                    continue
+                row, r5 = n5.inputs
+                if r5 != state:
+                    continue
+                for n6 in m.readers(root.outputs[0], 'Mul'):
+                    if n6 is n2 or n6 is n1:
+                        continue
+                    if len(n6.inputs) != 2 or n6.attrs:
+                        continue
+                    for r6, query in m.orders(n6):
+                        if r6 != root.outputs[0]:
+                            continue
+                        for n7 in m.readers(n6.outputs[0], 'ReduceSum', 0):
+                            if len(n7.inputs) != 2 or not m.plain(n7, ('keepdims',), _REDUCE_SUM):
+                                continue
+                            _, r7 = n7.inputs
+                            if not m.numbers(r7, [2]):
+                                continue
+                            line = delta
+                            out = n7.outputs[0]
+                            accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
+                            if accepted is None:
+                                continue
+                            batch, heads, keys, values = accepted
+                            return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+    return None
+
+
+def match_ort_delta_step_8(m: Matcher, root: Node) -> Match | None:
+    """memory = Squeeze(MatMul(row, state), _); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(state, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for state, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        for key, delta in m.orders(n1):
+            n2 = m.producer(delta, 'Mul')
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+                continue
+            for r2, rate in m.orders(n2):
+                n3 = m.producer(r2, 'Sub')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                value, memory = n3.inputs
+                n4 = m.producer(memory, 'Squeeze')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                r3, r4 = n4.inputs
+                if not r4:
+                    continue
+                n5 = m.producer(r3, 'MatMul')
+                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                    continue
+                row, r5 = n5.inputs
+                if r5 != state:
+                    continue
+                for n6 in m.readers(root.outputs[0], 'MatMul', 1):
+                    if n6 is n5:
+                        continue
+                    if len(n6.inputs) != 2 or n6.attrs:
+                        continue
+                    query, _ = n6.inputs
+                    line = delta
+                    out = n6.outputs[0]
+                    accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
+                    if accepted is None:
+                        continue
+                    batch, heads, keys, values = accepted
+                    return Match((root, n6, n1, n2, n3, n4, n5), (root.outputs[0], n6.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+    return None
+
+
+def match_ort_delta_step_9(m: Matcher, root: Node) -> Match | None:
+    """memory = MatMul(row, state); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(state, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for state, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        for key, line in m.orders(n1):
+            n2 = m.producer(line, 'Unsqueeze')
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+                continue
+            delta, _ = n2.inputs
+            n3 = m.producer(delta, 'Mul')
+            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                continue
+            for r2, rate in m.orders(n3):
+                n4 = m.producer(r2, 'Sub')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                value, memory = n4.inputs
+                n5 = m.producer(memory, 'MatMul')
+                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                    continue
+                row, r3 = n5.inputs
+                if r3 != state:
+                    continue
+                for n6 in m.readers(root.outputs[0], 'Mul'):
+                    if n6 is n3 or n6 is n1:
+                        continue
+                    if len(n6.inputs) != 2 or n6.attrs:
+                        continue
+                    for r4, query in m.orders(n6):
+                        if r4 != root.outputs[0]:
+                            continue
+                        for n7 in m.readers(n6.outputs[0], 'ReduceSum', 0):
+                            if len(n7.inputs) != 2 or not m.plain(n7, ('keepdims',), _REDUCE_SUM):
+                                continue
+                            _, r5 = n7.inputs
+                            if not m.numbers(r5, [2]):
+                                continue
+                            out = n7.outputs[0]
+                            accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
+                            if accepted is None:
+                                continue
+                            batch, heads, keys, values = accepted
+                            return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+    return None
+
+
+def match_ort_delta_step_10(m: Matcher, root: Node) -> Match | None:
+    """memory = MatMul(row, state); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(state, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for state, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        for key, line in m.orders(n1):
+            n2 = m.producer(line, 'Unsqueeze')
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+                continue
+            delta, _ = n2.inputs
+            n3 = m.producer(delta, 'Mul')
+            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                continue
+            for r2, rate in m.orders(n3):
+                n4 = m.producer(r2, 'Sub')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                value, memory = n4.inputs
+                n5 = m.producer(memory, 'MatMul')
+                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                    continue
+                row, r3 = n5.inputs
+                if r3 != state:
+                    continue
+                for n6 in m.readers(root.outputs[0], 'MatMul', 1):
+                    if n6 is n5:
+                        continue
+                    if len(n6.inputs) != 2 or n6.attrs:
+                        continue
+                    query, _ = n6.inputs
+                    out = n6.outputs[0]
+                    accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
+                    if accepted is None:
+                        continue
+                    batch, heads, keys, values = accepted
+                    return Match((root, n6, n1, n2, n3, n4, n5), (root.outputs[0], n6.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+    return None
+
+
+def match_ort_delta_step_11(m: Matcher, root: Node) -> Match | None:
+    """memory = MatMul(row, state); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(state, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for state, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        for key, delta in m.orders(n1):
+            n2 = m.producer(delta, 'Mul')
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+                continue
+            for r2, rate in m.orders(n2):
+                n3 = m.producer(r2, 'Sub')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                value, memory = n3.inputs
+                n4 = m.producer(memory, 'MatMul')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                row, r3 = n4.inputs
+                if r3 != state:
+                    continue
+                for n5 in m.readers(root.outputs[0], 'Mul'):
+                    if n5 is n2 or n5 is n1:
+                        continue
+                    if len(n5.inputs) != 2 or n5.attrs:
+                        continue
+                    for r4, query in m.orders(n5):
+                        if r4 != root.outputs[0]:
+                            continue
+                        for n6 in m.readers(n5.outputs[0], 'ReduceSum', 0):
+                            if len(n6.inputs) != 2 or not m.plain(n6, ('keepdims',), _REDUCE_SUM):
+                                continue
+                            _, r5 = n6.inputs
+                            if not m.numbers(r5, [2]):
+                                continue
+                            line = delta
+                            out = n6.outputs[0]
+                            accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
+                            if accepted is None:
+                                continue
+                            batch, heads, keys, values = accepted
+                            return Match((root, n6, n1, n2, n3, n4, n5), (root.outputs[0], n6.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+    return None
+
+
+def match_ort_delta_step_12(m: Matcher, root: Node) -> Match | None:
+    """memory = MatMul(row, state); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(state, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for state, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        for key, delta in m.orders(n1):
+            n2 = m.producer(delta, 'Mul')
+            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+                continue
+            for r2, rate in m.orders(n2):
+                n3 = m.producer(r2, 'Sub')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                value, memory = n3.inputs
+                n4 = m.producer(memory, 'MatMul')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                row, r3 = n4.inputs
+                if r3 != state:
+                    continue
+                for n5 in m.readers(root.outputs[0], 'MatMul', 1):
+                    if n5 is n4:
+                        continue
+                    if len(n5.inputs) != 2 or n5.attrs:
+                        continue
+                    query, _ = n5.inputs
+                    line = delta
+                    out = n5.outputs[0]
+                    accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
+                    if accepted is None:
+                        continue
+                    batch, heads, keys, values = accepted
+                    return Match((root, n5, n1, n2, n3, n4), (root.outputs[0], n5.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+    return None
+
+
+def make_ort_delta_step(graph: Graph, res: ResultSpec, state: Result, key: Result, value: Result, rate: Result, query: Result, batch: Any, heads: Any, keys: Any, values: Any) -> Any:
+    q, k = (as_place(graph, query, batch, heads * keys), as_place(graph, key, batch, heads * keys))
+    v, b = (as_place(graph, value, batch, heads * values), as_place(graph, rate, batch, heads))
+    read, last = graph.make_node('LinearAttention', [q, k, v, state, None, b], 2, domain='com.microsoft', q_num_heads=heads, kv_num_heads=heads, scale=1.0, update_rule='delta')
+    return (last, reshape_to(graph, read, shape_of(graph, res[1])))
+
+
+def accept_ort_gated_delta_step(m: Matcher, state: Any, factor: Any, key: Any, value: Any, rate: Any, query: Any, memory: Any, line: Any, out: Any, row: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not is_state(graph, state):
+        m.refuse('is_state(state)')
+        return None
+    batch = dim_of(graph, state, 0)
+    heads = static(dim_of(graph, state, 1))
+    keys = static(dim_of(graph, state, 2))
+    values = static(dim_of(graph, state, 3))
+    decay = log_of_decay(graph, factor)
+    if not decay is not None:
+        m.refuse('decay is not None')
+        return None
+    count = decay_count(graph, factor, state)
+    if not count > 0:
+        m.refuse('count > 0')
+        return None
+    if not is_column_of(graph, key, state):
+        m.refuse('is_column_of(key, state)')
+        return None
+    if not is_reader_of(graph, query, state, out):
+        m.refuse('is_reader_of(query, state, out)')
+        return None
+    if not same_vectors(graph, row, key):
+        m.refuse('same_vectors(row, key)')
+        return None
+    if not is_row_of(graph, value, state, values):
+        m.refuse('is_row_of(value, state, values)')
+        return None
+    if not same_shape(graph, value, memory):
+        m.refuse('same_shape(value, memory)')
+        return None
+    if not is_row_of(graph, line, state, values):
+        m.refuse('is_row_of(line, state, values)')
+        return None
+    if not is_row_of(graph, rate, state, 1):
+        m.refuse('is_row_of(rate, state, 1)')
+        return None
+    return (batch, heads, keys, values, decay, count)
+
+
+def match_ort_gated_delta_step_1(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = ReduceSum(Mul(decayed, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(decayed, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for decayed, r1 in m.orders(root):
+        n1 = m.producer(decayed, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r1, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, line in m.orders(n2):
+                n3 = m.producer(line, 'Unsqueeze')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                delta, _ = n3.inputs
+                n4 = m.producer(delta, 'Mul')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                for r2, rate in m.orders(n4):
+                    n5 = m.producer(r2, 'Sub')
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                        continue
+                    value, memory = n5.inputs
+                    n6 = m.producer(memory, 'ReduceSum')
+                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('keepdims',), _REDUCE_SUM):
+                        continue
+                    r3, r4 = n6.inputs
+                    if not m.numbers(r4, [2]):
+                        continue
+                    n7 = m.producer(r3, 'Mul')
+                    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+                        continue
+                    for r5, r6 in m.orders(n7):
+                        if r5 != decayed:
+                            continue
+                        if r6 != key:
+                            continue
+                        for n8 in m.readers(root.outputs[0], 'Mul'):
+                            if n8 is n1 or n8 is n7 or n8 is n4 or n8 is n2:
+                                continue
+                            if len(n8.inputs) != 2 or n8.attrs:
+                                continue
+                            for r7, query in m.orders(n8):
+                                if r7 != root.outputs[0]:
+                                    continue
+                                for n9 in m.readers(n8.outputs[0], 'ReduceSum', 0):
+                                    if n9 is n6:
+                                        continue
+                                    if len(n9.inputs) != 2 or not m.plain(n9, ('keepdims',), _REDUCE_SUM):
+                                        continue
+                                    _, r8 = n9.inputs
+                                    if not m.numbers(r8, [2]):
+                                        continue
+                                    out = n9.outputs[0]
+                                    row = None
+                                    accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
+                                    if accepted is None:
+                                        continue
+                                    batch, heads, keys, values, decay, count = accepted
+                                    return Match((root, n9, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0], n9.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def match_ort_gated_delta_step_2(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = ReduceSum(Mul(decayed, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(decayed, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for decayed, r1 in m.orders(root):
+        n1 = m.producer(decayed, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r1, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, line in m.orders(n2):
+                n3 = m.producer(line, 'Unsqueeze')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                delta, _ = n3.inputs
+                n4 = m.producer(delta, 'Mul')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                for r2, rate in m.orders(n4):
+                    n5 = m.producer(r2, 'Sub')
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                        continue
+                    value, memory = n5.inputs
+                    n6 = m.producer(memory, 'ReduceSum')
+                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('keepdims',), _REDUCE_SUM):
+                        continue
+                    r3, r4 = n6.inputs
+                    if not m.numbers(r4, [2]):
+                        continue
+                    n7 = m.producer(r3, 'Mul')
+                    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+                        continue
+                    for r5, r6 in m.orders(n7):
+                        if r5 != decayed:
+                            continue
+                        if r6 != key:
+                            continue
+                        for n8 in m.readers(root.outputs[0], 'MatMul', 1):
+                            if len(n8.inputs) != 2 or n8.attrs:
+                                continue
+                            query, _ = n8.inputs
+                            out = n8.outputs[0]
+                            row = None
+                            accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
+                            if accepted is None:
+                                continue
+                            batch, heads, keys, values, decay, count = accepted
+                            return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def match_ort_gated_delta_step_3(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = ReduceSum(Mul(decayed, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(decayed, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for decayed, r1 in m.orders(root):
+        n1 = m.producer(decayed, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r1, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, delta in m.orders(n2):
+                n3 = m.producer(delta, 'Mul')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                for r2, rate in m.orders(n3):
+                    n4 = m.producer(r2, 'Sub')
+                    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                        continue
+                    value, memory = n4.inputs
+                    n5 = m.producer(memory, 'ReduceSum')
+                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_SUM):
+                        continue
+                    r3, r4 = n5.inputs
+                    if not m.numbers(r4, [2]):
+                        continue
+                    n6 = m.producer(r3, 'Mul')
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                        continue
+                    for r5, r6 in m.orders(n6):
+                        if r5 != decayed:
+                            continue
+                        if r6 != key:
+                            continue
+                        for n7 in m.readers(root.outputs[0], 'Mul'):
+                            if n7 is n1 or n7 is n6 or n7 is n3 or n7 is n2:
+                                continue
+                            if len(n7.inputs) != 2 or n7.attrs:
+                                continue
+                            for r7, query in m.orders(n7):
+                                if r7 != root.outputs[0]:
+                                    continue
+                                for n8 in m.readers(n7.outputs[0], 'ReduceSum', 0):
+                                    if n8 is n5:
+                                        continue
+                                    if len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
+                                        continue
+                                    _, r8 = n8.inputs
+                                    if not m.numbers(r8, [2]):
+                                        continue
+                                    line = delta
+                                    out = n8.outputs[0]
+                                    row = None
+                                    accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
+                                    if accepted is None:
+                                        continue
+                                    batch, heads, keys, values, decay, count = accepted
+                                    return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def match_ort_gated_delta_step_4(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = ReduceSum(Mul(decayed, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(decayed, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for decayed, r1 in m.orders(root):
+        n1 = m.producer(decayed, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r1, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, delta in m.orders(n2):
+                n3 = m.producer(delta, 'Mul')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                for r2, rate in m.orders(n3):
+                    n4 = m.producer(r2, 'Sub')
+                    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                        continue
+                    value, memory = n4.inputs
+                    n5 = m.producer(memory, 'ReduceSum')
+                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_SUM):
+                        continue
+                    r3, r4 = n5.inputs
+                    if not m.numbers(r4, [2]):
+                        continue
+                    n6 = m.producer(r3, 'Mul')
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                        continue
+                    for r5, r6 in m.orders(n6):
+                        if r5 != decayed:
+                            continue
+                        if r6 != key:
+                            continue
+                        for n7 in m.readers(root.outputs[0], 'MatMul', 1):
+                            if len(n7.inputs) != 2 or n7.attrs:
+                                continue
+                            query, _ = n7.inputs
+                            line = delta
+                            out = n7.outputs[0]
+                            row = None
+                            accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
+                            if accepted is None:
+                                continue
+                            batch, heads, keys, values, decay, count = accepted
+                            return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def match_ort_gated_delta_step_5(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = Squeeze(MatMul(row, decayed), _); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(decayed, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for decayed, r1 in m.orders(root):
+        n1 = m.producer(decayed, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r1, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, line in m.orders(n2):
+                n3 = m.producer(line, 'Unsqueeze')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                delta, _ = n3.inputs
+                n4 = m.producer(delta, 'Mul')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                for r2, rate in m.orders(n4):
+                    n5 = m.producer(r2, 'Sub')
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                        continue
+                    value, memory = n5.inputs
+                    n6 = m.producer(memory, 'Squeeze')
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                        continue
+                    r3, r4 = n6.inputs
+                    if not r4:
+                        continue
+                    n7 = m.producer(r3, 'MatMul')
+                    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+                        continue
+                    row, r5 = n7.inputs
+                    if r5 != decayed:
+                        continue
+                    for n8 in m.readers(root.outputs[0], 'Mul'):
+                        if n8 is n1 or n8 is n4 or n8 is n2:
+                            continue
+                        if len(n8.inputs) != 2 or n8.attrs:
+                            continue
+                        for r6, query in m.orders(n8):
+                            if r6 != root.outputs[0]:
+                                continue
+                            for n9 in m.readers(n8.outputs[0], 'ReduceSum', 0):
+                                if len(n9.inputs) != 2 or not m.plain(n9, ('keepdims',), _REDUCE_SUM):
+                                    continue
+                                _, r7 = n9.inputs
+                                if not m.numbers(r7, [2]):
+                                    continue
+                                out = n9.outputs[0]
+                                accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
+                                if accepted is None:
+                                    continue
+                                batch, heads, keys, values, decay, count = accepted
+                                return Match((root, n9, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0], n9.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def match_ort_gated_delta_step_6(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = Squeeze(MatMul(row, decayed), _); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(decayed, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for decayed, r1 in m.orders(root):
+        n1 = m.producer(decayed, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r1, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, line in m.orders(n2):
+                n3 = m.producer(line, 'Unsqueeze')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                delta, _ = n3.inputs
+                n4 = m.producer(delta, 'Mul')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                for r2, rate in m.orders(n4):
+                    n5 = m.producer(r2, 'Sub')
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                        continue
+                    value, memory = n5.inputs
+                    n6 = m.producer(memory, 'Squeeze')
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                        continue
+                    r3, r4 = n6.inputs
+                    if not r4:
+                        continue
+                    n7 = m.producer(r3, 'MatMul')
+                    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+                        continue
+                    row, r5 = n7.inputs
+                    if r5 != decayed:
+                        continue
+                    for n8 in m.readers(root.outputs[0], 'MatMul', 1):
+                        if n8 is n7:
+                            continue
+                        if len(n8.inputs) != 2 or n8.attrs:
+                            continue
+                        query, _ = n8.inputs
+                        out = n8.outputs[0]
+                        accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
+                        if accepted is None:
+                            continue
+                        batch, heads, keys, values, decay, count = accepted
+                        return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def match_ort_gated_delta_step_7(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = Squeeze(MatMul(row, decayed), _); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(decayed, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for decayed, r1 in m.orders(root):
+        n1 = m.producer(decayed, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r1, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, delta in m.orders(n2):
+                n3 = m.producer(delta, 'Mul')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                for r2, rate in m.orders(n3):
+                    n4 = m.producer(r2, 'Sub')
+                    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                        continue
+                    value, memory = n4.inputs
+                    n5 = m.producer(memory, 'Squeeze')
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                        continue
+                    r3, r4 = n5.inputs
+                    if not r4:
+                        continue
+                    n6 = m.producer(r3, 'MatMul')
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                        continue
+                    row, r5 = n6.inputs
+                    if r5 != decayed:
+                        continue
+                    for n7 in m.readers(root.outputs[0], 'Mul'):
+                        if n7 is n1 or n7 is n3 or n7 is n2:
+                            continue
+                        if len(n7.inputs) != 2 or n7.attrs:
+                            continue
+                        for r6, query in m.orders(n7):
+                            if r6 != root.outputs[0]:
+                                continue
+                            for n8 in m.readers(n7.outputs[0], 'ReduceSum', 0):
+                                if len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
+                                    continue
+                                _, r7 = n8.inputs
+                                if not m.numbers(r7, [2]):
+                                    continue
+                                line = delta
+                                out = n8.outputs[0]
+                                accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
+                                if accepted is None:
+                                    continue
+                                batch, heads, keys, values, decay, count = accepted
+                                return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def match_ort_gated_delta_step_8(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = Squeeze(MatMul(row, decayed), _); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(decayed, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for decayed, r1 in m.orders(root):
+        n1 = m.producer(decayed, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r1, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, delta in m.orders(n2):
+                n3 = m.producer(delta, 'Mul')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                for r2, rate in m.orders(n3):
+                    n4 = m.producer(r2, 'Sub')
+                    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                        continue
+                    value, memory = n4.inputs
+                    n5 = m.producer(memory, 'Squeeze')
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                        continue
+                    r3, r4 = n5.inputs
+                    if not r4:
+                        continue
+                    n6 = m.producer(r3, 'MatMul')
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                        continue
+                    row, r5 = n6.inputs
+                    if r5 != decayed:
+                        continue
+                    for n7 in m.readers(root.outputs[0], 'MatMul', 1):
+                        if n7 is n6:
+                            continue
+                        if len(n7.inputs) != 2 or n7.attrs:
+                            continue
+                        query, _ = n7.inputs
+                        line = delta
+                        out = n7.outputs[0]
+                        accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
+                        if accepted is None:
+                            continue
+                        batch, heads, keys, values, decay, count = accepted
+                        return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def match_ort_gated_delta_step_9(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = MatMul(row, decayed); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(decayed, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for decayed, r1 in m.orders(root):
+        n1 = m.producer(decayed, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r1, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, line in m.orders(n2):
+                n3 = m.producer(line, 'Unsqueeze')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                delta, _ = n3.inputs
+                n4 = m.producer(delta, 'Mul')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                for r2, rate in m.orders(n4):
+                    n5 = m.producer(r2, 'Sub')
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                        continue
+                    value, memory = n5.inputs
+                    n6 = m.producer(memory, 'MatMul')
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                        continue
+                    row, r3 = n6.inputs
+                    if r3 != decayed:
+                        continue
+                    for n7 in m.readers(root.outputs[0], 'Mul'):
+                        if n7 is n1 or n7 is n4 or n7 is n2:
+                            continue
+                        if len(n7.inputs) != 2 or n7.attrs:
+                            continue
+                        for r4, query in m.orders(n7):
+                            if r4 != root.outputs[0]:
+                                continue
+                            for n8 in m.readers(n7.outputs[0], 'ReduceSum', 0):
+                                if len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
+                                    continue
+                                _, r5 = n8.inputs
+                                if not m.numbers(r5, [2]):
+                                    continue
+                                out = n8.outputs[0]
+                                accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
+                                if accepted is None:
+                                    continue
+                                batch, heads, keys, values, decay, count = accepted
+                                return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def match_ort_gated_delta_step_10(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = MatMul(row, decayed); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(decayed, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for decayed, r1 in m.orders(root):
+        n1 = m.producer(decayed, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r1, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, line in m.orders(n2):
+                n3 = m.producer(line, 'Unsqueeze')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                delta, _ = n3.inputs
+                n4 = m.producer(delta, 'Mul')
+                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                    continue
+                for r2, rate in m.orders(n4):
+                    n5 = m.producer(r2, 'Sub')
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                        continue
+                    value, memory = n5.inputs
+                    n6 = m.producer(memory, 'MatMul')
+                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                        continue
+                    row, r3 = n6.inputs
+                    if r3 != decayed:
+                        continue
+                    for n7 in m.readers(root.outputs[0], 'MatMul', 1):
+                        if n7 is n6:
+                            continue
+                        if len(n7.inputs) != 2 or n7.attrs:
+                            continue
+                        query, _ = n7.inputs
+                        out = n7.outputs[0]
+                        accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
+                        if accepted is None:
+                            continue
+                        batch, heads, keys, values, decay, count = accepted
+                        return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def match_ort_gated_delta_step_11(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = MatMul(row, decayed); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(decayed, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for decayed, r1 in m.orders(root):
+        n1 = m.producer(decayed, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r1, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, delta in m.orders(n2):
+                n3 = m.producer(delta, 'Mul')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                for r2, rate in m.orders(n3):
+                    n4 = m.producer(r2, 'Sub')
+                    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                        continue
+                    value, memory = n4.inputs
+                    n5 = m.producer(memory, 'MatMul')
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                        continue
+                    row, r3 = n5.inputs
+                    if r3 != decayed:
+                        continue
+                    for n6 in m.readers(root.outputs[0], 'Mul'):
+                        if n6 is n1 or n6 is n3 or n6 is n2:
+                            continue
+                        if len(n6.inputs) != 2 or n6.attrs:
+                            continue
+                        for r4, query in m.orders(n6):
+                            if r4 != root.outputs[0]:
+                                continue
+                            for n7 in m.readers(n6.outputs[0], 'ReduceSum', 0):
+                                if len(n7.inputs) != 2 or not m.plain(n7, ('keepdims',), _REDUCE_SUM):
+                                    continue
+                                _, r5 = n7.inputs
+                                if not m.numbers(r5, [2]):
+                                    continue
+                                line = delta
+                                out = n7.outputs[0]
+                                accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
+                                if accepted is None:
+                                    continue
+                                batch, heads, keys, values, decay, count = accepted
+                                return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def match_ort_gated_delta_step_12(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = MatMul(row, decayed); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(decayed, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for decayed, r1 in m.orders(root):
+        n1 = m.producer(decayed, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r1, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, delta in m.orders(n2):
+                n3 = m.producer(delta, 'Mul')
+                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+                    continue
+                for r2, rate in m.orders(n3):
+                    n4 = m.producer(r2, 'Sub')
+                    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                        continue
+                    value, memory = n4.inputs
+                    n5 = m.producer(memory, 'MatMul')
+                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                        continue
+                    row, r3 = n5.inputs
+                    if r3 != decayed:
+                        continue
+                    for n6 in m.readers(root.outputs[0], 'MatMul', 1):
+                        if n6 is n5:
+                            continue
+                        if len(n6.inputs) != 2 or n6.attrs:
+                            continue
+                        query, _ = n6.inputs
+                        line = delta
+                        out = n6.outputs[0]
+                        accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
+                        if accepted is None:
+                            continue
+                        batch, heads, keys, values, decay, count = accepted
+                        return Match((root, n6, n1, n2, n3, n4, n5), (root.outputs[0], n6.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def make_ort_gated_delta_step(graph: Graph, res: ResultSpec, state: Result, key: Result, value: Result, rate: Result, query: Result, batch: Any, heads: Any, keys: Any, values: Any, decay: Any, count: Any) -> Any:
+    q, k = (as_place(graph, query, batch, heads * keys), as_place(graph, key, batch, heads * keys))
+    v, b = (as_place(graph, value, batch, heads * values), as_place(graph, rate, batch, heads))
+    g = as_place(graph, decay, batch, count)
+    read, last = graph.make_node('LinearAttention', [q, k, v, state, g, b], 2, domain='com.microsoft', q_num_heads=heads, kv_num_heads=heads, scale=1.0, update_rule='gated_delta')
+    return (last, reshape_to(graph, read, shape_of(graph, res[1])))
+
+
+def accept_ort_gated_step(m: Matcher, state: Any, factor: Any, key: Any, line: Any, query: Any, out: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not is_state(graph, state):
+        m.refuse('is_state(state)')
+        return None
+    batch = dim_of(graph, state, 0)
+    heads = static(dim_of(graph, state, 1))
+    keys = static(dim_of(graph, state, 2))
+    values = static(dim_of(graph, state, 3))
+    if not values > 1:
+        m.refuse('values > 1')
+        return None
+    decay = log_of_decay(graph, factor)
+    if not decay is not None:
+        m.refuse('decay is not None')
+        return None
+    count = decay_count(graph, factor, state)
+    if not count > 0:
+        m.refuse('count > 0')
+        return None
+    if not is_column_of(graph, key, state):
+        m.refuse('is_column_of(key, state)')
+        return None
+    if not is_reader_of(graph, query, state, out):
+        m.refuse('is_reader_of(query, state, out)')
+        return None
+    if not is_row_of(graph, line, state, values):
+        m.refuse('is_row_of(line, state, values)')
+        return None
+    return (batch, heads, keys, values, decay, count)
+
+
+def match_ort_gated_step_1(m: Matcher, root: Node) -> Match | None:
+    """now = Add(Mul(state, factor), Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for r1, r2 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r2, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, line in m.orders(n2):
+                for n3 in m.readers(root.outputs[0], 'Mul'):
+                    if n3 is n1 or n3 is n2:
+                        continue
+                    if len(n3.inputs) != 2 or n3.attrs:
+                        continue
+                    for r3, query in m.orders(n3):
+                        if r3 != root.outputs[0]:
+                            continue
+                        for n4 in m.readers(n3.outputs[0], 'ReduceSum', 0):
+                            if len(n4.inputs) != 2 or not m.plain(n4, ('keepdims',), _REDUCE_SUM):
+                                continue
+                            _, r4 = n4.inputs
+                            if not m.numbers(r4, [2]):
+                                continue
+                            out = n4.outputs[0]
+                            accepted = accept_ort_gated_step(m, state, factor, key, line, query, out)
+                            if accepted is None:
+                                continue
+                            batch, heads, keys, values, decay, count = accepted
+                            return Match((root, n4, n1, n2, n3), (root.outputs[0], n4.outputs[0]), (state, key, line, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def match_ort_gated_step_2(m: Matcher, root: Node) -> Match | None:
+    """now = Add(Mul(state, factor), Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for r1, r2 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        n2 = m.producer(r2, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        for state, factor in m.orders(n1):
+            for key, line in m.orders(n2):
+                for n3 in m.readers(root.outputs[0], 'MatMul', 1):
+                    if len(n3.inputs) != 2 or n3.attrs:
+                        continue
+                    query, _ = n3.inputs
+                    out = n3.outputs[0]
+                    accepted = accept_ort_gated_step(m, state, factor, key, line, query, out)
+                    if accepted is None:
+                        continue
+                    batch, heads, keys, values, decay, count = accepted
+                    return Match((root, n3, n1, n2), (root.outputs[0], n3.outputs[0]), (state, key, line, query, batch, heads, keys, values, decay, count))
+    return None
+
+
+def make_ort_gated_step(graph: Graph, res: ResultSpec, state: Result, key: Result, line: Result, query: Result, batch: Any, heads: Any, keys: Any, values: Any, decay: Any, count: Any) -> Any:
+    q, k = (as_place(graph, query, batch, heads * keys), as_place(graph, key, batch, heads * keys))
+    v, g = (as_place(graph, line, batch, heads * values), as_place(graph, decay, batch, count))
+    read, last = graph.make_node('LinearAttention', [q, k, v, state, g], 2, domain='com.microsoft', q_num_heads=heads, kv_num_heads=heads, scale=1.0, update_rule='gated')
+    return (last, reshape_to(graph, read, shape_of(graph, res[1])))
