@@ -97,7 +97,9 @@ def hides_later_keys(
     graph: Graph, hidden: Result | None, query: Result, transposed: Result
 ) -> Bool:
     """Whether bools are True where a causal mask hides a key from a position, and only there."""
-    return bool(hidden) and _is_causal(graph, hidden, (0.0, 1.0), query, transposed)
+    if not hidden:
+        return False
+    return _is_causal(graph, hidden, (0.0, 1.0), query, transposed)
 
 
 def _is_causal(
