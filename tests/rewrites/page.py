@@ -32,6 +32,8 @@ _KERNEL = "what GroupQueryAttention computes is defined by ONNX Runtime's kernel
 REASONS = {
     "cross_entropy_gradient": "it needs 128 classes",
     "ort_attention_causal": _KERNEL,
+    "ort_attention_causal_by_division": _KERNEL,
+    "ort_attention_causal_hidden": _KERNEL,
     "ort_attention_causal_rotary": _KERNEL,
     "ort_attention_causal_rotary_places": _KERNEL,
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.attention import are_split_rows, attention_scale, last_positions, merged_heads, merged_transposed_heads, total_length
-from ortable.passes.rewrite.words.masks import empty_rows_are_zero, expanded_mask, is_causal_mask, mask_broadcasts_to_scores, zeroes_only_empty_rows
+from ortable.passes.rewrite.words.masks import empty_rows_are_zero, expanded_mask, hides_later_keys, is_causal_mask, mask_broadcasts_to_scores, zeroes_only_empty_rows
 from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
 from ortable.passes.rewrite.words.shapes import known_rank
 from ortable.prelude.facts import dim_of, shape_of, static
@@ -23,13 +23,16 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def accept_ort_attention(m: Matcher, query: Any, transposed: Any, factor: Any, value: Any, out: Any, divisor: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention(m: Matcher, query: Any, transposed: Any, factor: Any, value: Any, out: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
     if not known_rank(graph, out) >= 0:
         m.refuse('known_rank(out) >= 0')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
         return None
     if not are_split_rows(graph, query, transposed, value):
         m.refuse('are_split_rows(query, transposed, value)')
@@ -43,7 +46,7 @@ def accept_ort_attention(m: Matcher, query: Any, transposed: Any, factor: Any, v
 
 
 def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); heads = MatMul(Softmax(scores, axis=axis), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -60,8 +63,7 @@ def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(r1, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     scores = n3.inputs[0]
     n4 = m.producer(scores, 'Mul')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -73,7 +75,7 @@ def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
         query, transposed = n5.inputs
         out = root.outputs[0]
         divisor = None
-        accepted = accept_ort_attention(m, query, transposed, factor, value, out, divisor)
+        accepted = accept_ort_attention(m, query, transposed, factor, value, out, axis, divisor)
         if accepted is None:
             continue
         scale, count = accepted
@@ -82,7 +84,7 @@ def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); heads = MatMul(Softmax(scores, axis=axis), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -99,8 +101,7 @@ def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(r1, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     scores = n3.inputs[0]
     n4 = m.producer(scores, 'Div')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -112,7 +113,7 @@ def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
     query, transposed = n5.inputs
     factor = None
     out = root.outputs[0]
-    accepted = accept_ort_attention(m, query, transposed, factor, value, out, divisor)
+    accepted = accept_ort_attention(m, query, transposed, factor, value, out, axis, divisor)
     if accepted is None:
         return None
     scale, count = accepted
@@ -120,7 +121,7 @@ def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; heads = MatMul(Softmax(scores, axis=axis), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -137,8 +138,7 @@ def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(r1, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     product = n3.inputs[0]
     n4 = m.producer(product, 'MatMul')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -147,7 +147,7 @@ def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
     factor = None
     out = root.outputs[0]
     divisor = None
-    accepted = accept_ort_attention(m, query, transposed, factor, value, out, divisor)
+    accepted = accept_ort_attention(m, query, transposed, factor, value, out, axis, divisor)
     if accepted is None:
         return None
     scale, count = accepted
@@ -160,13 +160,16 @@ def make_ort_attention(graph: Graph, res: ResultSpec, query: Result, transposed:
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_causal(m: Matcher, query: Any, transposed: Any, factor: Any, mask: Any, value: Any, attended: Any, out: Any, hidden: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention_causal(m: Matcher, query: Any, transposed: Any, factor: Any, mask: Any, value: Any, attended: Any, out: Any, axis: Any, hidden: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
     if not known_rank(graph, out) >= 0:
         m.refuse('known_rank(out) >= 0')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
         return None
     if not are_split_rows(graph, query, transposed, value):
         m.refuse('are_split_rows(query, transposed, value)')
@@ -193,7 +196,7 @@ def accept_ort_attention_causal(m: Matcher, query: Any, transposed: Any, factor:
 
 
 def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -216,8 +219,7 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -235,7 +237,7 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
         query, transposed = n7.inputs
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
         if accepted is None:
             continue
         scale, count = accepted
@@ -244,7 +246,7 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -267,8 +269,7 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -286,7 +287,7 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
         query, transposed = n7.inputs
         attended = None
         out = root.outputs[0]
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
         if accepted is None:
             continue
         scale, count = accepted
@@ -295,7 +296,7 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -312,8 +313,7 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
@@ -332,7 +332,7 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
         attended = None
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
         if accepted is None:
             continue
         scale, count = accepted
@@ -341,7 +341,7 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -364,8 +364,7 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -381,7 +380,7 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
             query, transposed = n7.inputs
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
+            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count = accepted
@@ -390,7 +389,7 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -413,8 +412,7 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -430,7 +428,7 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
             query, transposed = n7.inputs
             attended = None
             out = root.outputs[0]
-            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
+            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count = accepted
@@ -439,7 +437,7 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -456,8 +454,7 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -474,7 +471,7 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
             attended = None
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
+            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count = accepted
@@ -483,7 +480,7 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -506,8 +503,7 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -522,7 +518,7 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
     factor = None
     out = root.outputs[0]
     hidden = None
-    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
+    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
     if accepted is None:
         return None
     scale, count = accepted
@@ -530,7 +526,7 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -553,8 +549,7 @@ def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -569,7 +564,7 @@ def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
     factor = None
     attended = None
     out = root.outputs[0]
-    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
+    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
     if accepted is None:
         return None
     scale, count = accepted
@@ -577,7 +572,7 @@ def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -594,8 +589,7 @@ def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
@@ -611,7 +605,7 @@ def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
     attended = None
     out = root.outputs[0]
     hidden = None
-    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
+    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
     if accepted is None:
         return None
     scale, count = accepted
@@ -619,7 +613,7 @@ def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -642,8 +636,7 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -656,7 +649,7 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
         factor = None
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
         if accepted is None:
             continue
         scale, count = accepted
@@ -665,7 +658,7 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -688,8 +681,7 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -702,7 +694,7 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
         factor = None
         attended = None
         out = root.outputs[0]
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
         if accepted is None:
             continue
         scale, count = accepted
@@ -711,7 +703,7 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -728,8 +720,7 @@ def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -743,7 +734,7 @@ def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
         attended = None
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, hidden)
+        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
         if accepted is None:
             continue
         scale, count = accepted
@@ -758,13 +749,304 @@ def make_ort_attention_causal(graph: Graph, res: ResultSpec, query: Result, tran
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_masked(m: Matcher, query: Any, transposed: Any, factor: Any, mask: Any, value: Any, attended: Any, out: Any, divisor: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention_causal_by_division(m: Matcher, query: Any, transposed: Any, divisor: Any, mask: Any, value: Any, out: Any, axis: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
     if not known_rank(graph, out) >= 0:
         m.refuse('known_rank(out) >= 0')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
+        return None
+    scale = attention_scale(graph, None, divisor)
+    if not scale:
+        m.refuse('scale')
+        return None
+    if not is_causal_mask(graph, mask, query, transposed):
+        m.refuse('is_causal_mask(mask, query, transposed)')
+        return None
+    count = static(dim_of(graph, query, 1))
+    width = static(dim_of(graph, query, 3))
+    if not width % 8 == 0:
+        m.refuse('width % 8 == 0')
+        return None
+    if not dim_of(graph, value, 3) == width:
+        m.refuse('dim_of(value, 3) == width')
+        return None
+    return (scale, count)
+
+
+def match_ort_attention_causal_by_division_1(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=axis); joined = Transpose(MatMul(chances, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    axis = n3.attrs.get('axis', -1)
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Where')
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
+        return None
+    mask, scores, r3 = n4.inputs
+    if not m.number(r3, float('-inf')):
+        return None
+    n5 = m.producer(scores, 'Div')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    product, divisor = n5.inputs
+    n6 = m.producer(product, 'MatMul')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    query, transposed = n6.inputs
+    out = root.outputs[0]
+    accepted = accept_ort_attention_causal_by_division(m, query, transposed, divisor, mask, value, out, axis)
+    if accepted is None:
+        return None
+    scale, count = accepted
+    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
+
+
+def match_ort_attention_causal_by_division_2(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, mask), axis=axis); joined = Transpose(MatMul(chances, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    axis = n3.attrs.get('axis', -1)
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+        return None
+    for scores, mask in m.orders(n4):
+        n5 = m.producer(scores, 'Div')
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+            continue
+        product, divisor = n5.inputs
+        n6 = m.producer(product, 'MatMul')
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+            continue
+        query, transposed = n6.inputs
+        out = root.outputs[0]
+        accepted = accept_ort_attention_causal_by_division(m, query, transposed, divisor, mask, value, out, axis)
+        if accepted is None:
+            continue
+        scale, count = accepted
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
+    return None
+
+
+def make_ort_attention_causal_by_division(graph: Graph, res: ResultSpec, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
+    q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
+    last, total = (last_positions(graph, query), total_length(graph, query))
+    rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last, total], domain='com.microsoft', num_heads=count, kv_num_heads=count, scale=scale)
+    return reshape_to(graph, rows, shape_of(graph, res))
+
+
+def accept_ort_attention_causal_hidden(m: Matcher, query: Any, transposed: Any, factor: Any, later: Any, value: Any, out: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not known_rank(graph, out) >= 0:
+        m.refuse('known_rank(out) >= 0')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    if not are_split_rows(graph, query, transposed, value):
+        m.refuse('are_split_rows(query, transposed, value)')
+        return None
+    scale = attention_scale(graph, factor, divisor)
+    if not scale:
+        m.refuse('scale')
+        return None
+    if not hides_later_keys(graph, later, query, transposed):
+        m.refuse('hides_later_keys(later, query, transposed)')
+        return None
+    count = static(dim_of(graph, query, 1))
+    width = static(dim_of(graph, query, 3))
+    if not width % 8 == 0:
+        m.refuse('width % 8 == 0')
+        return None
+    if not dim_of(graph, value, 3) == width:
+        m.refuse('dim_of(value, 3) == width')
+        return None
+    return (scale, count)
+
+
+def match_ort_attention_causal_hidden_1(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(chances, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    axis = n3.attrs.get('axis', -1)
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Where')
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
+        return None
+    later, r3, scores = n4.inputs
+    if not m.number(r3, float('-inf')):
+        return None
+    n5 = m.producer(scores, 'Mul')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    for product, factor in m.orders(n5):
+        n6 = m.producer(product, 'MatMul')
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+            continue
+        query, transposed = n6.inputs
+        out = root.outputs[0]
+        divisor = None
+        accepted = accept_ort_attention_causal_hidden(m, query, transposed, factor, later, value, out, axis, divisor)
+        if accepted is None:
+            continue
+        scale, count = accepted
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
+    return None
+
+
+def match_ort_attention_causal_hidden_2(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(chances, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    axis = n3.attrs.get('axis', -1)
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Where')
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
+        return None
+    later, r3, scores = n4.inputs
+    if not m.number(r3, float('-inf')):
+        return None
+    n5 = m.producer(scores, 'Div')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    product, divisor = n5.inputs
+    n6 = m.producer(product, 'MatMul')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    query, transposed = n6.inputs
+    factor = None
+    out = root.outputs[0]
+    accepted = accept_ort_attention_causal_hidden(m, query, transposed, factor, later, value, out, axis, divisor)
+    if accepted is None:
+        return None
+    scale, count = accepted
+    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
+
+
+def match_ort_attention_causal_hidden_3(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(chances, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    axis = n3.attrs.get('axis', -1)
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Where')
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
+        return None
+    later, r3, product = n4.inputs
+    if not m.number(r3, float('-inf')):
+        return None
+    n5 = m.producer(product, 'MatMul')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    query, transposed = n5.inputs
+    factor = None
+    out = root.outputs[0]
+    divisor = None
+    accepted = accept_ort_attention_causal_hidden(m, query, transposed, factor, later, value, out, axis, divisor)
+    if accepted is None:
+        return None
+    scale, count = accepted
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
+
+
+def make_ort_attention_causal_hidden(graph: Graph, res: ResultSpec, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
+    q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
+    last, total = (last_positions(graph, query), total_length(graph, query))
+    rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last, total], domain='com.microsoft', num_heads=count, kv_num_heads=count, scale=scale)
+    return reshape_to(graph, rows, shape_of(graph, res))
+
+
+def accept_ort_attention_masked(m: Matcher, query: Any, transposed: Any, factor: Any, mask: Any, value: Any, attended: Any, out: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not known_rank(graph, out) >= 0:
+        m.refuse('known_rank(out) >= 0')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
         return None
     if not are_split_rows(graph, query, transposed, value):
         m.refuse('are_split_rows(query, transposed, value)')
@@ -784,7 +1066,7 @@ def accept_ort_attention_masked(m: Matcher, query: Any, transposed: Any, factor:
 
 
 def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -807,8 +1089,7 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -826,7 +1107,7 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
         query, transposed = n7.inputs
         out = root.outputs[0]
         divisor = None
-        accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, divisor)
+        accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, axis, divisor)
         if accepted is None:
             continue
         scale, count = accepted
@@ -835,7 +1116,7 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -852,8 +1133,7 @@ def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r1 = n3.inputs[0]
     n4 = m.producer(r1, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
@@ -872,7 +1152,7 @@ def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
         attended = None
         out = root.outputs[0]
         divisor = None
-        accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, divisor)
+        accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, axis, divisor)
         if accepted is None:
             continue
         scale, count = accepted
@@ -881,7 +1161,7 @@ def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -904,8 +1184,7 @@ def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -923,7 +1202,7 @@ def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     query, transposed = n7.inputs
     factor = None
     out = root.outputs[0]
-    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, divisor)
+    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, axis, divisor)
     if accepted is None:
         return None
     scale, count = accepted
@@ -931,7 +1210,7 @@ def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -948,8 +1227,7 @@ def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r1 = n3.inputs[0]
     n4 = m.producer(r1, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
@@ -968,7 +1246,7 @@ def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
     factor = None
     attended = None
     out = root.outputs[0]
-    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, divisor)
+    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, axis, divisor)
     if accepted is None:
         return None
     scale, count = accepted
@@ -976,7 +1254,7 @@ def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -999,8 +1277,7 @@ def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -1015,7 +1292,7 @@ def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
     factor = None
     out = root.outputs[0]
     divisor = None
-    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, divisor)
+    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, axis, divisor)
     if accepted is None:
         return None
     scale, count = accepted
@@ -1023,7 +1300,7 @@ def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1040,8 +1317,7 @@ def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r1 = n3.inputs[0]
     n4 = m.producer(r1, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
@@ -1057,7 +1333,7 @@ def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
     attended = None
     out = root.outputs[0]
     divisor = None
-    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, divisor)
+    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, axis, divisor)
     if accepted is None:
         return None
     scale, count = accepted
@@ -1071,13 +1347,16 @@ def make_ort_attention_masked(graph: Graph, res: ResultSpec, query: Result, tran
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_with_bias(m: Matcher, query: Any, transposed: Any, factor: Any, bias: Any, value: Any, hidden: Any, out: Any, divisor: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention_with_bias(m: Matcher, query: Any, transposed: Any, factor: Any, bias: Any, value: Any, hidden: Any, out: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
     if not known_rank(graph, out) >= 0:
         m.refuse('known_rank(out) >= 0')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
         return None
     if not are_split_rows(graph, query, transposed, value):
         m.refuse('are_split_rows(query, transposed, value)')
@@ -1100,7 +1379,7 @@ def accept_ort_attention_with_bias(m: Matcher, query: Any, transposed: Any, fact
 
 
 def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=axis); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1123,8 +1402,7 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -1140,7 +1418,7 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
             query, transposed = n7.inputs
             out = root.outputs[0]
             divisor = None
-            accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, divisor)
+            accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, axis, divisor)
             if accepted is None:
                 continue
             scale, count = accepted
@@ -1149,7 +1427,7 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=axis); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1166,8 +1444,7 @@ def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r1 = n3.inputs[0]
     n4 = m.producer(r1, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -1184,7 +1461,7 @@ def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
             hidden = None
             out = root.outputs[0]
             divisor = None
-            accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, divisor)
+            accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, axis, divisor)
             if accepted is None:
                 continue
             scale, count = accepted
@@ -1193,7 +1470,7 @@ def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=axis); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1216,8 +1493,7 @@ def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -1233,7 +1509,7 @@ def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
         query, transposed = n7.inputs
         factor = None
         out = root.outputs[0]
-        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, divisor)
+        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, axis, divisor)
         if accepted is None:
             continue
         scale, count = accepted
@@ -1242,7 +1518,7 @@ def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=axis); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1259,8 +1535,7 @@ def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r1 = n3.inputs[0]
     n4 = m.producer(r1, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -1277,7 +1552,7 @@ def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
         factor = None
         hidden = None
         out = root.outputs[0]
-        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, divisor)
+        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, axis, divisor)
         if accepted is None:
             continue
         scale, count = accepted
@@ -1286,7 +1561,7 @@ def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=axis); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1309,8 +1584,7 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -1323,7 +1597,7 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
         factor = None
         out = root.outputs[0]
         divisor = None
-        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, divisor)
+        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, axis, divisor)
         if accepted is None:
             continue
         scale, count = accepted
@@ -1332,7 +1606,7 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=axis); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1349,8 +1623,7 @@ def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r1 = n3.inputs[0]
     n4 = m.producer(r1, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -1364,7 +1637,7 @@ def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
         hidden = None
         out = root.outputs[0]
         divisor = None
-        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, divisor)
+        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, axis, divisor)
         if accepted is None:
             continue
         scale, count = accepted

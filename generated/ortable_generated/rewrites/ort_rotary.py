@@ -26,13 +26,16 @@ _ROTARY_EMBEDDING = {'interleaved': 0, 'rotary_embedding_dim': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: Any, stored: Any, cos2: Any, sin2: Any, factor: Any, mask: Any, value: Any, attended: Any, chances: Any, out: Any, hidden: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: Any, stored: Any, cos2: Any, sin2: Any, factor: Any, mask: Any, value: Any, attended: Any, chances: Any, out: Any, axis: Any, hidden: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
     if not known_rank(graph, out) >= 0:
         m.refuse('known_rank(out) >= 0')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
         return None
     scale = attention_scale(graph, factor, None)
     if not scale:
@@ -68,7 +71,7 @@ def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: An
 
 
 def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -91,8 +94,7 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -138,7 +140,7 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
         stored, cos2, sin2 = n13.inputs
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -147,7 +149,7 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -170,8 +172,7 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -217,7 +218,7 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
         stored, cos2, sin2 = n13.inputs
         attended = None
         out = root.outputs[0]
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -226,7 +227,7 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -243,8 +244,7 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
@@ -291,7 +291,7 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
         attended = None
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -300,7 +300,7 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -323,8 +323,7 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -368,7 +367,7 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
             stored, cos2, sin2 = n13.inputs
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -377,7 +376,7 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -400,8 +399,7 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -445,7 +443,7 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
             stored, cos2, sin2 = n13.inputs
             attended = None
             out = root.outputs[0]
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -454,7 +452,7 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -471,8 +469,7 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -517,7 +514,7 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
             attended = None
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -526,7 +523,7 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -549,8 +546,7 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -582,7 +578,7 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
         stored, cos2, sin2 = n10.inputs
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -591,7 +587,7 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -614,8 +610,7 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -647,7 +642,7 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
         stored, cos2, sin2 = n10.inputs
         attended = None
         out = root.outputs[0]
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -656,7 +651,7 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -673,8 +668,7 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
@@ -707,7 +701,7 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
         attended = None
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -716,7 +710,7 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -739,8 +733,7 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -770,7 +763,7 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
             stored, cos2, sin2 = n10.inputs
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -779,7 +772,7 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
 
 
 def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -802,8 +795,7 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -833,7 +825,7 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
             stored, cos2, sin2 = n10.inputs
             attended = None
             out = root.outputs[0]
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -842,7 +834,7 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
 
 
 def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -859,8 +851,7 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -891,7 +882,7 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
             attended = None
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -905,13 +896,16 @@ def make_ort_attention_causal_rotary(graph: Graph, res: ResultSpec, asked: Resul
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions: Any, stored: Any, factor: Any, mask: Any, value: Any, attended: Any, chances: Any, out: Any, hidden: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions: Any, stored: Any, factor: Any, mask: Any, value: Any, attended: Any, chances: Any, out: Any, axis: Any, hidden: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
     if not known_rank(graph, out) >= 0:
         m.refuse('known_rank(out) >= 0')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
         return None
     scale = attention_scale(graph, factor, None)
     if not scale:
@@ -938,7 +932,7 @@ def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions:
 
 
 def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -961,8 +955,7 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -1014,7 +1007,7 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
             continue
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1023,7 +1016,7 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1046,8 +1039,7 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -1099,7 +1091,7 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
             continue
         attended = None
         out = root.outputs[0]
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1108,7 +1100,7 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1125,8 +1117,7 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
@@ -1179,7 +1170,7 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
         attended = None
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1188,7 +1179,7 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1211,8 +1202,7 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -1262,7 +1252,7 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
                 continue
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1271,7 +1261,7 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1294,8 +1284,7 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -1345,7 +1334,7 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
                 continue
             attended = None
             out = root.outputs[0]
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1354,7 +1343,7 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1371,8 +1360,7 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -1423,7 +1411,7 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
             attended = None
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1432,7 +1420,7 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1455,8 +1443,7 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -1494,7 +1481,7 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
             continue
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1503,7 +1490,7 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1526,8 +1513,7 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
@@ -1565,7 +1551,7 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
             continue
         attended = None
         out = root.outputs[0]
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1574,7 +1560,7 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1591,8 +1577,7 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
@@ -1631,7 +1616,7 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
         attended = None
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1640,7 +1625,7 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1663,8 +1648,7 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -1700,7 +1684,7 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
                 continue
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1709,7 +1693,7 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
 
 
 def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1732,8 +1716,7 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
     n4 = m.producer(chances, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
+    axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -1769,7 +1752,7 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
                 continue
             attended = None
             out = root.outputs[0]
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1778,7 +1761,7 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
 
 
 def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1795,8 +1778,7 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
     n3 = m.producer(chances, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
+    axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -1833,7 +1815,7 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
             attended = None
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted

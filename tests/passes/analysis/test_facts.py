@@ -155,7 +155,8 @@ def test_a_result_that_counts_along_an_axis(g: GraphBuilder) -> None:
     assert iota_of(g, column) == (0, N)
     assert iota_of(g, g.op.Unsqueeze(column, ints(g, 0, -1))) == (1, N)
     assert iota_of(g, rows(g, 1)) is None
-    assert iota_of(g, g.op.Add(column, number(g, 0))) is None
+    assert iota_of(g, g.op.Add(column, number(g, 0))) == (0, N)
+    assert iota_of(g, g.op.Add(column, number(g, 1))) is None
 
 
 def test_results_that_are_computed_alike(g: GraphBuilder) -> None:

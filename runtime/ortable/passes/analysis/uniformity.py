@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ortable import dtypes
+from ortable import dims, dtypes
 from ortable.errors import BuilderError
 from ortable.ir import Graph, Node, initializers
+from ortable.prelude.metadata import shape_or_none
 from ortable_generated.onnx.traits import (
     GATHERS,
     IDEMPOTENT_REDUCTION,
@@ -17,6 +18,7 @@ from ortable_generated.onnx.traits import (
 )
 
 from .constants import is_number, maker_of, small_constant, whole_constant
+from .iota import counter_of
 from .memo import Transfer, Walk, by_operator, same_as_input
 from .ranges import adds_last_axis, first_column_bound, lower_bound
 
@@ -131,6 +133,34 @@ def _sides(node: Node) -> tuple[str, str, bool]:
     )
 
 
+def _equal(walk: Walk[str, float], node: Node) -> float:
+    """Two numbers; beyond 2**53 the analysis does not tell neighbours apart."""
+    values = [walk.fact(name) for name in node.inputs]
+    exact = all(abs(value) < 2.0**53 for value in values)
+    return float(values[0] == values[1]) if exact else _NAN
+
+
+def _running_sum(walk: Walk[str, float], node: Node) -> float:
+    return 0.0 if walk.fact(node.inputs[0]) == 0 else _NAN
+
+
+def _difference(walk: Walk[str, float], node: Node) -> float:
+    """Two results that count along the same axis."""
+    shape = shape_or_none(walk.graph, node.outputs[0])
+    counters = [counter_of(walk.graph, name) for name in node.inputs]
+    if shape is None:
+        return _NAN
+    starts = []
+    for name, found in zip(node.inputs, counters, strict=True):
+        if found is None:
+            return _NAN
+        axis = found.axis - walk.graph.get_rank(name)
+        starts.append((axis, found.start))
+        if not dims.same(found.length, shape[axis]):
+            return _NAN
+    return float(starts[0][1] - starts[1][1]) if starts[0][0] == starts[1][0] else _NAN
+
+
 def _fill(walk: Walk[str, float], node: Node) -> float:
     value = node.attrs.get("value")
     if value is None:
@@ -148,8 +178,11 @@ _UNIFORM_TRANSFERS: dict[str, Transfer[float]] = {
     "And": _junction(0.0),
     "Cast": _cast,
     "ConstantOfShape": _fill,
+    "CumSum": _running_sum,
+    "Equal": _equal,
     "Not": _not,
     "Or": _junction(1.0),
+    "Sub": _difference,
 }
 _UNIFORM = by_operator(_NAN, _constant_value, _UNIFORM_TRANSFERS)
 

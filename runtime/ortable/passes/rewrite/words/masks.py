@@ -12,6 +12,7 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import is_number, maker_of, small_constant, whole_constant
+from ortable.passes.analysis.triangles import Triangle, triangle_of
 from ortable.passes.analysis.uniformity import first_column_is_true, hides_nothing, uniform_value
 from ortable.prelude.facts import Bool, Float, Result, dim_of, shape_of
 from ortable.prelude.shapes import expanded
@@ -21,6 +22,7 @@ from .shapes import known_rank
 __all__ = [
     "empty_rows_are_zero",
     "expanded_mask",
+    "hides_later_keys",
     "is_causal_mask",
     "mask_broadcasts_to_scores",
     "rows_have_true",
@@ -81,34 +83,39 @@ def _score_sizes(graph: Graph, query: str, transposed: str) -> list[Any]:
     return [dim_of(graph, query, -2), dim_of(graph, transposed, -1)]
 
 
-def is_causal_mask(graph: Graph, mask: Result, query: Result, transposed: Result) -> Bool:
+def is_causal_mask(graph: Graph, mask: Result | None, query: Result, transposed: Result) -> Bool:
     """Whether a mask lets every position look at itself and at what is before it, and at nothing
-    else, for all heads: a constant, of bools or of 0 and -inf, or Trilu of True."""
+    else, for all heads: of bools, or of 0 and -inf, by its values or by how it is computed."""
+    if not mask:
+        return False
+    is_bool = graph.has_type(mask) and graph.get_type(mask) == dtypes.boolean
+    numbers = (1.0, 0.0) if is_bool else (0.0, -math.inf)
+    return _is_causal(graph, mask, numbers, query, transposed)
+
+
+def hides_later_keys(
+    graph: Graph, hidden: Result | None, query: Result, transposed: Result
+) -> Bool:
+    """Whether bools are True where a causal mask hides a key from a position, and only there."""
+    if not hidden:
+        return False
+    return _is_causal(graph, hidden, (0.0, 1.0), query, transposed)
+
+
+def _is_causal(
+    graph: Graph, mask: str, numbers: tuple[float, float], query: str, transposed: str
+) -> bool:
+    """Whether a mask of the sizes of the scores has the first number up to its diagonal, and the
+    second one beyond it."""
     size, keys = _score_sizes(graph, query, transposed)
-    if not dims.same(size, keys) or not graph.has_shape(mask):
+    if not (dims.same(size, keys) and mask_broadcasts_to_scores(graph, mask, query, transposed)):
         return False
-    shape = graph.get_shape(mask)
-    if len(shape) < 2 or not all(dims.same(each, size) for each in shape[-2:]):
+    if not all(dims.same(each, size) for each in graph.get_shape(mask)[-2:]):
         return False
-    known = whole_constant(graph, mask)
-    if known is not None:
-        if known.shape[-1] > 1:  # most other masks let the first position look at the last one
-            corner = known[..., 0, -1]
-            if not (~corner if known.dtype == bool else corner).any():
-                return False
-        before = np.tri(known.shape[-1], dtype=bool)
-        wanted = before if known.dtype == bool else np.where(before, 0.0, -np.inf)
-        return bool(known.size and (known == wanted).all())
-    node = maker_of(graph, mask, "Trilu")
-    if node is None or node.attrs.get("upper", 1) != 0 or len(node.inputs) > 1:
-        return False
-    return _is_true(graph, node.inputs[0])
-
-
-def _is_true(graph: Graph, x: str) -> bool:
-    """Whether every element is True."""
-    known = whole_constant(graph, x)
-    return bool(known.all()) if known is not None else uniform_value(graph, x) == 1
+    if dims.same(size, 1):
+        known = whole_constant(graph, mask)
+        return known is not None and bool(known.size and (known == numbers[0]).all())
+    return triangle_of(graph, mask) == Triangle(0, *numbers)
 
 
 # -- rows that see nothing
@@ -145,14 +152,14 @@ def empty_rows_are_zero(graph: Graph, mask: Result, attended: Result | None) -> 
 
 
 def zeroes_only_empty_rows(
-    graph: Graph, mask: Result, attended: Result | None, masked_out: Result | None
+    graph: Graph, mask: Result | None, attended: Result | None, masked_out: Result | None
 ) -> Bool:
     """Whether the Where that puts 0 in rows without a key does nothing beside a causal mask: there
     is none, or it asks the mask. ``attended`` goes with a mask of bools,
     ``masked_out`` with another one."""
     if attended is None and masked_out is None:
         return True
-    if (masked_out is None) != (graph.get_type(mask) == dtypes.boolean):
+    if mask is None or (masked_out is None) != (graph.get_type(mask) == dtypes.boolean):
         return False
     return empty_rows_are_zero(graph, mask, attended if masked_out is None else masked_out)
 
