@@ -10,7 +10,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from ortable import dims
 from ortable.backend.execute.results import with_strides
-from ortable.backend.lower.strides import contiguous_strides, dense_order, inverse
+from ortable.backend.lower.strides import contiguous_strides, dense_order, inverse, leaves_gaps
 from ortable.backend.lower.views import trace_views
 
 S0, U0 = dims.symbol("s0"), dims.symbol("u0")
@@ -36,6 +36,20 @@ def test_dense_order_makes_any_permutation_contiguous(order):
 )
 def test_gaps_and_overlaps_are_not_dense(tensor):
     assert dense_order(tensor.shape, tensor.stride()) is None
+
+
+@pytest.mark.parametrize(
+    ("tensor", "gaps"),
+    [
+        (torch.randn(4, 6)[:, :3], True),
+        (torch.randn(2, 5, 3, 4).permute(2, 0, 1, 3)[0], True),
+        (torch.randn(2, 3, 4).permute(2, 0, 1), False),
+        (torch.randn(3, 1).expand(3, 4), False),  # smaller than the copy without gaps
+        (torch.randn(4, 6)[:1, :6], False),
+    ],
+)
+def test_gaps_alone(tensor, gaps):
+    assert leaves_gaps(tensor) == gaps
 
 
 @pytest.mark.parametrize("strides", [(2, 0, 1), (0, 0, 0), (1, 1, 1), (4, 2, 1), (6, 1, 2)])

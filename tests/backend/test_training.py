@@ -156,6 +156,33 @@ def test_strides_of_saved_tensors_are_true(dynamic):
         assert real == seen
 
 
+def test_parts_that_are_saved_lie_dense():
+    """Queries, keys and values of one projection: as views of it each backward would copy them."""
+
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.project = torch.nn.Linear(8, 24)
+
+        def forward(self, x):
+            parts = self.project(x).view(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4)
+            return torch.nn.functional.scaled_dot_product_attention(*parts)
+
+    torch.manual_seed(0)
+    model = Attention()
+    other, storage, x = copy.deepcopy(model), {}, torch.randn(2, 5, 8)
+    compiled = torch.compile(other, backend="ortable", options={"storage": storage})
+    model(x).square().sum().backward()
+    compiled(x).square().sum().backward()
+    for expected, got in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(got.grad, expected.grad)
+    forward, _ = storage["instance"]
+    parts = [role for role in forward.outputs if role.shape == (2, 2, 5, 4)]
+    views = {step.op for role in parts for step in role.steps}
+    assert len(parts) >= 3
+    assert views <= {torch.ops.aten.alias.default, torch.ops.aten.detach.default}
+
+
 def test_compiled_autograd_runs_on_top():
     model = mlp()
     other = copy.deepcopy(model)

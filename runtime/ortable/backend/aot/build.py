@@ -22,6 +22,7 @@ from ortable.backend.lower.undecompose import undecompose
 from ortable.backend.lower.whole_products import join_products
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.absorb_small import absorb_small_partitions
+from ortable.backend.partition.between_breaks import left_to_torch
 from ortable.backend.partition.convert import ConvertedPartition, convert_partitions
 from ortable.backend.partition.fallback import (
     culprits,
@@ -133,13 +134,17 @@ def _compile_placed(
     graph: AotGraph, options: OrtOptions, runner: Runner, static: frozenset[int]
 ) -> Compiled:
     """Compiles a graph of which torch runs what the specs place there."""
+    left, before = left_to_torch(graph), graph
     graph, in_torch, _ = place_nodes(graph)
-    if not in_torch:
+    if not in_torch and not left:
         return _compile_unpartitioned(graph, options, runner, static)
     error = missing_error(graph.module, in_torch)
     if error is not None:
         raise error  # one for all partitions
-    in_torch = absorb_small_partitions(graph, in_torch)
+    if left:
+        graph, in_torch = before, left
+    else:
+        in_torch = absorb_small_partitions(graph, in_torch)
     partitioning = partition_graph(graph, in_torch)
     converted = list(convert_partitions(graph, partitioning, options, static))
     placement = list_placements(graph.module, in_torch)
@@ -153,6 +158,9 @@ def _compile_with_fallback(
     sides, and the graph is partitioned anew: each round takes at least one node away from ONNX
     Runtime."""
     unsupported = unsupported_nodes(graph, options.raise_on)
+    if left := left_to_torch(graph):
+        placement = list_placements(graph.module, left, unsupported)
+        return _join(graph, options, runner, placement, partition_graph(graph, left), [])
     tried: dict[str, int] = {}
     while True:
         placed, in_torch, before = place_nodes(graph, unsupported)

@@ -24,6 +24,7 @@ from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_names import argument_names, mark_argument_names
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
+from ortable.backend.partition.between_breaks import is_cut_off, mark_cut_off
 from ortable.backend.precompile.host_graph import HostGraph
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import check_providers
@@ -248,6 +249,7 @@ def compile_with_autograd(
     forwards: list[ForwardGraph] = []
     written = find_untracked_writes(graph_module)
     names = argument_names(graph_module)
+    cut_off = ours and is_cut_off(graph_module)
     if written and options.freeze in ("on", "trust"):
         warnings.warn(_STALE, RuntimeWarning, stacklevel=2)
 
@@ -255,6 +257,7 @@ def compile_with_autograd(
         if options.freeze == "auto":
             mark_untracked_writes(gm, written)
         mark_argument_names(gm, names)
+        mark_cut_off(gm, cut_off)
         compiled = compile_graph(gm, options, run)
         add_compilation(compilations, compiled)
         made.append(compiled)
@@ -286,7 +289,7 @@ def compile_with_autograd(
         from .keep import keep_for_processes
 
         return keep_for_processes(graph_module, options, kept, wrapped, call, compilations)
-    if len(made) == 1 and is_left_to_torch(made[0]) and not options.raise_on:
+    if made and all(map(is_left_to_torch, made)) and not options.raise_on:
         call = in_eager(graph_module)  # with the backward of eager, too
     forward = forwards.pop() if ours and len(forwards) == 1 else None
     return tune_whole(

@@ -20,7 +20,7 @@ from ortable.interpreter.control_flow import is_token_result
 
 from .aot_graph import AotGraph
 from .inputs import InputPlan, shape_of, strides_of
-from .strides import contiguous_strides
+from .strides import contiguous_strides, leaves_gaps
 from .views import DETACH, is_view, trace_views
 
 __all__ = ["OutputPlan", "plan_outputs"]
@@ -46,7 +46,12 @@ class OutputPlan:
 
 def _is_saved(description: Any) -> bool:
     """Results that only the compiler's own backward, or a copy into an argument, reads."""
-    return type(description).__name__ in ("SavedForBackwardsAOTOutput", "InputMutationAOTOutput")
+    name = type(description).__name__
+    return name == "InputMutationAOTOutput" or _is_for_backward(description)
+
+
+def _is_for_backward(description: Any) -> bool:
+    return type(description).__name__ == "SavedForBackwardsAOTOutput"
 
 
 def plan_outputs(graph: AotGraph) -> OutputPlan:
@@ -64,6 +69,8 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
     copies = {n: n.args[0] for n in graph.module.graph.nodes if graph.is_mutation(n)}
     builder = _RoleBuilder(plan, inputs, copies)
     builder.note_bases(results)
+    pairs = zip(results, described, strict=False)
+    builder.dense = {each for each, d in pairs if isinstance(each, Node) and _is_for_backward(d)}
     for index, result in enumerate(results):
         plan.roles.append(builder.role(index, result, promised=not saved[index]))
     plan.roles = [_with_true_strides(role, plan) for role in plan.roles]
@@ -106,6 +113,7 @@ class _RoleBuilder:
         self.copies = copies
         self.seen: dict[Node, int] = {}
         self.results: set[Node] = set()
+        self.dense: set[Node] = set()  # what a session of the backward takes: without gaps
         self.shared: Counter[Node] = Counter()  # results by the tensor that they are, or view
 
     def note_bases(self, results: Sequence[Any]) -> None:
@@ -169,6 +177,9 @@ class _RoleBuilder:
         if traced is None:
             self._check_place(result, value)
         base = self.copies.get(base, base)
+        dense = not promised and result in self.dense
+        if dense and base not in self.inputs.position and leaves_gaps(value):
+            base, steps = result, ()  # ONNX Runtime copies a part sooner than torch would for it
         # what is saved needs no relation to others; of arguments, AOTAutograd makes views anew
         if not promised or base in self.inputs.position:
             steps = tuple(step for step in steps if step.op is not DETACH)

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from ortable import dims
 from ortable.dims import Dim
 
-__all__ = ["contiguous_strides", "dense_order", "inverse"]
+__all__ = ["contiguous_strides", "dense_order", "inverse", "leaves_gaps"]
 
 
 def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
@@ -56,3 +58,13 @@ def contiguous_strides(shape: Sequence[Dim]) -> tuple[Dim, ...]:
         result.insert(0, expected)
         expected = expected * dims.maximum(1, size)
     return tuple(result)
+
+
+def leaves_gaps(tensor: torch.Tensor) -> bool:
+    """Whether a tensor of known sizes is a part of a larger one, so that no order of its axes is
+    dense, though no element is read twice."""
+    shape, strides = tuple(tensor.shape), tensor.stride()
+    if not all(isinstance(each, int) for each in (*shape, *strides)):
+        return False
+    repeated = any(size > 1 and stride == 0 for size, stride in zip(shape, strides, strict=True))
+    return not repeated and dense_order(shape, strides) is None

@@ -6,29 +6,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any
 
-import torch
 from torch.fx import Node
-from torch.fx.node import map_aggregate, map_arg
-from torch.utils.flop_counter import flop_registry
 
 from ortable.backend.lower.aot_graph import AotGraph
-from ortable.compat.torch import OpOverload
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
 
 from .partition import Partition, partition_graph
 from .placement import is_draw, mixes_dtypes
+from .work import LONG, MANY, count_small, operator_name, products_of
 
 __all__ = ["absorb_small_partitions"]
 
-_ITEM = "operator.getitem"
-_MANY = 24  # so many small operators cost torch's dispatcher more than a session costs
-# Floating point operations in products that take several times as long as threads wait for each
-# other: at the two ends of the only partition or two, and of one of many.
-_LONG, _LONG_AMONG_MANY = 2e7, 2e8
+_LONG_AMONG_MANY = 2e8  # as LONG, for one of many partitions
 _FEW = 2
 _WHY = "too little between operators that run in torch to be worth a session"
 
@@ -52,7 +44,7 @@ def absorb_small_partitions(
     while faster:
         small: set[Node] = set()
         partitions = partition_graph(graph, found).partitions
-        enough = _LONG if len(partitions) <= _FEW else _LONG_AMONG_MANY
+        enough = LONG if len(partitions) <= _FEW else _LONG_AMONG_MANY
         for each in partitions:
             trained = _is_beside(each, chosen)
             if _is_beside(each, faster) and not _is_worth_a_session(each, trained, enough):
@@ -83,50 +75,11 @@ def _is_worth_a_session(partition: Partition, trains: bool, enough: float) -> bo
     """Whether a partition has a heavy operator, or many small ones, or something that torch cannot
     run from a graph of AOTAutograd as it stands there. Where it trains, its products must be worth
     that the threads of both libraries wait for each other at its ends."""
-    names = [_name(node) for node in partition.nodes]
+    names = [operator_name(node) for node in partition.nodes]
     if "" in names or any("drawn" in n.kwargs or mixes_dtypes(n) for n in partition.nodes):
         return True
     if trains:
-        return _products_of(partition) > enough
+        return products_of(partition.nodes) > enough
     if not traits.HEAVY.isdisjoint(names):
         return True
-    return sum(name not in traits.VIEW and name != _ITEM for name in names) > _MANY
-
-
-def _products_of(partition: Partition) -> int:
-    """Floating point operations in the products of a partition; dynamic sizes count as traced."""
-    counts = {str(operator): count for operator, count in flop_registry.items()}
-    total: int = 0
-    for node in partition.nodes:
-        count = counts.get(str(node.target).rpartition(".")[0])  # without the overload
-        if count is not None:
-            args, kwargs = map_arg((node.args, node.kwargs), lambda n: _traced(n.meta["val"]))
-            total += count(*args, **kwargs, out_val=_traced(node.meta["val"]))
-    return total
-
-
-def _traced(value: Any) -> Any:
-    """The shape that a tensor had when it was traced; other values as they are."""
-    return map_aggregate(value, _shape)
-
-
-def _shape(value: Any) -> Any:
-    return tuple(map(_hint, value.shape)) if isinstance(value, torch.Tensor) else value
-
-
-def _hint(size: Any) -> int:
-    if isinstance(size, int):
-        return size
-    return int(size.node.hint) if size.node.has_hint() else 1
-
-
-def _name(node: Node) -> str:
-    """The key of an operator; "" for what torch cannot call by itself: the
-    rest of an operator whose draw is a node of its own, and Python functions."""
-    if "drawn" in node.kwargs:
-        return ""
-    if node.target is operator.getitem:
-        return _ITEM
-    if isinstance(node.target, OpOverload):
-        return str(node.target.name())
-    return ""
+    return count_small(names) > MANY

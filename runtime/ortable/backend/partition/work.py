@@ -1,0 +1,68 @@
+"""How much the nodes of a graph compute, and whether torch can call them as they stand. In come
+nodes of AOTAutograd, out come a number, a name; called by `absorb_small` and `between_breaks`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.fx.node import map_aggregate, map_arg
+from torch.utils.flop_counter import flop_registry
+
+from ortable.compat.torch import OpOverload
+from ortable_generated.aten import traits
+
+__all__ = ["LONG", "MANY", "count_small", "operator_name", "products_of"]
+
+MANY = 24  # so many small operators cost torch's dispatcher more than a session costs
+# Floating point operations in products that take several times as long as threads wait for each
+# other at the two ends of a session.
+LONG = 2e7
+_ITEM = "operator.getitem"
+
+
+def operator_name(node: Node) -> str:
+    """The key of an operator; "" for what torch cannot call by itself: the
+    rest of an operator whose draw is a node of its own, and Python functions."""
+    if "drawn" in node.kwargs:
+        return ""
+    if node.target is operator.getitem:
+        return _ITEM
+    if isinstance(node.target, OpOverload):
+        return str(node.target.name())
+    return ""
+
+
+def count_small(names: Iterable[str]) -> int:
+    """How many operators there are besides views."""
+    return sum(name not in traits.VIEW and name != _ITEM for name in names)
+
+
+def products_of(nodes: Iterable[Node]) -> int:
+    """Floating point operations in the products of nodes; dynamic sizes count as traced."""
+    counts = {str(operator): count for operator, count in flop_registry.items()}
+    total: int = 0
+    for node in nodes:
+        count = counts.get(str(node.target).rpartition(".")[0])  # without the overload
+        if count is not None:
+            args, kwargs = map_arg((node.args, node.kwargs), lambda n: _traced(n.meta["val"]))
+            total += count(*args, **kwargs, out_val=_traced(node.meta["val"]))
+    return total
+
+
+def _traced(value: Any) -> Any:
+    """The shape that a tensor had when it was traced; other values as they are."""
+    return map_aggregate(value, _shape)
+
+
+def _shape(value: Any) -> Any:
+    return tuple(map(_hint, value.shape)) if isinstance(value, torch.Tensor) else value
+
+
+def _hint(size: Any) -> int:
+    if isinstance(size, int):
+        return size
+    return int(size.node.hint) if size.node.has_hint() else 1
