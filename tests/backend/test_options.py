@@ -145,6 +145,7 @@ GIVEN = {
     "resizable": True,
     "weight_copies": 1,
     "hints": False,
+    "watch_modules": False,
     "raise_on": ["aten::relu"],
 }
 

@@ -51,6 +51,7 @@ class OrtOptionsDict(TypedDict, total=False):
     resizable: bool
     weight_copies: int | None
     hints: bool
+    watch_modules: bool
     raise_on: Iterable[str]
 
 
@@ -98,6 +99,8 @@ class OrtOptions:
             beyond that (of other sizes, for one) read them where torch keeps them; default: any
         hints: False: no warning about what would make the model faster (gradients that a module
             in eval mode does not need)
+        watch_modules: one check of ortable's own stands in for dynamo's guards on modules, costs
+            less and sees as much; False: dynamo's guards
         raise_on: names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose, to try out
             what happens next: fallbacks, the minifier
 
@@ -127,6 +130,7 @@ class OrtOptions:
     resizable: bool = False
     weight_copies: int | None = None
     hints: bool = True
+    watch_modules: bool = True
     raise_on: tuple[str, ...] = ()
 
     if TYPE_CHECKING:  # what is accepted is wider than what the checked record holds
@@ -389,5 +393,6 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "resizable": _check_bool,
     "weight_copies": _check_copies,
     "hints": _check_bool,
+    "watch_modules": _check_bool,
     "raise_on": _check_names,
 }

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy
 
-__all__ = ["stamp_of", "writes_are_counted"]
+__all__ = ["stamp_of", "writes_are_counted", "writes_are_counted_in_memory"]
 
 _BASE = 4096  # nothing lies in the first page
 _TYPE, _VERSION = 8, 24  # bytes from the beginning of an object, of a dict
@@ -48,6 +48,11 @@ def writes_are_counted() -> bool:
     """Whether this Python tells that a dict was written: 3.13.0 does not count attributes that are
     assigned."""
     return _counts(_words) or _counts(_asked)
+
+
+def writes_are_counted_in_memory() -> bool:
+    """Whether the counts can be read from memory, all of them in one go: 3.14 has none there."""
+    return _counts(_words)
 
 
 def _asked(dicts: Sequence[Any], objects: Sequence[Any]) -> Callable[[], Any]:

@@ -293,6 +293,9 @@ NAMES: dict[str, Private] = {
     "dynamo_config": Private(
         "torch._dynamo.config", "module", "know what torch keeps of a trace, and which guards"
     ),
+    "dynamo_guards": Private(
+        "torch._dynamo.guards", "module", "build guards on modules apart from the others"
+    ),
     "dynamo_eval_frame": Private(
         "torch._dynamo.eval_frame",
         "module",

@@ -46,6 +46,7 @@ from .forward_only import ForwardGraph, forward_only, is_left_to_torch
 from .recurrent import refuse_lost_dropout, trained_in_eager
 from .redecompose import redecompose
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
+from .watch_modules import watch_frame
 
 if TYPE_CHECKING:
     from onnxruntime import RunOptions, SessionOptions
@@ -137,6 +138,7 @@ def onnx_custom_backend(
     resizable: bool | None = None,
     weight_copies: int | None = None,
     hints: bool | None = None,
+    watch_modules: bool | None = None,
     raise_on: Iterable[str] | None = None,
     options: OrtOptionsDict | Mapping[str, Any] | None = None,
 ) -> Compiled:
@@ -165,7 +167,7 @@ def onnx_custom_backend(
         "fallback": fallback, "cache_dir": cache_dir, "tune": tune,
         "cache_megabytes": cache_megabytes,
         "cache_days": cache_days, "autotune": autotune, "resizable": resizable, "hints": hints,
-        "weight_copies": weight_copies,
+        "weight_copies": weight_copies, "watch_modules": watch_modules,
         "raise_on": raise_on,
     }  # fmt: skip
     return compile_from_torch(
@@ -239,6 +241,8 @@ def compile_with_autograd(
     ours = run is run_with_onnxruntime
     table, asked, kept = _asked_of(graph_module, options, ours)
     tell_recompiled()
+    if options.watch_modules and asked is None:
+        watch_frame()
     if options.autotune == "torch":
         return pinned(graph_module)
     if kept is None and (eager := trained_in_eager(graph_module, args, options)) is not None:
