@@ -178,7 +178,8 @@ def machine(threads: int) -> str:
     vectors = next((text for flag, text in known if flag in flags), "")
     cores = os.cpu_count()
     kind = platform.machine().replace("_", "-").lower()
-    model = f" ({named['model name']})" if "model name" in named else ""
+    which = [f"{key} {named[key]}" for key in ("cpu family", "model") if key in named]
+    model = f" ({', '.join([named['model name'], *which])})" if "model name" in named else ""
     return (
         f"{cores} cores, {kind}{f' with {vectors}' if vectors else ''}{model}, {threads} threads; "
         f"torch {torch.__version__.split('+')[0]}, Python {platform.python_version()}"
