@@ -277,7 +277,8 @@ def test_parts_are_all_of_it_once() -> None:
 
 def test_the_reasons_are_well_formed() -> None:
     reasons = expected.load()
-    newer = {"linalg.matrix_sqrth"}  # of torch 2.15 on
+    flash = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu"
+    newer = {"linalg.matrix_sqrth", flash}  # of torch 2.15 on
     older = {"cholesky", "qr"}  # before torch 2.15
     known = set(samples.op_infos()) | newer | older
     assert {op for each in reasons for op in each.ops} <= known
