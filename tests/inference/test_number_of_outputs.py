@@ -15,7 +15,8 @@ from ortable_generated.onnx.dispatch import INFER
 
 # ONNX knows the outputs of its own operators; those of com.microsoft that have more than one:
 SEVERAL = {
-    "com.microsoft::Attention": 2, "com.microsoft::GroupQueryAttention": 3,
+    "com.microsoft::Attention": 2, "com.microsoft::CausalConvWithState": 2,
+    "com.microsoft::GroupQueryAttention": 3, "com.microsoft::LinearAttention": 2,
     "com.microsoft::MultiHeadAttention": 3, "com.microsoft::SkipLayerNormalization": 4,
     "com.microsoft::SkipSimplifiedLayerNormalization": 4,
 }  # fmt: skip
@@ -35,6 +36,7 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "RandomNormal": {"shape": (2,)},
     "RandomUniform": {"shape": (2,)},
     "SpaceToDepth": {"blocksize": 2},
+    "com.microsoft::LinearAttention": {"q_num_heads": 2, "kv_num_heads": 2},
 }
 
 # Operators whose rule asks for a body, an attribute that is a graph: tests/builder has those.

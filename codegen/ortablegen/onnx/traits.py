@@ -76,6 +76,10 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
             "an attribute is a graph, which may read results around it", _no_graph
         ),
         "idempotent_reduction": Trait("folds axes, and equal elements to that element", _same_type),
+        "keeps_order": Trait(
+            "the result has the elements of the first input in their order: shape changes at most",
+            _same_type,
+        ),
         "keeps_weights": Trait(
             "its result on a stored weight is computed at run time, and not stored beside it"
         ),

@@ -148,6 +148,17 @@ IDEMPOTENT_REDUCTION = frozenset(
     }
 )
 
+# the result has the elements of the first input in their order: shape changes at most
+KEEPS_ORDER = frozenset(
+    {
+        "Flatten",
+        "Identity",
+        "Reshape",
+        "Squeeze",
+        "Unsqueeze",
+    }
+)
+
 # its result on a stored weight is computed at run time, and not stored beside it
 KEEPS_WEIGHTS = frozenset(
     {
@@ -260,6 +271,7 @@ BY_TRAIT = {
     "gathers": GATHERS,
     "has_subgraph": HAS_SUBGRAPH,
     "idempotent_reduction": IDEMPOTENT_REDUCTION,
+    "keeps_order": KEEPS_ORDER,
     "keeps_weights": KEEPS_WEIGHTS,
     "logical": LOGICAL,
     "matmul": MATMUL,

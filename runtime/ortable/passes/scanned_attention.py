@@ -20,10 +20,9 @@ from ortable.ir.captures import inner_graphs, reads
 from ortable.ir.node import Node
 from ortable.passes.analysis.constants import small_constant
 from ortable.prelude.values import consts, permuted
-from ortable_generated.onnx.traits import ELEMENTWISE
+from ortable_generated.onnx.traits import ELEMENTWISE, KEEPS_ORDER
 
 _STEP = "com.microsoft::LinearAttention"
-_AXES = ("Squeeze", "Unsqueeze")
 
 
 def merge_scanned_attention(graph: Graph) -> int:
@@ -111,9 +110,7 @@ class _Scanned:
         after = self.body.get_shape(node.outputs[0])
         if node.key in ELEMENTWISE:
             return all(self._is_aligned(name, len(after)) for name in used)
-        if node.key not in (*_AXES, "Reshape") or any(each in self.varying for each in used[1:]):
-            return False
-        if node.key in _AXES and 0 in self._axes(node):
+        if node.key not in KEEPS_ORDER or any(each in self.varying for each in used[1:]):
             return False
         fixed = all(isinstance(size, int) and size > 0 for size in after[1:])
         return fixed and dims.same(self.body.get_shape(used[0])[0], after[0])
@@ -128,14 +125,6 @@ class _Scanned:
         inside = name in self.producers or self.body.is_own(name)
         outside = not inside or small_constant(self.body, name) is not None
         return outside and len(self.body.get_shape(name)) < rank
-
-    def _axes(self, node: Node) -> list[int]:
-        """The axes of a Squeeze or Unsqueeze, counted from the front; [0] if they are unknown."""
-        value = small_constant(self.body, node.inputs[1]) if len(node.inputs) > 1 else None
-        if value is None:
-            return [0]
-        wide = node.outputs[0] if node.key == "Unsqueeze" else node.inputs[0]
-        return [int(axis) % self.body.get_rank(wide) for axis in value.reshape(-1)]
 
     # -- computing it
 

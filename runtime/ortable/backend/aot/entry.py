@@ -293,12 +293,24 @@ def compile_with_autograd(
         from .keep import keep_for_processes
 
         return keep_for_processes(graph_module, options, kept, wrapped, call, compilations)
+    forward = forwards.pop() if ours and len(forwards) == 1 else None
+    return _finished(call, graph_module, args, made, forward, options)
+
+
+def _finished(
+    call: Callable[..., Any],
+    graph_module: GraphModule,
+    args: Sequence[Any],
+    made: Sequence[Compiled],
+    forward: ForwardGraph | None,
+    options: OrtOptions,
+) -> Compiled:
+    """What dynamo gets: the graph as it was compiled, or in eager where nothing of it was, watched
+    for gradients that nobody asks for and timed beside torch where options say so."""
     if made and all(map(is_left_to_torch, made)) and not options.raise_on:
         call = in_eager(graph_module)  # with the backward of eager, too
-    forward = forwards.pop() if ours and len(forwards) == 1 else None
-    return tune_whole(
-        forward_only(call, forward, len(args), options), graph_module, args, made, options
-    )
+    watched = forward_only(call, forward, len(args), options)
+    return tune_whole(watched, graph_module, args, made, options)
 
 
 def _forward_graph(

@@ -153,12 +153,12 @@ def _create_watched(
     """Builds the first guard of a module, and the check in place of those behind it."""
     if guard is root:
         create(builder, guard)
-    behind = [] if is_saved(builder) or is_filtered(builder) else _replace(builder, root)
+    behind = [] if is_saved(builder) or is_filtered(builder) else _build_check(builder, root)
     if guard is not root and all(each is not guard for each in behind):
         create(builder, guard)
 
 
-def _replace(builder: Any, root: Any) -> list[Any]:
+def _build_check(builder: Any, root: Any) -> list[Any]:
     """Builds the check of a module, and returns the guards that are left out for it."""
     name = root.originating_source.name
 

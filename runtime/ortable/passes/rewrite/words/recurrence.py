@@ -19,6 +19,7 @@ from ortable.ir import Graph
 from ortable.passes.analysis.constants import maker_of, small_constant
 from ortable.prelude.facts import Bool, Int, Result, SymInt, is_static, shape_of
 from ortable.prelude.values import consts, reshape_to
+from ortable_generated.onnx.traits import KEEPS_ORDER
 
 from .numbers import is_float32
 from .shapes import known_rank
@@ -36,8 +37,6 @@ __all__ = [
     "same_vectors",
     "windows_of",
 ]
-
-_VIEWS = ("Unsqueeze", "Squeeze", "Reshape")
 
 
 def is_state(graph: Graph, state: Result) -> Bool:
@@ -163,7 +162,7 @@ def _has_shape(graph: Graph, x: Result, shape: Sequence[Any]) -> bool:
 def _viewed(graph: Graph, x: Result) -> Result:
     """What ``x`` is a view of, with the elements in the same order."""
     for _ in range(8):
-        made = [node for op in _VIEWS if (node := maker_of(graph, x, op)) is not None]
+        made = [node for op in KEEPS_ORDER if (node := maker_of(graph, x, op)) is not None]
         if not made:
             break
         x = made[0].inputs[0]

@@ -345,9 +345,9 @@ def _between(graph: Graph, x: str, axis: int, bounds: tuple[Dim, Dim]) -> Slice:
 
 
 def _pieces_source(graph: Graph, x: str) -> str | None:
-    """The result that a Slice or Split makes ``x`` of."""
+    """The first of what ``x`` is made of, which is what a Slice or Split takes it from."""
     node = graph.values[x].producer
-    return node.inputs[0] if node is not None and node.key in ("Slice", "Split") else None
+    return node.inputs[0] if node is not None and node.inputs else None
 
 
 def _cut_from(graph: Graph, x: str, axis: int) -> tuple[str, tuple[Dim, Dim] | None]:
