@@ -19,7 +19,7 @@ from torch.fx import GraphModule
 
 from ortable.backend.autotune.graphs import in_eager, in_torch, pinned, tune_part, tune_whole
 from ortable.backend.execute.call import OrtBackend
-from ortable.backend.execute.runner import run_with_onnxruntime
+from ortable.backend.execute.runner import is_one_of_several_processes, run_with_onnxruntime
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_names import argument_names, mark_argument_names
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
@@ -253,7 +253,7 @@ def compile_with_autograd(
     forwards: list[ForwardGraph] = []
     written = find_untracked_writes(graph_module)
     names = argument_names(graph_module)
-    cut_off = ours and is_cut_off(graph_module)
+    cut_off = ours and not is_one_of_several_processes() and is_cut_off(graph_module)
     if written and options.freeze in ("on", "trust"):
         warnings.warn(_STALE, RuntimeWarning, stacklevel=2)
 
