@@ -196,7 +196,7 @@ def accept_ort_attention_causal(m: Matcher, query: Any, transposed: Any, factor:
 
 
 def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -215,8 +215,8 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -246,7 +246,7 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -265,8 +265,8 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -296,7 +296,7 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -309,8 +309,8 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -341,7 +341,7 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -360,8 +360,8 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -389,7 +389,7 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -408,8 +408,8 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -437,7 +437,7 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -450,8 +450,8 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -480,7 +480,7 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -499,8 +499,8 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -526,7 +526,7 @@ def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -545,8 +545,8 @@ def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -572,7 +572,7 @@ def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -585,8 +585,8 @@ def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -613,7 +613,7 @@ def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -632,8 +632,8 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -658,7 +658,7 @@ def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -677,8 +677,8 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -703,7 +703,7 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -716,8 +716,8 @@ def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -782,7 +782,7 @@ def accept_ort_attention_causal_by_division(m: Matcher, query: Any, transposed: 
 
 
 def match_ort_attention_causal_by_division_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=axis); joined = Transpose(MatMul(chances, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Where(mask, scores, -inf), axis=axis); joined = Transpose(MatMul(probs, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -795,8 +795,8 @@ def match_ort_attention_causal_by_division_1(m: Matcher, root: Node) -> Match | 
     n2 = m.producer(r1, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -824,7 +824,7 @@ def match_ort_attention_causal_by_division_1(m: Matcher, root: Node) -> Match | 
 
 
 def match_ort_attention_causal_by_division_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, mask), axis=axis); joined = Transpose(MatMul(chances, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Add(scores, mask), axis=axis); joined = Transpose(MatMul(probs, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -837,8 +837,8 @@ def match_ort_attention_causal_by_division_2(m: Matcher, root: Node) -> Match | 
     n2 = m.producer(r1, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -904,7 +904,7 @@ def accept_ort_attention_causal_hidden(m: Matcher, query: Any, transposed: Any, 
 
 
 def match_ort_attention_causal_hidden_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(chances, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(probs, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -917,8 +917,8 @@ def match_ort_attention_causal_hidden_1(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(r1, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -948,7 +948,7 @@ def match_ort_attention_causal_hidden_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_hidden_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(chances, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(probs, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -961,8 +961,8 @@ def match_ort_attention_causal_hidden_2(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(r1, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -991,7 +991,7 @@ def match_ort_attention_causal_hidden_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_hidden_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(chances, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; probs = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(probs, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1004,8 +1004,8 @@ def match_ort_attention_causal_hidden_3(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(r1, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -1066,7 +1066,7 @@ def accept_ort_attention_masked(m: Matcher, query: Any, transposed: Any, factor:
 
 
 def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1085,8 +1085,8 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1116,7 +1116,7 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1129,8 +1129,8 @@ def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -1161,7 +1161,7 @@ def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1180,8 +1180,8 @@ def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1210,7 +1210,7 @@ def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1223,8 +1223,8 @@ def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -1254,7 +1254,7 @@ def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1273,8 +1273,8 @@ def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1300,7 +1300,7 @@ def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1313,8 +1313,8 @@ def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -1379,7 +1379,7 @@ def accept_ort_attention_with_bias(m: Matcher, query: Any, transposed: Any, fact
 
 
 def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=axis); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1398,8 +1398,8 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1427,7 +1427,7 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=axis); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1440,8 +1440,8 @@ def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -1470,7 +1470,7 @@ def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=axis); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1489,8 +1489,8 @@ def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1518,7 +1518,7 @@ def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=axis); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1531,8 +1531,8 @@ def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -1561,7 +1561,7 @@ def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=axis); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1580,8 +1580,8 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1606,7 +1606,7 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; chances = Softmax(Add(scores, bias), axis=axis); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+    """product = MatMul(query, transposed); scores = product; probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     joined, _ = root.inputs
@@ -1619,8 +1619,8 @@ def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)

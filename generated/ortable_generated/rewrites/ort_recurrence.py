@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.convolution import no_pads
 from ortable.passes.rewrite.words.numbers import for_cpu
-from ortable.passes.rewrite.words.recurrence import as_place, decay_count, is_column_of, is_depthwise_sequence, is_last_place, is_reader_of, is_row_of, is_state, log_of_decay, same_vectors, windows_of
+from ortable.passes.rewrite.words.recurrence import as_place, decay_count, is_column_of, is_depthwise_sequence, is_last_place, is_line_of, is_reader_of, is_row_of, is_state, log_of_decay, same_vectors, windows_of
 from ortable.passes.rewrite.words.shapes import same_shape
 from ortable.prelude.facts import dim_of, is_static, shape_of, static
 from ortable.prelude.values import reshape_to
@@ -133,8 +133,8 @@ def accept_ort_delta_step(m: Matcher, state: Any, key: Any, value: Any, rate: An
     if not same_shape(graph, value, memory):
         m.refuse('same_shape(value, memory)')
         return None
-    if not is_row_of(graph, line, state, values):
-        m.refuse('is_row_of(line, state, values)')
+    if not is_line_of(graph, line, state):
+        m.refuse('is_line_of(line, state)')
         return None
     if not is_row_of(graph, rate, state, 1):
         m.refuse('is_row_of(rate, state, 1)')
@@ -778,8 +778,8 @@ def accept_ort_gated_delta_step(m: Matcher, state: Any, factor: Any, key: Any, v
     if not same_shape(graph, value, memory):
         m.refuse('same_shape(value, memory)')
         return None
-    if not is_row_of(graph, line, state, values):
-        m.refuse('is_row_of(line, state, values)')
+    if not is_line_of(graph, line, state):
+        m.refuse('is_line_of(line, state)')
         return None
     if not is_row_of(graph, rate, state, 1):
         m.refuse('is_row_of(rate, state, 1)')
@@ -1466,8 +1466,8 @@ def accept_ort_gated_step(m: Matcher, state: Any, factor: Any, key: Any, line: A
     if not is_reader_of(graph, query, state, out):
         m.refuse('is_reader_of(query, state, out)')
         return None
-    if not is_row_of(graph, line, state, values):
-        m.refuse('is_row_of(line, state, values)')
+    if not is_line_of(graph, line, state):
+        m.refuse('is_line_of(line, state)')
         return None
     return (batch, heads, keys, values, decay, count)
 

@@ -26,7 +26,7 @@ _ROTARY_EMBEDDING = {'interleaved': 0, 'rotary_embedding_dim': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: Any, stored: Any, cos2: Any, sin2: Any, factor: Any, mask: Any, value: Any, attended: Any, chances: Any, out: Any, axis: Any, hidden: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: Any, stored: Any, cos2: Any, sin2: Any, factor: Any, mask: Any, value: Any, attended: Any, probs: Any, out: Any, axis: Any, hidden: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
@@ -56,8 +56,8 @@ def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: An
     if not are_grouped_split_rows(graph, asked, stored, value):
         m.refuse('are_grouped_split_rows(asked, stored, value)')
         return None
-    if not is_causal_mask(graph, mask, asked, chances):
-        m.refuse('is_causal_mask(mask, asked, chances)')
+    if not is_causal_mask(graph, mask, asked, probs):
+        m.refuse('is_causal_mask(mask, asked, probs)')
         return None
     if not zeroes_only_empty_rows(graph, mask, attended, hidden):
         m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
@@ -71,7 +71,7 @@ def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: An
 
 
 def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -90,8 +90,8 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -140,7 +140,7 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
         stored, cos2, sin2 = n13.inputs
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -149,7 +149,7 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -168,8 +168,8 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -218,7 +218,7 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
         stored, cos2, sin2 = n13.inputs
         attended = None
         out = root.outputs[0]
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -227,7 +227,7 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -240,8 +240,8 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -291,7 +291,7 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
         attended = None
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -300,7 +300,7 @@ def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -319,8 +319,8 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -367,7 +367,7 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
             stored, cos2, sin2 = n13.inputs
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -376,7 +376,7 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -395,8 +395,8 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -443,7 +443,7 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
             stored, cos2, sin2 = n13.inputs
             attended = None
             out = root.outputs[0]
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -452,7 +452,7 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -465,8 +465,8 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -514,7 +514,7 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
             attended = None
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -523,7 +523,7 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -542,8 +542,8 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -578,7 +578,7 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
         stored, cos2, sin2 = n10.inputs
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -587,7 +587,7 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -606,8 +606,8 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -642,7 +642,7 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
         stored, cos2, sin2 = n10.inputs
         attended = None
         out = root.outputs[0]
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -651,7 +651,7 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -664,8 +664,8 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -701,7 +701,7 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
         attended = None
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
+        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -710,7 +710,7 @@ def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -729,8 +729,8 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -763,7 +763,7 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
             stored, cos2, sin2 = n10.inputs
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -772,7 +772,7 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
 
 
 def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -791,8 +791,8 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -825,7 +825,7 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
             stored, cos2, sin2 = n10.inputs
             attended = None
             out = root.outputs[0]
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -834,7 +834,7 @@ def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None
 
 
 def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -847,8 +847,8 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -882,7 +882,7 @@ def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None
             attended = None
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, chances, out, axis, hidden)
+            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -896,7 +896,7 @@ def make_ort_attention_causal_rotary(graph: Graph, res: ResultSpec, asked: Resul
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions: Any, stored: Any, factor: Any, mask: Any, value: Any, attended: Any, chances: Any, out: Any, axis: Any, hidden: Any) -> tuple[Any, ...] | None:
+def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions: Any, stored: Any, factor: Any, mask: Any, value: Any, attended: Any, probs: Any, out: Any, axis: Any, hidden: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
@@ -917,8 +917,8 @@ def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions:
     if not are_grouped_split_rows(graph, asked, stored, value):
         m.refuse('are_grouped_split_rows(asked, stored, value)')
         return None
-    if not is_causal_mask(graph, mask, asked, chances):
-        m.refuse('is_causal_mask(mask, asked, chances)')
+    if not is_causal_mask(graph, mask, asked, probs):
+        m.refuse('is_causal_mask(mask, asked, probs)')
         return None
     if not zeroes_only_empty_rows(graph, mask, attended, hidden):
         m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
@@ -932,7 +932,7 @@ def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions:
 
 
 def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -951,8 +951,8 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1007,7 +1007,7 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
             continue
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1016,7 +1016,7 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1035,8 +1035,8 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1091,7 +1091,7 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
             continue
         attended = None
         out = root.outputs[0]
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1100,7 +1100,7 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1113,8 +1113,8 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -1170,7 +1170,7 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
         attended = None
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1179,7 +1179,7 @@ def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1198,8 +1198,8 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1252,7 +1252,7 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
                 continue
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1261,7 +1261,7 @@ def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1280,8 +1280,8 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1334,7 +1334,7 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
                 continue
             attended = None
             out = root.outputs[0]
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1343,7 +1343,7 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1356,8 +1356,8 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -1411,7 +1411,7 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
             attended = None
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1420,7 +1420,7 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1439,8 +1439,8 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1481,7 +1481,7 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
             continue
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1490,7 +1490,7 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1509,8 +1509,8 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1551,7 +1551,7 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
             continue
         attended = None
         out = root.outputs[0]
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1560,7 +1560,7 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1573,8 +1573,8 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -1616,7 +1616,7 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
         attended = None
         out = root.outputs[0]
         hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
+        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
         if accepted is None:
             continue
         scale, count, groups = accepted
@@ -1625,7 +1625,7 @@ def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1644,8 +1644,8 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1684,7 +1684,7 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
                 continue
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1693,7 +1693,7 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
 
 
 def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1712,8 +1712,8 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
+    probs, value = n3.inputs
+    n4 = m.producer(probs, 'Softmax')
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
@@ -1752,7 +1752,7 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
                 continue
             attended = None
             out = root.outputs[0]
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted
@@ -1761,7 +1761,7 @@ def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match
 
 
 def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=axis); heads = MatMul(chances, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -1774,8 +1774,8 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
     n2 = m.producer(heads, 'MatMul')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
+    probs, value = n2.inputs
+    n3 = m.producer(probs, 'Softmax')
     if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
         return None
     axis = n3.attrs.get('axis', -1)
@@ -1815,7 +1815,7 @@ def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match
             attended = None
             out = root.outputs[0]
             hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, chances, out, axis, hidden)
+            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
             if accepted is None:
                 continue
             scale, count, groups = accepted

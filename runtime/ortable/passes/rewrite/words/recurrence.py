@@ -30,6 +30,7 @@ __all__ = [
     "is_column_of",
     "is_depthwise_sequence",
     "is_last_place",
+    "is_line_of",
     "is_reader_of",
     "is_row_of",
     "is_state",
@@ -69,6 +70,13 @@ def is_row_of(graph: Graph, x: Result, state: Result, size: Int) -> Bool:
     return _has_shape(graph, x, [batch, heads, size]) or _has_shape(
         graph, x, [batch, heads, 1, size]
     )
+
+
+def is_line_of(graph: Graph, x: Result, state: Result) -> Bool:
+    """Whether ``x`` is one row for each head of a state, [B, H, 1, V], so that a column times it is
+    their outer product: [B, H, V] would be taken for a row for each head and key."""
+    batch, heads, _, values = shape_of(graph, state)
+    return _has_shape(graph, x, [batch, heads, 1, values])
 
 
 def same_vectors(graph: Graph, row: Result | None, key: Result) -> Bool:
