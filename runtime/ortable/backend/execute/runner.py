@@ -20,8 +20,10 @@ from ortable.backend.sessions.device_run import DeviceRun, run_ahead, session_pr
 from ortable.backend.sessions.providers import provider_names
 from ortable.backend.sessions.session import make_run_options, make_session
 from ortable.backend.sessions.tune import tuned_settings
+from ortable.compat.onnxruntime import bound_session
 
 from .call import OrtBackend, freezable_positions
+from .openmp import without_waiting_threads
 
 __all__ = ["is_one_of_several_processes", "run_with_onnxruntime"]
 
@@ -59,16 +61,25 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         "copies": options.weight_copies,
     }
     if stream is None:
-        backend = OrtBackend(compiled, session, run_options, make=make, **common)
+        execute = _run_alone if training else None
+        backend = OrtBackend(compiled, session, run_options, make=make, execute=execute, **common)
         backend.tuned = tuned
         return backend
     if run_options is not options.run_options:
         run_ahead(compiled, run_options)
 
-    def execute(session: Any) -> DeviceRun:
+    def on_device(session: Any) -> DeviceRun:
         return DeviceRun(session, stream, [fetch.device for fetch in compiled.fetches])
 
-    return OrtBackend(compiled, session, run_options, make=make, execute=execute, **common)
+    return OrtBackend(compiled, session, run_options, make=make, execute=on_device, **common)
+
+
+def _run_alone(session: Any) -> Callable[..., Any]:
+    """What runs a session beside operators of torch, whose threads it need not wait for."""
+    run: Callable[..., Any] = bound_session(session).run_with_ort_values
+    if session.get_session_options().intra_op_num_threads == 1:
+        return run
+    return without_waiting_threads(run)
 
 
 def _tuned(

@@ -18,9 +18,11 @@ from ortable.backend.lower.argument_names import mark_inner_name
 from ortable.backend.lower.views import is_view
 from ortable.dims import Dim, SymDim
 from ortable.interpreter.assertions import run_time_checks
+from ortable_generated.aten import traits
 
 from .placement import is_ordered
 from .symbol_nodes import SymbolNodes
+from .work import operator_name
 
 __all__ = ["Partition", "Partitioning", "partition_graph"]
 
@@ -66,8 +68,9 @@ class _Partitioner:
     """The running state of `partition_graph`.
 
     Every node has a phase: torch runs the even ones, each odd one is a partition.  A node comes as
-    early as its arguments allow, so an edge never leads back and partitions are few; what reads
-    only arguments waits for its first reader, so that nothing is kept for it in between.
+    early as its arguments allow, so an edge never leads back and partitions are few; what the first
+    partition computes for later ones waits for its first reader, so that nothing is kept for it in
+    between.
     """
 
     def __init__(self, graph: AotGraph, in_torch: Collection[Node]) -> None:
@@ -78,7 +81,7 @@ class _Partitioner:
         self.sizes = self._sizes()
         self.last = [n for n in self.nodes if graph.is_mutation(n)]
         self.phases = self._phases({node for node in in_torch if is_ordered(node)})
-        self._sink()
+        self.phases = self._sunk()
         self.host = Graph()
         self.made: dict[Node, Node] = {}  # nodes of the original graph -> of the host graph
         self.symbols = SymbolNodes(self.host, graph.inputs, self.made)
@@ -132,11 +135,21 @@ class _Partitioner:
             phases[node] = phase
         return phases
 
-    def _sink(self) -> None:
-        """Moves nodes of the first partition to the partition of their first reader."""
-        phases = self.phases
+    def _sunk(self) -> dict[Node, int]:
+        """The phases when nodes of the first partition wait for their first reader. A product does
+        not, where the first partition stays: it would often be all that a later session has, which
+        begins while the threads of torch's operator before it still want the processors."""
+        sunk = self._sink(set())
+        if 1 not in sunk.values():
+            return sunk
+        return self._sink({node for node in self.nodes if operator_name(node) in traits.HEAVY})
+
+    def _sink(self, stay: Collection[Node]) -> dict[Node, int]:
+        """The phases when nodes of the first partition, but for `stay`, are in the partition of
+        their first reader."""
+        phases = dict(self.phases)
         for node in reversed(self.nodes):
-            if phases.get(node) != 1 or node in self.in_torch or _is_item(node):
+            if phases.get(node) != 1 or node in self.in_torch or node in stay or _is_item(node):
                 continue
             items = [user for user in node.users if _is_item(user)]
             users = {u for n in (node, *items) for u in n.users if u not in items}
@@ -145,6 +158,7 @@ class _Partitioner:
             later = min(wanted, default=1)
             for moved in (node, *items):
                 phases[moved] = max(later, 1)
+        return phases
 
     # -- the host graph and the partitions
 
