@@ -192,7 +192,7 @@ def test_training_is_right_in_every_combination(keep, kept, every_partition):
     eager = copy.deepcopy(net)
     run, storage = compiled(net)
     steps = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (net, eager)]
-    for _ in range(TURNS + 3):
+    for _ in range(2 * TURNS + 3):  # the graphs of AOTAutograd, then steps
         x = torch.randn(3, 2, 4, 4)
         for each, step in zip((run, eager), steps, strict=True):
             step.zero_grad()
@@ -216,11 +216,103 @@ def test_training_alternates_forward_and_backward_apart(keep):
     run, storage = compiled(net)
     x = torch.randn(5, 4)
     run(x)  # a forward without a backward: the turns are out of step
-    for _ in range(2 * TURNS):
+    for _ in range(3 * TURNS):
         for each in (run, eager):
             each(x).pow(2).sum().backward()
     assert_close([p.grad for p in net.parameters()], [p.grad for p in eager.parameters()])
-    assert [each.kept for each in storage["autotune"]] == ["torch", "torch"]
+    assert [each.kept for each in storage["autotune"]] == ["torch"] * 3
+
+
+def test_a_step_is_measured_against_eagers_when_its_graphs_are_decided(keep):
+    keep("onnxruntime")
+    net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2))
+    run, storage = compiled(net)
+    x = torch.randn(5, 4)
+    for _ in range(2 * TURNS + 1):  # the next call notes a step
+        run(x).sum().backward()
+    assert sorted(each.label.split(" graph")[0] for each in storage["autotune"]) == [
+        "a step of the forward",
+        "the backward",
+        "the forward",
+    ]
+    assert {each.kept for each in storage["autotune"]} == {"onnxruntime"}
+
+
+def test_eager_is_what_a_step_becomes(keep):
+    keep("torch")
+    net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2))
+    run, _ = compiled(net)
+    x = torch.randn(5, 4)
+    for _ in range(3 * TURNS):
+        run(x).sum().backward()
+    assert type(run(x).grad_fn) is type(net(x).grad_fn)
+    assert torch.equal(run(x), net(x))
+
+
+def test_a_step_whose_backward_never_comes_is_left_to_onnx_runtime(keep):
+    """Calls in eval mode with gradients on are not timed for ever."""
+    turns = keep("torch")
+    net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2))
+    run, storage = compiled(net)
+    x = torch.randn(5, 4)
+    for _ in range(TURNS):
+        run(x).sum().backward()
+    measured = len(turns)
+    for _ in range(20):
+        assert_close(run(x), net(x))
+    assert len(turns) == measured
+    (step,) = [each for each in storage["autotune"] if "a step" in each.label]
+    assert "have no backward of their own" in str(step)
+    net.zero_grad()
+    run(x).sum().backward()
+    got = [p.grad for p in net.parameters()]
+    net.zero_grad()
+    net(x).sum().backward()
+    assert_close(got, [p.grad for p in net.parameters()])
+
+
+def test_gradients_of_several_calls_are_summed_whoever_runs(keep):
+    """Two calls before one backward: neither is timed, both count."""
+    keep("torch")
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    eager = copy.deepcopy(net)
+    run, _ = compiled(net)
+    xs = torch.randn(2, 5, 4)
+    for _ in range(3 * TURNS):
+        for each in (run, eager):
+            (each(xs[0]).sum() + each(xs[1]).pow(2).sum()).backward()
+    assert_close([p.grad for p in net.parameters()], [p.grad for p in eager.parameters()])
+
+
+def test_gradients_of_some_arguments_alone_are_asked_for_in_a_measured_step(keep):
+    turns = keep("torch")
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    run, storage = compiled(net)
+    for _ in range(3 * TURNS):
+        x = torch.randn(5, 4, requires_grad=True)
+        weights = [x, net[0].weight]
+        got = torch.autograd.grad(run(x).pow(2).sum(), weights)
+        assert_close(list(got), list(torch.autograd.grad(net(x).pow(2).sum(), weights)))
+    assert len(turns) == 3 * TURNS
+    assert [each.kept for each in storage["autotune"]] == ["torch"] * 3
+
+
+def test_random_numbers_of_a_measured_step_are_those_of_eager(keep):
+    """A graph that draws is no candidate by itself, and a step of it is."""
+    turns = keep("torch")
+    net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+    run, _ = compiled(net)
+    x = torch.randn(5, 4)
+    for call in range(3 * TURNS):
+        got, expected = [], []
+        for each, results in ((run, got), (net, expected)):
+            net.zero_grad()
+            torch.manual_seed(call)
+            results.append(each(x))
+            results[0].sum().backward()
+            results += [p.grad for p in net.parameters()]
+        assert_close(got, expected)
+    assert "torch" in turns
 
 
 def test_partitions_of_a_graph_are_measured_and_then_the_whole(keep):

@@ -221,7 +221,7 @@ def test_parts_are_measured_before_the_whole(clock):
         calls.append("onnxruntime")
         return part.run()
 
-    tuned = Tuned(ours, lambda: outside.torchs, no_decisions(), inner=[part])
+    tuned = Tuned(ours, lambda: outside.torchs, no_decisions(), inner=lambda: [part])
     while part.is_open:
         tuned.run()
     assert not outside.calls

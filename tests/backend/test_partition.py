@@ -37,7 +37,7 @@ def test_values_and_strides_around_torch_nodes(in_torch, run_both, dynamic):
 
     def fn(x, w):
         a = (x @ w).relu()
-        b = torch.sin(a) + a @ a.t() @ a
+        b = (torch.sin(a) + a) @ a.t() @ a
         c = torch.sin(b.t()) @ a * 2
         return c, b, a.t(), x, c, None, 3
 

@@ -1,7 +1,7 @@
 """What is measured: a graph of dynamo compiled for inference, whole, against itself, which is
-eager; a forward or backward graph of AOTAutograd, or a partition of one, against the same operators
-in torch. In come what runs it with ONNX Runtime, the graph and OrtOptions, out comes what to call;
-called by `aot`.
+eager, and one that trains, a step of it; a forward or backward graph of AOTAutograd, or a partition
+of one, against the same operators in torch. In come what runs it with ONNX Runtime, the graph and
+OrtOptions, out comes what to call; called by `aot`.
 
 Torch gets a graph only as it is: with operators alone, whose results are those of eager, and on the
 CPU, where a call is over when it returns."""
@@ -29,6 +29,7 @@ from ortable.compat.torch import HigherOrderOperator, TracingContext
 from ortable.interpreter.modules import find_attribute
 
 from .decisions import Decisions
+from .step import TunedStep
 from .tuned import SizeSource, Tuned
 
 __all__ = ["TunedGraph", "in_eager", "in_torch", "pinned", "tune_part", "tune_whole"]
@@ -83,7 +84,7 @@ def tune_part(
         Decisions([_key(compiled, options)], options.cache_dir),
         sizes=[(each.index, each.axis) for each in compiled.sources.values()],
         boxed=True,
-        settle=_settle(),
+        settle=_settle(compiled.kind != "inference"),
         label=f"{'a partition of ' if compiled.is_partition else ''}{compiled.label}",
     )
     _tell(tuned, options)
@@ -97,32 +98,42 @@ def tune_whole(
     made: Sequence[Any],
     options: OrtOptions,
 ) -> Callable[..., Any]:
-    """What dynamo calls: `run`, or what measures it against the graph of dynamo, where all that
-    AOTAutograd made of that is one graph for inference.
+    """What dynamo calls: `run`, or what measures it against the graph of dynamo, where that trains,
+    and where all that AOTAutograd made of it is one graph for inference.
 
     :param args: those that the graph is compiled for
-    :param made: what runs the graphs of AOTAutograd
+    :param made: what runs the graphs of AOTAutograd; a backward graph may come later
     """
-    callables = [part for each in made for part in getattr(each, "partitions", (each,))]
-    parts = [part.compiled for part in callables if hasattr(part, "compiled")]
-    whole = len(made) == 1 and parts and len(parts) == len(callables)
-    if options.autotune is not True or not whole or not _is_measurable(parts):
+    parts = [part.compiled for part in _parts(made)]
+    if options.autotune is not True or not parts or not _is_measurable(parts):
         return run
-    if any(part.kind != "inference" for part in parts) or not _has_operators_only(graph_module):
+    trains = any(part.kind != "inference" for part in parts)
+    whole = trains or (len(made) == 1 and len(parts) == len(list(_callables(made))))
+    if not whole or not _has_operators_only(graph_module):
         return run
-    inner = [part.tuned for part in callables if isinstance(part, TunedGraph)]
     keys = [_key(part, options) for part in parts]
-    tuned = Tuned(
+    tuned = (TunedStep if trains else Tuned)(
         run,
         functools.partial(in_eager, graph_module),
         Decisions([*keys, _digest(graph_module, args)], options.cache_dir),
         sizes=list(_size_sources(args)),
-        inner=inner,
-        settle=_settle(),
-        label=parts[0].label,
+        inner=lambda: [part.tuned for part in _parts(made) if isinstance(part, TunedGraph)],
+        settle=_settle(trains),
+        label=f"a step of {parts[0].label}" if trains else parts[0].label,
     )
     _tell(tuned, options)
     return tuned.caller()
+
+
+def _callables(made: Sequence[Any]) -> Iterator[Any]:
+    """What runs the graphs, or their partitions."""
+    for each in made:
+        yield from getattr(each, "partitions", (each,))
+
+
+def _parts(made: Sequence[Any]) -> Iterator[Any]:
+    """Those of `_callables` that ONNX Runtime runs."""
+    return (each for each in _callables(made) if hasattr(each, "compiled"))
 
 
 def pinned(graph_module: GraphModule) -> Callable[..., Any]:
@@ -143,9 +154,10 @@ def _tell(tuned: Tuned, options: OrtOptions) -> None:
         options.storage.setdefault("autotune", []).append(tuned)
 
 
-def _settle() -> float:
-    """How long threads may wait for work after a call; one thread waits for nobody."""
-    return _SETTLE if torch.get_num_threads() > 1 else 0.0
+def _settle(trains: bool) -> float:
+    """How long threads may wait for work after a call. One thread waits for nobody; and those of
+    the optimizer wait beside every step that trains."""
+    return 0.0 if trains or torch.get_num_threads() == 1 else _SETTLE
 
 
 def _is_measurable(parts: Sequence[CompiledGraph]) -> bool:

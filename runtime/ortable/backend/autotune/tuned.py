@@ -11,7 +11,7 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .decisions import Decisions
@@ -37,7 +37,7 @@ class Tuned:
     :param decisions: those taken before
     :param sizes: where the sizes are found that differ between calls
     :param boxed: the arguments come as one list
-    :param inner: parts of the graph that are measured first
+    :param inner: tells the parts of the graph, which are measured first
     :param settle: see `Trial`
     """
 
@@ -49,7 +49,7 @@ class Tuned:
         *,
         sizes: Sequence[SizeSource] = (),
         boxed: bool = False,
-        inner: Sequence[Tuned] = (),
+        inner: Callable[[], Iterable[Tuned]] = tuple,
         settle: float = 0.0,
         label: str = "a graph",
     ) -> None:
@@ -61,7 +61,7 @@ class Tuned:
         self._taken = decisions
         self._sizes = tuple(sizes)
         self._boxed = boxed
-        self._inner = tuple(inner)
+        self._inner = inner
         self._settle = settle
         self._lock = threading.Lock()
         self._disturbed = False
@@ -156,7 +156,7 @@ class Tuned:
 
     def _trial(self, sizes: tuple[int, ...]) -> Trial | None:
         """The trial of a class; None where nothing is to be measured now."""
-        if any(each.is_open for each in self._inner):
+        if any(each.is_open for each in self._inner()):
             return None
         trial = self._trials.get(sizes)
         if trial is None and len(self._trials) + len(self._runs) < _MOST_CLASSES:
@@ -177,9 +177,12 @@ class Tuned:
         where = f" for sizes of class {'x'.join(map(str, sizes))}" if sizes else ""
         _log.info("autotune: %s%s: %s (%s)", self.label, where, decision, how)
         if not self._sizes:
-            self.run = run
-            if self._caller is not None:
-                self._caller.__setstate__((run, (), {}, None))
+            self._run_from_now(run)
             # the other one may go, with its session or its graph
             self._ours, self._torchs = (None, run) if decision.kept == "torch" else (run, None)
             self._make_torchs = None
+
+    def _run_from_now(self, run: Run) -> None:
+        self.run = run
+        if self._caller is not None:
+            self._caller.__setstate__((run, (), {}, None))
