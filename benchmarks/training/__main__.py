@@ -44,7 +44,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--threads", default=f"{torch.get_num_threads()},1", help="numbers of threads, as 2,1"
     )
-    parser.add_argument("--compilers", default="ortable,inductor", help="compared with eager")
+    parser.add_argument(
+        "--compilers",
+        default="ortable,ortable+autotune,inductor",
+        help="compared with eager; + names an option",
+    )
     parser.add_argument(
         "--rewrites", help="choices to compare, as none,default; + joins names of one choice"
     )

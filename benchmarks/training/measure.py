@@ -20,6 +20,9 @@ from benchmarks.models.training import TRAINABLES
 
 __all__ = ["measure", "measure_rewrites", "profile"]
 
+_BLOCK = 0.1  # seconds of steps in a row: threads that wait after one are there in the next
+_MOST_STEPS = 1000
+
 
 def step(model: Any, arguments: tuple[torch.Tensor, ...], clock: Callable[[], float]) -> float:
     """Seconds of one forward and backward, with fresh gradients."""
@@ -27,6 +30,14 @@ def step(model: Any, arguments: tuple[torch.Tensor, ...], clock: Callable[[], fl
     started = clock()
     model(*arguments).backward()
     return clock() - started
+
+
+def _decide(model: Any, arguments: tuple[torch.Tensor, ...], storage: dict[str, Any]) -> None:
+    """Steps until everything that option `autotune` measures is decided, or for long enough."""
+    for _ in range(_MOST_STEPS):
+        if not any(tuned.is_open for tuned in storage.get("autotune", ())):
+            return
+        step(model, arguments, time.perf_counter)
 
 
 def measure_rewrites(
@@ -62,7 +73,8 @@ def measure(name: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
     """A record of one model: milliseconds of eager's step and of the step of each compiler, their
     ratios to eager, the A/A band of eager with itself, and seconds of the first steps.
 
-    In a round every candidate steps for about 30 ms; the first one changes from round to round.
+    In a round every candidate steps for about 100 ms; the first one changes from round to round.
+    "ortable+autotune" is ortable with option `autotune`, once that has decided.
     """
     trainable, count = TRAINABLES[name]
     torch.manual_seed(0)
@@ -70,11 +82,16 @@ def measure(name: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
     eager = trainable.build().train()
     arguments = trainable.batch(count)
     candidates: dict[str, Any] = {"eager": eager, "eager again": eager}
-    seconds = {}
+    seconds, kept = {}, {}
     for backend in compilers:
         model = trainable.build().train()
-        candidates[backend] = torch.compile(model, backend=backend, dynamic=False)
+        name, _, option = backend.partition("+")
+        storage: dict[str, Any] = {}
+        options = {"options": {option: True, "storage": storage}} if option else {}
+        candidates[backend] = torch.compile(model, backend=name, dynamic=False, **options)
         seconds[backend] = step(candidates[backend], arguments, time.perf_counter)
+        _decide(candidates[backend], arguments, storage)
+        kept[backend] = [str(tuned) for tuned in storage.get("autotune", ())]
     once = {
         candidate: min(step(model, arguments, time.perf_counter) for _ in range(3))
         for candidate, model in candidates.items()
@@ -83,13 +100,14 @@ def measure(name: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
         candidate: functools.partial(step, model, arguments, time.perf_counter)
         for candidate, model in candidates.items()
     }
-    found = interleave(calls, rounds, once=once)
+    found = interleave(calls, rounds, _BLOCK, once)
     return {
         "model": name,
         "ms": {each: statistics.median(times) * 1e3 for each, times in found.items()},
         "ratio": {each: median_ratio(found, each, "eager") for each in compilers},
         "band": band(found, "eager", "eager again"),
         "first_seconds": seconds,
+        "kept": {backend: decisions for backend, decisions in kept.items() if decisions},
     }
 
 

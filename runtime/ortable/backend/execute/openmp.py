@@ -20,9 +20,10 @@ __all__ = ["without_waiting_threads"]
 Run = Callable[..., Any]
 
 _SOFT = 1  # omp_pause_soft: torch's next operator starts new threads, and finds all it knew
-# Seconds of a run. To end the threads and to start others costs 0.05 to 0.1 ms; while they are
-# there, a run takes up to a sixth longer.
-_LONG = 4e-3
+# Seconds of a run. To end the threads and to start others costs 0.05 to 0.1 ms, and much more where
+# a new one is put behind a thread that computes; while they are there, a run takes up to a sixth
+# longer.
+_LONG = 6e-3
 
 
 def without_waiting_threads(run: Run) -> Run:
