@@ -10,7 +10,7 @@ INFERENCE: dict[str, str] = {
 
 TRAINING: dict[str, str] = {
     "intra_op_num_threads": "torch",
-    "session.intra_op.spin_duration_us": "20",
+    "session.intra_op.spin_duration_us": "50",
     "session.x64quantprecision": "1",
     "session.qdq_matmulnbits_accuracy_level": "1",
 }

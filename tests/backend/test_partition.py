@@ -7,7 +7,10 @@ import threading
 import pytest
 import torch
 
+from ortable_generated import sessions
 from ortable_generated.aten import dispatch
+
+KEY = "session.intra_op.spin_duration_us"
 
 
 @pytest.fixture
@@ -50,20 +53,51 @@ def test_values_and_strides_around_torch_nodes(in_torch, run_both, dynamic):
     assert {record["kind"] for record in storage["instance"]} == {"inference"}
 
 
-def test_partitions_of_a_graph_spin_for_as_long_as_graphs_that_train(in_torch, backends):
+def test_partitions_of_a_graph_have_the_settings_of_graphs_that_train(
+    in_torch, backends, monkeypatch
+):
+    monkeypatch.setitem(sessions.TRAINING, KEY, "7")
     in_torch("aten::sin")
-    key = "session.intra_op.spin_duration_us"
     with torch.no_grad():
         compiled = torch.compile(lambda x: torch.sin(x @ x) @ x, backend="ortable")
         compiled(torch.rand(3, 3))
         assert len(backends) == 2
         for each in backends:
             assert each.compiled.is_partition
-            assert each.session.get_session_options().get_session_config_entry(key) == "20"
+            assert each.session.get_session_options().get_session_config_entry(KEY) == "7"
         torch.compile(lambda x: torch.cos(x @ x) @ x, backend="ortable")(torch.rand(3, 3))
     assert not backends[2].compiled.is_partition
     options = backends[2].session.get_session_options()
-    assert options.get_session_config_entry(key) == "50"
+    assert options.get_session_config_entry(KEY) == "50"
+
+
+def test_a_product_does_not_wait_for_a_later_session_where_an_earlier_one_is(in_torch, backends):
+    """The gradient of tied embeddings, which torch's gradient of the embedding is added to."""
+    in_torch("aten::sin", "aten::embedding_dense_backward")
+    net = torch.nn.Embedding(512, 128)
+
+    def fn(indices):
+        return (torch.tanh(net(indices)) @ net.weight.t()).logsumexp(-1)
+
+    indices = torch.randint(512, (512,))
+    got = torch.autograd.grad(torch.compile(fn, backend="ortable")(indices).sum(), net.weight)
+    torch.testing.assert_close(got, torch.autograd.grad(fn(indices).sum(), net.weight))
+    backward = [each for each in backends if each.compiled.kind == "backward"]
+    assert [each.compiled.is_partition for each in backward] == [True]
+    kinds = [node.op_type for node in backward[0].compiled.model.graph.node]
+    assert sum(kind in ("MatMul", "Gemm", "FusedMatMul") for kind in kinds) == 2
+
+
+def test_a_product_waits_for_the_only_session(in_torch, backends):
+    in_torch("aten::sin")
+
+    def fn(x, w):
+        return torch.sin(x).tanh() @ (x @ w)
+
+    x, w = torch.rand(4, 4), torch.rand(4, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(fn, backend="ortable")(x, w), fn(x, w))
+    assert len(backends) == 1
 
 
 def test_gradients_through_torch_nodes(in_torch, every_partition):

@@ -149,9 +149,8 @@ def make_session(
 ) -> Any:
     """An `onnxruntime.InferenceSession` for `model`, which is handed over as bytes.
 
-    Threads equal torch's.  They spin for microseconds, and for fewer in graphs that train and in
-    parts of a graph: torch needs the processors in between.  A SessionOptions object of the user is
-    used as it is.
+    Threads equal torch's.  They spin for microseconds: torch needs the processors in between.  A
+    SessionOptions object of the user is used as it is.
 
     :param constants: OrtValues of the initializers whose data are not in the model
     :raises ProviderError: a provider is missing, or ONNX Runtime refuses the model
