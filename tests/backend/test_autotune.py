@@ -238,15 +238,20 @@ def test_a_step_is_measured_against_eagers_when_its_graphs_are_decided(keep):
     assert {each.kept for each in storage["autotune"]} == {"onnxruntime"}
 
 
-def test_eager_is_what_a_step_becomes(keep):
+def test_eager_is_what_a_step_becomes(keep, backends):
     keep("torch")
     net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2))
-    run, _ = compiled(net)
+    run, storage = compiled(net)
     x = torch.randn(5, 4)
     for _ in range(3 * TURNS):
         run(x).sum().backward()
     assert type(run(x).grad_fn) is type(net(x).grad_fn)
     assert torch.equal(run(x), net(x))
+    made = [weakref.ref(each) for each in backends]
+    backends.clear()
+    gc.collect()
+    assert len(made) == 2 and not any(each() for each in made)  # `storage` keeps none
+    assert len(storage["autotune"]) == 3
 
 
 def test_a_step_whose_backward_never_comes_is_left_to_onnx_runtime(keep):
@@ -262,7 +267,7 @@ def test_a_step_whose_backward_never_comes_is_left_to_onnx_runtime(keep):
         assert_close(run(x), net(x))
     assert len(turns) == measured
     (step,) = [each for each in storage["autotune"] if "a step" in each.label]
-    assert "have no backward of their own" in str(step)
+    assert "have no backward of their own" in str(step) and not step.is_open
     net.zero_grad()
     run(x).sum().backward()
     got = [p.grad for p in net.parameters()]

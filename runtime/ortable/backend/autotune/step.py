@@ -38,6 +38,10 @@ class TunedStep(Tuned):
             return f"{self.label}: not measured, its calls have no backward of their own"
         return super().__str__()
 
+    @property
+    def is_open(self) -> bool:
+        return self._idle <= _MOST_IDLE and super().is_open
+
     def _measured(self, sizes: tuple[int, ...], given: Sequence[Any]) -> Any:
         if not self._lock.acquire(blocking=False):
             self._disturbed = True

@@ -181,6 +181,7 @@ class Tuned:
             # the other one may go, with its session or its graph
             self._ours, self._torchs = (None, run) if decision.kept == "torch" else (run, None)
             self._make_torchs = None
+            self._inner = tuple  # and what tells the parts, which are parts of it
 
     def _run_from_now(self, run: Run) -> None:
         self.run = run
