@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
+
+from ortable.compat.torch import pytree
 
 from .trial import Trial
 from .tuned import Tuned
@@ -101,7 +102,7 @@ class _Step:
     def watch(self, args: Sequence[Any], result: Any) -> None:
         """Looks at the gradients of what the call took and returned."""
         this = weakref.ref(self)  # the hooks go when the step does
-        for watched, method in ((tree_leaves(result), _Step._begins), (args, _Step._ends)):
+        for watched, method in ((pytree.tree_leaves(result), _Step._begins), (args, _Step._ends)):
             for each in watched:
                 if isinstance(each, torch.Tensor) and each.requires_grad:
                     self._handles.append(each.register_hook(partial(_call, this, method)))
