@@ -85,10 +85,10 @@ def measure(name: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
     seconds, kept = {}, {}
     for backend in compilers:
         model = trainable.build().train()
-        name, _, option = backend.partition("+")
+        compiler, _, option = backend.partition("+")
         storage: dict[str, Any] = {}
         options = {"options": {option: True, "storage": storage}} if option else {}
-        candidates[backend] = torch.compile(model, backend=name, dynamic=False, **options)
+        candidates[backend] = torch.compile(model, backend=compiler, dynamic=False, **options)
         seconds[backend] = step(candidates[backend], arguments, time.perf_counter)
         _decide(candidates[backend], arguments, storage)
         kept[backend] = [str(tuned) for tuned in storage.get("autotune", ())]
