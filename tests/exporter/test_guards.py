@@ -17,6 +17,7 @@ from torch.export import Dim
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError, OptionError
 from ortable.exporter.account import resize
+from ortable.exporter.capture import guards
 from ortable.exporter.capture.guard_proofs import implied
 from ortable.exporter.request.program import Program
 from ortable.exporter.request.record import Guard
@@ -247,6 +248,21 @@ def _saved(program: Any) -> Any:
     torch.export.save(program, file)
     file.seek(0)
     return torch.export.load(file)
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("L['args'][0]._base.size()[1] > 11", "args[0]._base.shape[1] > 11"),
+        ("12 <= 4*L['x'].size()[0]", "12 <= 4 * x.shape[0]"),
+        ("L['flat_args'][1]._base.size()[1] > 11", "second._base.shape[1] > 11"),
+        ("L['kwargs']['k'][2].size()[1] > 11", "kwargs['k'][2].shape[1] > 11"),
+    ],
+)
+def test_a_saved_guard_names_what_it_reads(code: str, text: str) -> None:
+    """`_base` is that of an argument which is a view when the program is captured."""
+    guard = guards._from_code(code, ["first", "second"], [])
+    assert guard is not None and guard.text == text
 
 
 def test_the_report_lists_them(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import ast
 import itertools
 import math
 import random
+import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ from .guard_proofs import Range, implied
 _SIZES = (2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 64, 100)
 _MOST_TRIALS = 2000
 _MOST_QUOTED = 8
+# L['args'][0]._base: what torch knows an input by, and what is read of it
+_PATH = re.compile(r"L\['([^']*)'\]((?:\[[^\]]*\])*)(.*)")
+_INDEX = re.compile(r"\[([^\]]*)\]")
 _REMEDY = (
     "For other sizes its results may be wrong. Take the branch out of the model, write it with "
     "torch.cond, give the dimension a torch.export.Dim with a range in which the condition holds, "
@@ -345,11 +349,15 @@ class _Sources(ast.NodeTransformer):
         return ast.copy_location(ast.Name(key, ast.Load()), node)
 
     def _input(self, base: str) -> str:
-        path = [part.rstrip("]") for part in base.split("[")[1:]]
-        if path[0] == "'flat_args'" and len(path) > 1 and int(path[1]) < len(self.names):
-            return self.names[int(path[1])]
-        first = path[0].strip("'")
-        return first + "".join(f"[{part}]" for part in path[1:])
+        """The text of an input, or of what is read of it: `_base` of one that is a view."""
+        found = _PATH.fullmatch(base)
+        if found is None:
+            return base
+        first, brackets, rest = found.groups()
+        indices = _INDEX.findall(brackets)
+        if first == "flat_args" and indices and int(indices[0]) < len(self.names):
+            return self.names[int(indices[0])] + rest
+        return f"{first}{brackets}{rest}"
 
 
 def _evaluated(compiled: Any, variables: Mapping[str, int]) -> bool:
