@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import sys
-import threading
 import time
 
 import pytest
@@ -15,6 +14,7 @@ from torch import nn
 from ortable.backend.execute import openmp
 from ortable.backend.execute.openmp import without_waiting_threads
 from tests.backend.against_eager import assert_close
+from tests.backend.threads import in_threads
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="torch's OpenMP library of Linux")
 
@@ -90,6 +90,24 @@ def test_training_is_right_when_every_session_ends_them(monkeypatch, threads, co
         assert_close(list(net.parameters()), list(eager.parameters()))
 
 
+@pytest.mark.parametrize(
+    ("count", "grad", "ended"), [(2, True, True), (2, False, False), (1, True, False)]
+)
+def test_what_trains_with_several_threads_ends_them(
+    monkeypatch, pauses, threads, count, grad, ended
+):
+    monkeypatch.setattr(openmp, "_LONG", 0.0)
+    torch.set_num_threads(count)
+    net = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 8))
+    run = torch.compile(net, backend="ortable")
+    x = torch.randn(512, 64)
+    with torch.set_grad_enabled(grad):
+        run(x)
+        assert pauses == []
+        torch.testing.assert_close(run(x), net(x))
+    assert bool(pauses) is ended
+
+
 def test_threads_that_train_at_once_end_their_own(monkeypatch, threads):
     monkeypatch.setattr(openmp, "_LONG", 0.0)
     torch.set_num_threads(2)
@@ -98,20 +116,11 @@ def test_threads_that_train_at_once_end_their_own(monkeypatch, threads):
     x = torch.randn(512, 64)
     expected = torch.autograd.grad(net(x).square().sum(), list(net.parameters()))
     torch.autograd.grad(run(x).square().sum(), list(net.parameters()))
-    failures = []
 
-    def train():
+    def train(_):
         for _ in range(10):
             (x + x).sum()  # torch's threads, of this thread
             got = torch.autograd.grad(run(x).square().sum(), list(net.parameters()))
-            try:
-                assert_close(list(got), list(expected))
-            except AssertionError as error:
-                failures.append(error)
+            assert_close(list(got), list(expected))
 
-    workers = [threading.Thread(target=train) for _ in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not failures
+    in_threads(3, train)
