@@ -127,6 +127,15 @@ def test_calls_that_were_interrupted_change_nothing(kept):
     assert run_trial(seconds)[0].kept == kept
 
 
+def test_fast_calls_among_many_slow_ones_do_not_count_for_all():
+    """Threads of two libraries are in each other's way at most calls, not at every one."""
+
+    def seconds(turn, call):
+        return 1.5e-4 if turn == "torch" else 1e-4 if call % 3 == 0 else 4e-4
+
+    assert run_trial(seconds)[0].kept == "torch"
+
+
 def test_one_bad_moment_of_onnx_runtime_does_not_choose_torch():
     def seconds(turn, call):
         return 1.05e-3 if turn == "torch" else 3e-3 if call < 40 else 1e-3

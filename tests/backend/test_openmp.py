@@ -82,7 +82,7 @@ def test_training_is_right_when_every_session_ends_them(monkeypatch, threads, co
     run = torch.compile(net, backend="ortable")
     steps = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (net, eager)]
     for _ in range(4):
-        x = torch.randn(64, 2, 8, 8)
+        x = torch.randn(256, 2, 8, 8)
         for each, step in zip((run, eager), steps, strict=True):
             step.zero_grad()
             each(x).square().mean().backward()
@@ -100,7 +100,7 @@ def test_what_trains_with_several_threads_ends_them(
     torch.set_num_threads(count)
     net = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 8))
     run = torch.compile(net, backend="ortable")
-    x = torch.randn(512, 64)
+    x = torch.randn(1024, 64)
     with torch.set_grad_enabled(grad):
         run(x)
         assert pauses == []
@@ -113,7 +113,7 @@ def test_threads_that_train_at_once_end_their_own(monkeypatch, threads):
     torch.set_num_threads(2)
     net = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 8))
     run = torch.compile(net, backend="ortable")
-    x = torch.randn(512, 64)
+    x = torch.randn(1024, 64)
     expected = torch.autograd.grad(net(x).square().sum(), list(net.parameters()))
     torch.autograd.grad(run(x).square().sum(), list(net.parameters()))
 

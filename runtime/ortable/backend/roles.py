@@ -145,7 +145,8 @@ class CompiledGraph:
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments, after the `checks` held.  `fed` holds the
     names of the ONNX inputs that a node reads.  `device` is where it runs.  `is_partition` tells a
-    partition of a graph, around which torch runs the rest.  `timings` are seconds per phase,
+    partition of a graph, around which torch runs the rest, `is_short` one that a single thread
+    computes in no time.  `timings` are seconds per phase,
     `rewrites` tells how often each rule of rewriting fired, `refused` why rules did not.
     `fx_names` tells which FX node a result of the ONNX graph is the value of, for those that have
     one, `cases` which case of its entry an FX node took (`aten::addmm/2`), where there are several.
@@ -165,6 +166,7 @@ class CompiledGraph:
     fed: frozenset[str]
     device: str = "cpu"
     is_partition: bool = False
+    is_short: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     rewrites: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

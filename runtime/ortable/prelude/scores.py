@@ -12,7 +12,7 @@ from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 
-from .facts import Bool, Float, Result, SymInt, SymInts, dim_of, rank_of, shape_of, static
+from .facts import Bool, Float, Result, SymInt, SymInts, dim_of, rank_of, shape_of
 from .pointwise import scaled
 from .values import as_vec, cast, const, consts, filled, reshape_to, unsqueezed
 
@@ -50,7 +50,7 @@ def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result
     if own is heads or own == heads:
         return x
     rank, shape = rank_of(graph, x), list(shape_of(graph, x))
-    times = static(heads) // static(own)
+    times = heads // own
     wide = unsqueezed(graph, x, [rank - 2])
     sizes = [*shape[: rank - 2], times, *shape[rank - 2 :]]
     spread_out = graph.make_node("Expand", [wide, as_vec(graph, sizes)])

@@ -80,7 +80,7 @@ class Trial:
         return seconds > _OBVIOUS * min(ours)
 
     def _end_turn(self) -> None:
-        self._lows[self.turn].append(_lower_quartile(self._counted))
+        self._lows[self.turn].append(_lower_median(self._counted))
         self._counted, self._began = [], None
         if self.turn == "onnxruntime":
             self.turn = "torch"
@@ -112,5 +112,6 @@ def _wanted(counted: list[float]) -> int:
     return 2 if least > _LONG else 5 if least > 5e-4 else 25
 
 
-def _lower_quartile(values: list[float]) -> float:
-    return sorted(values)[len(values) // 4]
+def _lower_median(values: list[float]) -> float:
+    """What a call takes, where some are interrupted and where threads meet at every other one."""
+    return sorted(values)[(len(values) - 1) // 2]

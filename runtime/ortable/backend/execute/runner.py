@@ -44,7 +44,14 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
             settings = options.session_options
             if more:
                 settings = {**more, **(settings or {})}
-            return make_session(model, providers, settings, training=training, constants=constants)
+            return make_session(
+                model,
+                providers,
+                settings,
+                training=training,
+                alone=training and compiled.is_short,
+                constants=constants,
+            )
 
         return session(_tuned(model, session, options, tuned) if options.tune else {})
 

@@ -33,6 +33,7 @@ from .outputs import OutputPlan, plan_outputs
 from .read_names import read_names
 from .strides import contiguous_strides, dense_order, inverse
 from .untracked_writes import has_untracked_writes
+from .work import is_short
 
 __all__ = ["compile_graph", "target_opset"]
 
@@ -85,6 +86,7 @@ def compile_graph(
         fed=frozenset(read_names(model.graph.node) | {v.name for v in model.graph.output}),
         device=graph.device,
         is_partition=whole is not None,
+        is_short=is_short(graph.module.graph.nodes),
         timings={
             "convert": converted - begin,
             "optimize": optimized - converted,

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from torch.fx import Node
 
 from ortable.backend.lower.aot_graph import AotGraph
+from ortable.backend.lower.work import LONG, MANY, count_small, operator_name, products_of
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
 
 from .partition import Partition, partition_graph
 from .placement import is_draw, mixes_dtypes
-from .work import LONG, MANY, count_small, operator_name, products_of
 
 __all__ = ["absorb_small_partitions"]
 

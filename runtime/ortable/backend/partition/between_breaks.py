@@ -13,11 +13,11 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable.backend.lower.aot_graph import AotGraph
+from ortable.backend.lower.work import LONG, MANY, count_small, operator_name, products_of
 from ortable.compat.torch import OpOverload
 from ortable.compat.torch_logging import compiled_code
 
 from .placement import mixes_dtypes
-from .work import LONG, MANY, count_small, operator_name, products_of
 
 __all__ = ["is_cut_off", "left_to_torch", "mark_cut_off"]
 

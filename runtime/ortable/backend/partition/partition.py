@@ -16,13 +16,13 @@ from ortable import dims
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_names import mark_inner_name
 from ortable.backend.lower.views import is_view
+from ortable.backend.lower.work import operator_name
 from ortable.dims import Dim, SymDim
 from ortable.interpreter.assertions import run_time_checks
 from ortable_generated.aten import traits
 
 from .placement import is_ordered
 from .symbol_nodes import SymbolNodes
-from .work import operator_name
 
 __all__ = ["Partition", "Partitioning", "partition_graph"]
 

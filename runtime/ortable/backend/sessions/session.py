@@ -145,6 +145,7 @@ def make_session(
     session_options: Any,
     *,
     training: bool,
+    alone: bool = False,
     constants: Mapping[str, Any] | None = None,
 ) -> Any:
     """An `onnxruntime.InferenceSession` for `model`, which is handed over as bytes.
@@ -152,13 +153,15 @@ def make_session(
     Threads equal torch's.  They spin for microseconds: torch needs the processors in between.  A
     SessionOptions object of the user is used as it is.
 
+    :param alone: one thread, unless the user asks for more: others would be late for what there is
+        to do, behind those of torch that still look for work
     :param constants: OrtValues of the initializers whose data are not in the model
     :raises ProviderError: a provider is missing, or ONNX Runtime refuses the model
     """
     import onnxruntime
 
     check_providers(providers)
-    options = _session_options(session_options, training)
+    options = _session_options(session_options, training, alone)
     if constants:
         values = [onnxruntime.OrtValue(value) for value in constants.values()]
         options.add_external_initializers(list(constants), values)
@@ -190,7 +193,7 @@ def _refusal(model: ModelProto, providers: Sequence[Any], error: Exception) -> P
     )
 
 
-def _session_options(given: Any, training: bool) -> Any:
+def _session_options(given: Any, training: bool, alone: bool) -> Any:
     """The user's object, or a new one with the defaults and the user's settings."""
     import onnxruntime
     import torch
@@ -203,7 +206,7 @@ def _session_options(given: Any, training: bool) -> Any:
     options.log_severity_level = 3
     settings: dict[str, Any] = {**(TRAINING if training else INFERENCE)}  # docs/sessions.md
     if settings["intra_op_num_threads"] == "torch":
-        settings["intra_op_num_threads"] = torch.get_num_threads()
+        settings["intra_op_num_threads"] = 1 if alone else torch.get_num_threads()
     if share_arena():
         settings["session.use_env_allocators"] = "1"
     settings.update(given or {})

@@ -1,8 +1,10 @@
 """How much the nodes of a graph compute, and whether torch can call them as they stand. In come
-nodes of AOTAutograd, out come a number, a name; called by `absorb_small` and `between_breaks`."""
+nodes of AOTAutograd, out come a number, a name; called by `compile`, and by those that leave
+operators to torch: `partition`, `absorb_small` and `between_breaks`."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable
 from typing import Any
@@ -15,12 +17,13 @@ from torch.utils.flop_counter import flop_registry
 from ortable.compat.torch import OpOverload
 from ortable_generated.aten import traits
 
-__all__ = ["LONG", "MANY", "count_small", "operator_name", "products_of"]
+__all__ = ["LONG", "MANY", "count_small", "is_short", "operator_name", "products_of"]
 
 MANY = 24  # so many small operators cost torch's dispatcher more than a session costs
 # Floating point operations in products that take several times as long as threads wait for each
 # other at the two ends of a session.
 LONG = 2e7
+_LARGE = 2.5e5  # numbers in the results of operators, which cost a few tenths of a millisecond
 _ITEM = "operator.getitem"
 
 
@@ -51,6 +54,25 @@ def products_of(nodes: Iterable[Node]) -> int:
             args, kwargs = map_arg((node.args, node.kwargs), lambda n: _traced(n.meta["val"]))
             total += count(*args, **kwargs, out_val=_traced(node.meta["val"]))
     return total
+
+
+def is_short(nodes: Iterable[Node]) -> bool:
+    """Whether one thread computes nodes about as fast as two need to find each other."""
+    calls = [node for node in nodes if node.op == "call_function"]
+    results = [node for node in calls if operator_name(node) not in (*traits.VIEW, _ITEM)]
+    return products_of(calls) <= LONG and sum(map(_count_numbers, results)) <= _LARGE
+
+
+def _count_numbers(node: Node) -> int:
+    """How many numbers the results of a node have."""
+    counts: list[int] = []
+    map_aggregate(
+        node.meta.get("val"),
+        lambda value: (
+            counts.append(math.prod(_shape(value))) if isinstance(value, torch.Tensor) else None
+        ),
+    )
+    return sum(counts)
 
 
 def _traced(value: Any) -> Any:
