@@ -59,12 +59,29 @@ def test_many_numbers_are_shared_by_threads(thread_counts):
 
 
 def test_large_products_are_shared_by_threads(thread_counts):
-    class Products(Bags):
+    class Powers(Bags):
         def forward(self, ids, offsets):
-            square = self.linear(self.bag(ids, offsets))
-            return (square @ square.mT @ square).sum(1)
+            x = self.linear(self.bag(ids, offsets))
+            for _ in range(3):
+                x = x @ x / 100
+            return x
 
-    assert thread_counts(Products(64), batch(512)) == {2}
+    assert thread_counts(Powers(128), batch(128)) == {1}
+    assert thread_counts(Powers(192), batch(192)) == {2}
+
+
+def test_attention_has_no_formula_and_counts_as_long(thread_counts):
+    class Attention(Bags):
+        def forward(self, ids, offsets):
+            x = self.bag(ids, offsets).view(1, 1, -1, 16)
+            return F.scaled_dot_product_attention(x, x, x)
+
+    assert thread_counts(Attention(8), batch(64)) == {2}
+
+
+def test_large_weights_count(thread_counts):
+    assert thread_counts(Bags(8_000), batch(4)) == {1}
+    assert thread_counts(Bags(16_000), batch(4)) == {2}
 
 
 def test_what_trains_counts_as_beside_operators_of_torch(thread_counts):

@@ -86,7 +86,7 @@ def compile_graph(
         fed=frozenset(read_names(model.graph.node) | {v.name for v in model.graph.output}),
         device=graph.device,
         is_partition=whole is not None,
-        is_short=is_short(graph.module.graph.nodes),
+        is_short=graph.device == "cpu" and is_short(graph.module.graph.nodes),
         timings={
             "convert": converted - begin,
             "optimize": optimized - converted,

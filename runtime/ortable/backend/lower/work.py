@@ -14,7 +14,7 @@ from torch.fx import Node
 from torch.fx.node import map_aggregate, map_arg
 from torch.utils.flop_counter import flop_registry
 
-from ortable.compat.torch import OpOverload
+from ortable.compat.torch import OpOverload, pytree
 from ortable_generated.aten import traits
 
 __all__ = ["LONG", "MANY", "count_small", "is_short", "operator_name", "products_of"]
@@ -23,7 +23,7 @@ MANY = 24  # so many small operators cost torch's dispatcher more than a session
 # Floating point operations in products that take several times as long as threads wait for each
 # other at the two ends of a session.
 LONG = 2e7
-_LARGE = 2.5e5  # numbers in the results of operators, which cost a few tenths of a millisecond
+_LARGE = 2.5e5  # numbers in arguments and results, of which all cost a few tenths of a millisecond
 _ITEM = "operator.getitem"
 
 
@@ -46,33 +46,45 @@ def count_small(names: Iterable[str]) -> int:
 
 def products_of(nodes: Iterable[Node]) -> int:
     """Floating point operations in the products of nodes; dynamic sizes count as traced."""
-    counts = {str(operator): count for operator, count in flop_registry.items()}
+    counts = dict(_formulas())
     total: int = 0
     for node in nodes:
-        count = counts.get(str(node.target).rpartition(".")[0])  # without the overload
+        count = counts.get(_formula_name(node))
         if count is not None:
             args, kwargs = map_arg((node.args, node.kwargs), lambda n: _traced(n.meta["val"]))
             total += count(*args, **kwargs, out_val=_traced(node.meta["val"]))
     return total
 
 
+def _formulas() -> Iterable[tuple[str, Any]]:
+    return ((str(operator), count) for operator, count in flop_registry.items())
+
+
+def _formula_name(node: Node) -> str:
+    return str(node.target).rpartition(".")[0]  # without the overload
+
+
 def is_short(nodes: Iterable[Node]) -> bool:
-    """Whether one thread computes nodes about as fast as two need to find each other."""
-    calls = [node for node in nodes if node.op == "call_function"]
-    results = [node for node in calls if operator_name(node) not in (*traits.VIEW, _ITEM)]
-    return products_of(calls) <= LONG and sum(map(_count_numbers, results)) <= _LARGE
+    """Whether one thread computes nodes about as fast as two need to find each other. What torch
+    has no formula for (whole attention, say) counts as long."""
+    seen = [node for node in nodes if node.op == "placeholder" or _computes(node)]
+    if sum(map(_count_numbers, seen)) > _LARGE:
+        return False
+    calls = [node for node in seen if node.op == "call_function"]
+    counted = {name for name, _ in _formulas()}
+    if any(_formula_name(x) not in counted and operator_name(x) in traits.HEAVY for x in calls):
+        return False
+    return products_of(calls) <= LONG
+
+
+def _computes(node: Node) -> bool:
+    return node.op == "call_function" and operator_name(node) not in (*traits.VIEW, _ITEM)
 
 
 def _count_numbers(node: Node) -> int:
-    """How many numbers the results of a node have."""
-    counts: list[int] = []
-    map_aggregate(
-        node.meta.get("val"),
-        lambda value: (
-            counts.append(math.prod(_shape(value))) if isinstance(value, torch.Tensor) else None
-        ),
-    )
-    return sum(counts)
+    """How many numbers an argument has, or the results of an operator."""
+    values = pytree.tree_leaves(node.meta.get("val"))
+    return sum(math.prod(_shape(value)) for value in values if isinstance(value, torch.Tensor))
 
 
 def _traced(value: Any) -> Any:
