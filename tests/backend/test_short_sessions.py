@@ -70,13 +70,15 @@ def test_large_products_are_shared_by_threads(thread_counts):
     assert thread_counts(Powers(192), batch(192)) == {2}
 
 
-def test_attention_has_no_formula_and_counts_as_long(thread_counts):
+def test_long_attention_is_shared_by_threads(thread_counts):
+    """Older versions of torch have no formula for it on the CPU: there it is always long."""
+
     class Attention(Bags):
         def forward(self, ids, offsets):
             x = self.bag(ids, offsets).view(1, 1, -1, 16)
             return F.scaled_dot_product_attention(x, x, x)
 
-    assert thread_counts(Attention(8), batch(64)) == {2}
+    assert thread_counts(Attention(8), batch(1024)) == {2}
 
 
 def test_large_weights_count(thread_counts):
