@@ -61,7 +61,9 @@ def _formulas() -> Iterable[tuple[str, Any]]:
 
 
 def _formula_name(node: Node) -> str:
-    return str(node.target).rpartition(".")[0]  # without the overload
+    """The key of torch's formula; "" for overloads that take more, which the formulas do not."""
+    name, _, overload = str(node.target).rpartition(".")
+    return name if overload == "default" else ""
 
 
 def is_short(nodes: Iterable[Node]) -> bool:
