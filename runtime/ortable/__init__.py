@@ -10,6 +10,8 @@ Export:
     Validation: how far a program is from eager, ``program.validate()``
     to_onnx: a module, an exported program or a torch.fx graph becomes an ONNX model
     ExportOptions: how torch makes the graph that is converted
+    WeightOptions: which weights ``weights=`` stores as integers, and how
+    WeightReport: what it did, and how accurate the model is
     LargeModel: a model whose weights stay outside of protobuf
     attach_weights: weights for a model that was exported without
     match_input_parameters: what to feed to a model whose weights are inputs
@@ -133,6 +135,7 @@ if TYPE_CHECKING:
     from .exporter import bypass_export_some_errors as bypass_export_some_errors
     from .exporter import from_seed_style as from_seed_style
     from .exporter import match_input_parameters as match_input_parameters
+    from .exporter.account.certificate import WeightReport as WeightReport
     from .exporter.export import export as export
     from .exporter.to_onnx import to_onnx as to_onnx
     from .interpreter import DynamoInterpreter as DynamoInterpreter
@@ -141,6 +144,7 @@ if TYPE_CHECKING:
     from .interpreter.user_specs import load_specs as load_specs
     from .interpreter.user_specs import supported_ops as supported_ops
     from .ir.proto.text import pretty_onnx as pretty_onnx
+    from .passes.weight_codes import WeightOptions as WeightOptions
 
 _PUBLIC: dict[str, str] = {
     "ArgumentError": "ortable.errors",
@@ -181,6 +185,8 @@ _PUBLIC: dict[str, str] = {
     "UntestedVersionWarning": "ortable.errors",
     "VersionError": "ortable.errors",
     "Validation": "ortable.exporter",
+    "WeightOptions": "ortable.passes.weight_codes",
+    "WeightReport": "ortable.exporter.account.certificate",
     "attach_weights": "ortable.exporter",
     "bypass_export_some_errors": "ortable.exporter",
     "errors": "ortable",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ortablegen.language.entries import Precision
 from ortablegen.language.parse import Code
@@ -21,7 +22,8 @@ class RewriteCase:
     3]"`` for an initializer, a literal for an attribute. ``graph``: another block than the
     pattern. ``expect``: operators afterwards, in order, separated by spaces. ``unchanged``: the
     rule must not fire, and the reason that it gives contains this text. ``also``: intermediate
-    results that are outputs of the graph too.
+    results that are outputs of the graph too. ``rounding``: weights
+    are rounded to codes of that kind (int4), and activations are not.
     """
 
     span: Span
@@ -32,6 +34,7 @@ class RewriteCase:
     also: tuple[str, ...] = ()
     tolerance: float | None = None
     opset: int | None = None
+    rounding: Literal["int4"] | None = None
 
 
 @dataclass(frozen=True)

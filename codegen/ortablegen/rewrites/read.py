@@ -7,7 +7,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from ortablegen.language.entries import EntryReader
 from ortablegen.language.parse import Code, parse_block
@@ -27,7 +27,7 @@ NEEDED = {
     "replace": "say what stands there then: replace: return x",
     "cases": "add a graph that is rewritten, and one that is not (with unchanged:)",
 }
-CASE_KEYS = ("graph", "expect", "unchanged", "also", "tolerance", "opset")
+CASE_KEYS = ("graph", "expect", "unchanged", "also", "tolerance", "opset", "rounding")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OFF = "off because "
 
@@ -174,7 +174,17 @@ class _Reader(EntryReader):
             also=self.words(node.get("also"), "also"),
             tolerance=self.number(tolerance, node.get("tolerance")),
             opset=self.version(node.get("opset")),
+            rounding=self.rounding(node.get("rounding")),
         )
+
+    def rounding(self, node: YNode | None) -> Literal["int4"] | None:
+        text = self.text(node, "rounding")
+        if node is None or text is None:
+            return None
+        if text != "int4":
+            self.error(node.span, f"'{text}' is no kind of codes for a case", fix="rounding: int4")
+            return None
+        return "int4"
 
     def version(self, node: YNode | None) -> int | None:
         text = self.text(node, "opset")

@@ -64,6 +64,15 @@ def infer_com_microsoft_FusedMatMul(inputs, attrs, n_outputs, opset):
     return ((A.dtype or B.dtype, inference.fused_matmul(A.shape, B.shape, attrs.get('transA', 0), attrs.get('transB', 0), attrs.get('transBatchA', 0), attrs.get('transBatchB', 0)), None),)
 
 
+def infer_com_microsoft_GatherBlockQuantized(inputs, attrs, n_outputs, opset):
+    """GatherBlockQuantized(data: T1, indices: Tind, scales: T2, zero_points?: T1) -> (output: T2)"""
+    # codes of uint8 are packed along the last axis
+    data = inputs[0]
+    indices = inputs[1]
+    scales = inputs[2]
+    return ((scales.dtype, inference.gather_block_quantized(data.shape, indices.shape, attrs.get('gather_axis', 0), data.dtype == dtypes.uint8, attrs.get('bits', 4)), None),)
+
+
 def infer_com_microsoft_Gelu(inputs, attrs, n_outputs, opset):
     """Gelu(X: T) -> (Y: T)"""
     X = inputs[0]
@@ -107,6 +116,13 @@ def infer_com_microsoft_LinearAttention(inputs, attrs, n_outputs, opset):
         (query.dtype if past_state is None else past_state.dtype, None if past_state is None else past_state.shape, None),
     )
     return known[:n_outputs]
+
+
+def infer_com_microsoft_MatMulNBits(inputs, attrs, n_outputs, opset):
+    """MatMulNBits(A: T1, B: T2, scales: T1, zero_points?: T3, g_idx?: T4, bias?: T1) -> (Y: T1)"""
+    A = inputs[0]
+    scales = inputs[2]
+    return ((A.dtype or scales.dtype, inference.matmul_nbits(A.shape, inference.required(attrs, 'N', 'com.microsoft::MatMulNBits')), None),)
 
 
 def infer_com_microsoft_MultiHeadAttention(inputs, attrs, n_outputs, opset):

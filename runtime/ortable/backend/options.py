@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 
 from ortable.errors import OptionError
+from ortable.passes.weight_codes import WeightOptions, checked_weights
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -53,6 +54,7 @@ class OrtOptionsDict(TypedDict, total=False):
     hints: bool
     watch_modules: bool
     raise_on: Iterable[str]
+    weights: Literal["int4", "int8"] | Mapping[str, Any] | WeightOptions | None
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,9 @@ class OrtOptions:
             in eval mode does not need)
         watch_modules: one check of ortable's own stands in for dynamo's guards on modules, costs
             less and sees as much; False: dynamo's guards
+        weights: `"int4"` or `"int8"`: weights of linear layers and embeddings as integers; a dict
+            of the fields of `WeightOptions`, or one, says which and how. For inference alone;
+            None: as they are
         raise_on: names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose, to try out
             what happens next: fallbacks, the minifier
 
@@ -132,6 +137,7 @@ class OrtOptions:
     hints: bool = True
     watch_modules: bool = True
     raise_on: tuple[str, ...] = ()
+    weights: WeightOptions | None = None
 
     if TYPE_CHECKING:  # what is accepted is wider than what the checked record holds
 
@@ -144,6 +150,16 @@ class OrtOptions:
             raise OptionError(
                 f"Option 'rewrites' is {list(self.rewrites)}, and 'optimize' False: rewrites are a "
                 "part of what 'optimize' runs. Remove one of the two."
+            )
+        if self.weights is not None and self.freeze == "off":
+            raise OptionError(
+                "Option 'weights' rounds weights that are constants, and 'freeze' is 'off': none "
+                "is. Remove one of the two."
+            )
+        if self.weights is not None and self.autotune:
+            raise OptionError(
+                "Option 'weights' changes what the model computes, and 'autotune' would let torch "
+                "run it with its own weights. Remove one of the two."
             )
         if self.tune is not None and type(self.session_options).__name__ == "SessionOptions":
             raise OptionError(
@@ -342,6 +358,13 @@ def _check_rewrites(name: str, value: Any) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
+def _check_weights(name: str, value: Any) -> WeightOptions | None:
+    try:
+        return checked_weights(value)
+    except OptionError as error:
+        raise OptionError(f"Option {name!r}: {error}.") from None
+
+
 def _check_names(name: str, value: Any) -> tuple[str, ...]:
     expected = "a list of operator names such as 'aten::relu'"
     if isinstance(value, str) or not isinstance(value, Iterable):
@@ -395,4 +418,5 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "hints": _check_bool,
     "watch_modules": _check_bool,
     "raise_on": _check_names,
+    "weights": _check_weights,
 }

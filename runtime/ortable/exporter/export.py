@@ -11,7 +11,7 @@ import torch
 from ortable.exporter.request.options import ExportOptions
 from ortable.exporter.request.torch_onnx import answering
 
-from .keywords import Arguments, Converters, DynamicShapes, Model, PathName
+from .keywords import Arguments, Converters, DynamicShapes, Model, PathName, Weights
 from .program import OUTGROWN, OnnxProgram
 from .to_onnx import convert
 
@@ -39,6 +39,8 @@ def export(
     validate: bool | float = False,
     verbose: int = 0,
     report: PathName | None = None,
+    weights: Weights = None,
+    max_error: float | None = None,
 ) -> OnnxProgram:
     """Export a PyTorch model to ONNX, as a program that is called like the model.
 
@@ -80,6 +82,8 @@ def export(
         validate=validate,
         verbose=verbose,
         report=report,
+        weights=weights,
+        max_error=max_error,
         outgrown=OUTGROWN,
     )
     return OnnxProgram(made)

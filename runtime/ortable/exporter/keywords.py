@@ -12,6 +12,7 @@ import torch
 from ortable.exporter.dispatchers.dispatcher import Converter
 from ortable.exporter.request.options import ExportOptions
 from ortable.interpreter.calls import Dispatcher
+from ortable.passes.weight_codes import WeightOptions
 
 PathName: TypeAlias = str | os.PathLike[str]
 Model: TypeAlias = torch.nn.Module | torch.export.ExportedProgram | PathName
@@ -25,6 +26,7 @@ DynamicShapes: TypeAlias = (
     | torch.export.ShapesCollection
     | torch.export.AdditionalInputs
 )
+Weights: TypeAlias = Literal["int4", "int8"] | Mapping[str, Any] | WeightOptions | None
 
 
 class ToOnnxKeywords(TypedDict, total=False):
@@ -46,3 +48,5 @@ class ToOnnxKeywords(TypedDict, total=False):
     validate: bool | float
     verbose: int
     report: PathName | None
+    weights: Weights
+    max_error: float | None

@@ -14,6 +14,7 @@ import torch
 from onnx import ModelProto
 
 from ortable.compat.versions import check_versions
+from ortable.exporter.account.certificate import rounded_builder
 from ortable.exporter.account.first_difference import explained
 from ortable.exporter.account.metadata import (
     annotate,
@@ -23,7 +24,12 @@ from ortable.exporter.account.metadata import (
     weight_names,
 )
 from ortable.exporter.account.report import reporting
-from ortable.exporter.account.validate import check_comparisons, module_and_call, validate_model
+from ortable.exporter.account.validate import (
+    check_comparisons,
+    example_feeds,
+    module_and_call,
+    validate_model,
+)
 from ortable.exporter.capture.dtype_versions import needing_opset
 from ortable.exporter.capture.guards import tell_guards
 from ortable.exporter.capture.pt2 import opened
@@ -39,6 +45,7 @@ from ortable.exporter.request.arguments import (
     check_names,
     check_numbers,
     checked_opset,
+    checked_rounding,
     checked_target,
     checked_validate,
 )
@@ -58,12 +65,21 @@ from ortable.exporter.signature.outputs import (
     write_dims,
 )
 from ortable.passes import pipeline
+from ortable.passes.weight_codes import WeightOptions
 
 from ..builder import GraphBuilder, LargeModel
 from ..interpreter import DynamoInterpreter, generated_tables
 from ..interpreter.assertions import lost_assertions
 from .files import too_large, write_model
-from .keywords import Arguments, Converters, DynamicShapes, Model, PathName, ToOnnxKeywords
+from .keywords import (
+    Arguments,
+    Converters,
+    DynamicShapes,
+    Model,
+    PathName,
+    ToOnnxKeywords,
+    Weights,
+)
 
 
 @dataclass(frozen=True)
@@ -196,6 +212,8 @@ def to_onnx(
     verbose: int = 0,
     return_builder: bool = False,
     report: PathName | None = None,
+    weights: Weights = None,
+    max_error: float | None = None,
 ) -> ModelProto | LargeModel | tuple[ModelProto | LargeModel, GraphBuilder]:
     """Convert a PyTorch model into an ONNX model.
 
@@ -244,6 +262,13 @@ def to_onnx(
         return_builder: return ``(model, builder)``; ``builder.record`` says what was done.
         report: also write a report there, in Markdown: versions, steps, seconds by phase,
             operators, and what validation found.
+        weights: ``"int4"`` or ``"int8"`` stores the weights of linear layers and embeddings as
+            integers; a dict of the fields of `WeightOptions`, or one, says which and how. With
+            ``return_builder``, ``builder.record.weights`` says how accurate the model is.
+            It needs opset 21, the default then. None: weights stay as they are.
+        max_error: with ``weights``, how far an output may be from what it was on the example call:
+            root of the mean square of the difference, over that of the output. Layers that are
+            furthest off keep their weights, as many as that takes.
 
     Returns:
         ``onnx.ModelProto`` (or LargeModel), whose graph has the name of the module's class. A
@@ -285,6 +310,8 @@ def to_onnx(
         validate=validate,
         verbose=verbose,
         report=report,
+        weights=weights,
+        max_error=max_error,
     )
     return (made.model, made.builder) if return_builder else made.model
 
@@ -314,6 +341,8 @@ def convert(
     validate: bool | float,
     verbose: int,
     report: Any,
+    weights: Any = None,
+    max_error: Any = None,
     outgrown: int | None = None,
 ) -> Conversion:
     """What to_onnx and export do, see there. ``outgrown``: weights of so many bytes make a
@@ -327,7 +356,8 @@ def convert(
     check_names("input_names", input_names)
     check_names("output_names", output_names, "auto")
     options = checked_options(export_options)
-    opset = checked_opset(target_opset, checked_target(target))
+    rounding = checked_rounding(weights, max_error, validate, export_modules_as_functions)
+    opset = checked_opset(target_opset, checked_target(target), coded=rounding is not None)
     passes = pipeline.chosen(
         optimize,
         rewrites,
@@ -368,6 +398,8 @@ def convert(
             _convert(builder, request, program, given, returned, choices)
         _tell_converted(builder, request)
         _optimize(builder, passes, record)
+        if rounding is not None:
+            _round(builder, request, program, rounding, max_error)
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
             beside = filename is not None
@@ -407,6 +439,20 @@ def _optimize(builder: GraphBuilder, passes: pipeline.PassOptions, record: Expor
         pipeline.run_passes(builder, passes, record.rewrites)
     fired = len(record.rewrites.fired)
     record.say("rewrite", f"{fired} rewrites", f"{len(builder.nodes)} nodes")
+
+
+def _round(
+    builder: GraphBuilder,
+    request: Request,
+    program: Program,
+    weights: WeightOptions,
+    max_error: float | None,
+) -> None:
+    record = request.record
+    with record.phase("round weights"):
+        feeds = None if program.fakes else example_feeds(builder, request, program)
+        record.weights = rounded_builder(builder, weights, feeds, max_error, record.rewrites)
+    record.say("round weights", str(record.weights).partition("\n")[0])
 
 
 def serialised(builder: GraphBuilder, form: Form, large: bool) -> Any:

@@ -49,6 +49,11 @@ def fused_matmul(
     return matmul(left, right)
 
 
+def matmul_nbits(a: Shape | None, n: int) -> Shape | None:
+    """com.microsoft MatMulNBits: the last axis becomes ``n``, rows of the packed weight."""
+    return None if a is None or not a else a[:-1] + (n,)
+
+
 def gemm(a: Shape | None, b: Shape | None, trans_a: int = 0, trans_b: int = 0) -> Shape | None:
     """Gemm: ``(M, K), (K, N) -> (M, N)``, operands transposed first.
 

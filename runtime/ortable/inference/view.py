@@ -193,6 +193,17 @@ def gather(data: Shape | None, indices: Shape | None, axis: int = 0) -> Shape | 
     return data[:axis] + indices + data[axis + 1 :]
 
 
+def gather_block_quantized(
+    data: Shape | None, indices: Shape | None, gather_axis: int, packed: bool, bits: int
+) -> Shape | None:
+    """com.microsoft GatherBlockQuantized: Gather, and ``packed`` bytes along the last axis hold 8 /
+    ``bits`` elements each."""
+    found = gather(data, indices, gather_axis)
+    if found is None or not found or not packed:
+        return found
+    return (*found[:-1], found[-1] * (8 // bits))
+
+
 def gather_nd(data: Shape | None, indices: Shape | None, batch_dims: int = 0) -> Shape | None:
     """GatherND: the last dim of the indices says how many axes one index picks."""
     if data is None or indices is None or not indices or type(indices[-1]) is not int:

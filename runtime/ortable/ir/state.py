@@ -57,6 +57,7 @@ class GraphState:
         self.numbers: dict[str, int] = {} if parent is None else parent.numbers
         self.use_index: Any = None  # a `uses.Uses`, made when it is asked for
         self.stores_weights = True  # while rules run: whether what they compute of weights is
+        self.rounding: Any = None  # while rules about weights run: a `weight_codes.Rounding`
         # what analyses found, while rules run; emptied whenever the graph changes
         self.analysed: dict[Any, dict[Any, Any]] | None = None
         self.debug_sections: list[Callable[[], str]] = []

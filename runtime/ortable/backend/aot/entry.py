@@ -31,6 +31,7 @@ from ortable.backend.sessions.providers import check_providers
 from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext, precompiles
 from ortable.compat.versions import check_versions
 from ortable.errors import OptionError, OrtableError
+from ortable.passes.weight_codes import WeightOptions
 
 from .build import (
     Compiled,
@@ -140,6 +141,7 @@ def onnx_custom_backend(
     hints: bool | None = None,
     watch_modules: bool | None = None,
     raise_on: Iterable[str] | None = None,
+    weights: Literal["int4", "int8"] | Mapping[str, Any] | WeightOptions | None = None,
     options: OrtOptionsDict | Mapping[str, Any] | None = None,
 ) -> Compiled:
     """Runs graphs with ONNX Runtime, as `backend=` of `torch.compile` or as `fw_compiler=`,
@@ -168,7 +170,7 @@ def onnx_custom_backend(
         "cache_megabytes": cache_megabytes,
         "cache_days": cache_days, "autotune": autotune, "resizable": resizable, "hints": hints,
         "weight_copies": weight_copies, "watch_modules": watch_modules,
-        "raise_on": raise_on,
+        "raise_on": raise_on, "weights": weights,
     }  # fmt: skip
     return compile_from_torch(
         graph_module,

@@ -31,7 +31,9 @@ class CompileRecord(Mapping[str, Any]):
     become constants, or why none does; `placement` says what ran where; `rewrites` how often each
     rule fired, `refused` why rules did not; `cases` which case of its entry an FX node took, where
     an entry has several (`{"addmm": "aten::addmm/2"}`); `cache` where the conversion was found;
-    `timings` are seconds a phase; `tuned` what option `tune` found, once a session is made.
+    `timings` are seconds a phase; `tuned` what option `tune` found, once a session is made;
+    `weights` what option `weights` did then: `rounded`, a row for each weight, and the model,
+    `onnx`, whose weights are not in it.
     """
 
     kind: str
@@ -49,6 +51,7 @@ class CompileRecord(Mapping[str, Any]):
     cache: str
     placement: list[Placement]
     tuned: dict[str, Any]
+    weights: dict[str, Any]
 
     def __getitem__(self, name: str) -> Any:
         if name not in _FIELDS:
@@ -101,6 +104,7 @@ def record_of(
         cache=compiled.cache,
         placement=placement,
         tuned=getattr(callable_graph, "tuned", {}),
+        weights=getattr(callable_graph, "weights", {}),
     )
 
 
@@ -124,6 +128,7 @@ def record_of_torch(
         cache="disk" if graph_module is None else "miss",
         placement=placement,
         tuned={},
+        weights={},
     )
 
 

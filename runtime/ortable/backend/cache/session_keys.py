@@ -35,6 +35,7 @@ def option_settings(options: OrtOptions) -> list[Any]:
         options.raise_on,
         options.fallback,
         options.freeze,
+        repr(options.weights),
     ]
 
 

@@ -17,14 +17,16 @@ from types import FunctionType
 from typing import Any
 
 import torch
+from onnx import ModelProto
 
 from ortable import dtypes
 from ortable.backend.cache.memory import shared_session
-from ortable.backend.roles import CompiledGraph, InputRoleKind
+from ortable.backend.roles import CompiledGraph, InputRole, InputRoleKind
 from ortable.compat import onnxruntime as runtime
 from ortable.compat.torch import from_dlpack, to_dlpack
 from ortable.errors import ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import located, place_of
+from ortable.passes.weight_codes import WeightOptions
 
 from .call_source import CallSource, code_of
 from .checks import violated
@@ -39,6 +41,7 @@ from .frozen import (
     sessions_with,
     with_constants,
 )
+from .rounded import needs_constants, with_rounded_constants
 from .shards import gathered_by_fsdp
 from .weights import is_watchable, signature, sweep, windows_of
 
@@ -75,6 +78,7 @@ class OrtBackend:
         key: sessions of graphs with the same key are shared; None: none is.
         resizable: results are copied into memory of torch, which can be resized.
         trusted: what is written into constants shows after `refresh` only.
+        rounding: constants are weights as integer codes: no call takes them as inputs.
         copies: how many sessions may have these weights as constants; None: any number.
     """
 
@@ -91,11 +95,13 @@ class OrtBackend:
         resizable: bool = False,
         trusted: bool = False,
         copies: int | None = None,
+        rounding: WeightOptions | None = None,
     ) -> None:
         # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
         self._boxed_call = True
         self.compiled = compiled
         self.tuned: dict[str, Any] = {}  # what option `tune` found, once a session is made
+        self.weights: dict[str, Any] = {}  # what option `weights` rounded, likewise
         self.session = session
         self.run_options = run_options
         self.frozen = frozen if isinstance(frozen, str) else _names(compiled, frozen)
@@ -103,6 +109,7 @@ class OrtBackend:
         self._make = make
         self._key = key
         self._resizable, self._trusted, self._copies = resizable, trusted, copies
+        self._rounding = rounding
         self._execute = execute
         self._plain_session = session
         self._dimensions = Dimensions()
@@ -186,6 +193,8 @@ class OrtBackend:
             if call is not None:
                 _log.info("weights of %s have changed: they are inputs until they rest", self)
             found.let_go()
+        if self._rounding is not None:
+            return self._rounded(key, args)
         if key in self._never:
             return self._unfrozen()
         first = self._back_off.given_up == 0 and len(self._sets) < _MOST_FROZEN
@@ -193,6 +202,19 @@ class OrtBackend:
         if call is None:
             self._call = None
             call = self._unfrozen()
+        return call
+
+    def _rounded(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall:
+        """The call with these weights as codes, made anew whenever they have changed: with weights
+        as they are it would compute something else.
+
+        :raises OptionError: a write into one of them would not show
+        """
+        call = None
+        if len(self._watchable(args)) == len(self._constant):
+            call = self._freeze(key, args) or self._freeze(key, args)
+        if call is None:
+            raise needs_constants("a write into one of them would not show, or one goes on now")
         return call
 
     def _rested(self, key: tuple[int, ...], tensors: Sequence[torch.Tensor]) -> bool:
@@ -229,9 +251,7 @@ class OrtBackend:
         roles = [self.compiled.inputs[i] for i in positions]
         named = {r.name: (r, t) for r, t in zip(roles, weights, strict=True)}
         stamp = (tuple(positions), seen[2], sha256(sample).digest())
-        session = shared_session(
-            self._key, weights, lambda: make(*with_constants(self.compiled.model, named)), stamp
-        )
+        session = shared_session(self._key, weights, lambda: make(*self._constants(named)), stamp)
         give_back_freed()
         cost = time.perf_counter() - begin
         this = weakref.ref(self)
@@ -257,6 +277,14 @@ class OrtBackend:
         self._sets[key] = frozen
         self._keep(frozen)
         return call
+
+    def _constants(
+        self, named: Mapping[str, tuple[InputRole, torch.Tensor]]
+    ) -> tuple[ModelProto, dict[str, Any]]:
+        """The model with these weights as constants, and their values."""
+        if self._rounding is None:
+            return with_constants(self.compiled.model, named)
+        return with_rounded_constants(self.compiled.model, named, self._rounding, self.weights)
 
     def _frozen_function(
         self, frozen: Frozen, session: Any, positions: Sequence[int]

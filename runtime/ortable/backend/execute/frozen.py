@@ -188,12 +188,15 @@ def give_back_freed() -> None:
 
 
 def with_constants(
-    model: ModelProto, weights: Mapping[str, tuple[InputRole, torch.Tensor]]
+    model: ModelProto,
+    weights: Mapping[str, tuple[InputRole, torch.Tensor]],
+    values: bool = True,
 ) -> tuple[ModelProto, dict[str, Any]]:
     """A copy of the model in which inputs are initializers, and the OrtValues of those whose data
     are not in it.
 
     :param weights: role and tensor by name of the input
+    :param values: False: no OrtValue is made
     """
     result = ModelProto()
     result.CopyFrom(model)
@@ -215,7 +218,8 @@ def with_constants(
         for key, value in (("location", name), ("offset", "0"), ("length", str(size))):
             entry = proto.external_data.add()
             entry.key, entry.value = key, value
-        constants[name] = feed_any(role, tensor.data)
+        if values:
+            constants[name] = feed_any(role, tensor.data)
     return result, constants
 
 

@@ -24,14 +24,22 @@ from ortable.compat.onnxruntime import bound_session
 
 from .call import OrtBackend, freezable_positions
 from .openmp import without_waiting_threads
+from .rounded import needs_constants
 
 __all__ = ["is_one_of_several_processes", "run_with_onnxruntime"]
+
+_NO_WEIGHTS = "the graph reads no parameter and no buffer"
 
 
 def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:
     """:raises ProviderError: a provider is missing, or ONNX Runtime refuses the model"""
     providers, stream = session_providers(options.providers or (), compiled.device)
     frozen = frozen_weights(compiled, options)
+    rounding = options.weights if compiled.fetches else None
+    if rounding is not None and isinstance(frozen, str):
+        if frozen != _NO_WEIGHTS:
+            raise needs_constants(frozen)
+        rounding = None
     if not compiled.fetches:
         return OrtBackend(compiled, None, None, frozen=frozen)
 
@@ -55,7 +63,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
 
         return session(_tuned(model, session, options, tuned) if options.tune else {})
 
-    key = session_key(compiled, options, providers, training, options.tune)
+    key = session_key(compiled, options, providers, training, options.tune, repr(rounding))
     session = None
     if isinstance(frozen, str):
         session = shared_session(key, (), lambda: make(compiled.model))
@@ -65,7 +73,8 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         "key": key,
         "resizable": options.resizable,
         "trusted": options.freeze == "trust",
-        "copies": options.weight_copies,
+        "copies": None if rounding is not None else options.weight_copies,
+        "rounding": rounding,
     }
     if stream is None:
         execute = _run_alone if training else None
@@ -120,7 +129,7 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         return (
             "collectives of torch.distributed may write into weights without a trace: freeze='on'"
         )
-    return freezable_positions(compiled) or "the graph reads no parameter and no buffer"
+    return freezable_positions(compiled) or _NO_WEIGHTS
 
 
 def is_one_of_several_processes() -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from onnx import ModelProto
@@ -21,6 +21,7 @@ from ortable.backend.partition.partitioned_graph import PartitionedGraph, join_p
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU
 from ortable.errors import PrecompileError
+from ortable.passes.weight_codes import WeightOptions
 
 from .envelope import seal, unseal
 
@@ -148,6 +149,8 @@ def kept_options(options: OrtOptions) -> dict[str, Any]:
         value = getattr(options, each.name)
         if each.name in _DONE or value == getattr(default, each.name):
             continue
+        if isinstance(value, WeightOptions):
+            value = asdict(value)
         try:
             kept[each.name] = encode_value(value)
         except Unserializable as exc:

@@ -15,6 +15,7 @@ from ortable.ir.versions import OLDEST_OPSET, ORT_MAX_OPSET, TARGETS
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite as run_engine
 from ortable.passes.rewrite.rule import Rule
+from ortable.passes.weight_codes import Rounding, WeightOptions
 from ortable_generated.kernels import KERNELS_CPU
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 
@@ -88,6 +89,8 @@ class Trial:
         self.case = case
         self.built = built(rewrite, case, opset, target)
         self.builder = self.built.builder
+        if case.rounding is not None:
+            self.builder.rounding = Rounding(WeightOptions(case.rounding, activations="float32"))
         self.before = checked_model(self.builder)
         self.outputs = declared(self.builder.outputs)
         self.inputs = declared(self.builder.inputs)

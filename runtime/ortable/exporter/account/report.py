@@ -22,6 +22,7 @@ from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import PHASES, ExportRecord
 
+from .certificate import WeightReport
 from .metadata import own_version
 from .sessions import proto_of
 from .tables import markdown_table
@@ -82,6 +83,8 @@ def report_text(
         parts += ["## ONNX operators", _operators("nodes", onnx_operators(proto))]
     if program is not None:
         parts += ["## Torch operators", _operators("calls", torch_operators(program))]
+    if record.weights is not None:
+        parts += ["## Weights", f"```\n{record.weights}\n```"]
     if record.comparisons:
         parts += ["## Comparison with eager"]
         parts += [markdown_table(HEADS, [comparison.row() for comparison in record.comparisons])]
@@ -137,6 +140,11 @@ class ExportReport:
     def rewrites(self) -> dict[str, int]:
         """How often each rule of rewriting was applied."""
         return self.record.rewrites.counts()
+
+    @property
+    def weights(self) -> WeightReport | None:
+        """What ``weights=`` rounded, and how accurate the model is."""
+        return self.record.weights
 
     @property
     def comparisons(self) -> list[Comparison]:

@@ -25,6 +25,8 @@ _NUMPY_LACKS = {
     "float8_e4m3fnuz": onnx.TensorProto.FLOAT8E4M3FNUZ,
     "float8_e5m2": onnx.TensorProto.FLOAT8E5M2,
     "float8_e5m2fnuz": onnx.TensorProto.FLOAT8E5M2FNUZ,
+    "int4": onnx.TensorProto.INT4,
+    "uint4": onnx.TensorProto.UINT4,
 }
 _FLOATS8 = tuple(each for name, each in _NUMPY_LACKS.items() if name.startswith("float8"))
 
@@ -32,6 +34,9 @@ _FLOATS8 = tuple(each for name, each in _NUMPY_LACKS.items() if name.startswith(
 def proto_of(model: Any) -> onnx.ModelProto:
     """The proto of a ModelProto or LargeModel; the weights of the latter are not in it."""
     return model if isinstance(model, onnx.ModelProto) else model.proto
+
+
+_TWO_IN_A_BYTE = (onnx.TensorProto.INT4, onnx.TensorProto.UINT4)
 
 
 # -- sessions
@@ -99,6 +104,17 @@ def run_session(
     return [_tensor(value) for value in fetched]
 
 
+def _packed(array: np.ndarray) -> np.ndarray:
+    """Codes of 4 bits as ONNX Runtime reads them: two in a byte, the first in the low bits, at the
+    beginning of memory that has a byte for each, since the shape is taken from the array."""
+    codes = array.view(np.uint8).reshape(-1) & 15
+    found = np.zeros(codes.size, np.uint8)
+    low, high = codes[0::2], codes[1::2]
+    found[: low.size] = low
+    found[: high.size] |= high << 4
+    return found.reshape(array.shape)
+
+
 def array_of(leaf: Any) -> np.ndarray:
     """A tensor or integer of a call as the array that ONNX Runtime is given."""
     if isinstance(leaf, torch.Tensor):
@@ -113,6 +129,8 @@ def ort_value(array: np.ndarray) -> Any:
     onnx_type = _NUMPY_LACKS.get(array.dtype.name)
     if onnx_type is None:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    if onnx_type in _TWO_IN_A_BYTE:
+        array = _packed(array)
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, onnx_type)
 
 

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from ortable.compat.torch import pytree
@@ -201,6 +202,18 @@ def input_names(model: Any, program: Program) -> list[str | None]:
     real = {id(node) for node in program.onnx_inputs()}
     names = iter([value.name for value in proto_of(model).graph.input])
     return [next(names) if id(node) in real else None for node in program.user_inputs]
+
+
+def example_feeds(builder: Any, request: Request, program: Program) -> dict[str, np.ndarray] | None:
+    """The example call as values of the inputs of a graph; None where there is none."""
+    _, call = module_and_call(request)
+    leaves = pytree.tree_leaves(call)
+    real = {id(node) for node in program.onnx_inputs()}
+    names = iter([each.name for each in builder.inputs])
+    inputs = [next(names) if id(node) in real else None for node in program.user_inputs]
+    if len(leaves) != len(inputs):
+        return None
+    return {name: array_of(leaf) for name, leaf in zip(inputs, leaves, strict=True) if name}
 
 
 def _user_outputs(program: Program) -> list[Any]:

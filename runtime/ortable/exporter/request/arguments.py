@@ -4,6 +4,7 @@ go the same or an error. to_onnx calls this first; the backend reads its opset s
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,9 @@ import torch
 
 from ortable.errors import ExportError, OptionError
 from ortable.ir.versions import DEFAULT_OPSET, OLDEST_OPSET, RUNTIME_OPSET, TARGETS, newest_opset
+from ortable.passes.weight_codes import WeightOptions, checked_weights
 
+_CODED_OPSET = 21  # DequantizeLinear has blocks
 _FILES = {
     "path": "the file to write",
     "filename": "the ONNX file to write",
@@ -126,16 +129,61 @@ def checked_validate(validate: Any) -> None:
         )
 
 
-def checked_opset(opset: Any, target: str | None = None) -> int | dict[str, int]:
-    """The opset to write: an int for the main domain, or a dict by domain. None: 18, or 23 for
-    ONNX Runtime.
+def checked_rounding(
+    weights: Any, max_error: Any, validate: Any, functions: Any
+) -> WeightOptions | None:
+    """What ``weights`` asks for, None for nothing.
+
+    Raises:
+        OptionError: an argument that is not one of these, or two that contradict each other.
+    """
+    options = checked_weights(weights)
+    if max_error is not None:
+        number = isinstance(max_error, int | float) and not isinstance(max_error, bool)
+        if not number or not 0 <= max_error < math.inf:
+            raise OptionError(
+                f"max_error is a number of 0 or more, 0.01 for one, not {max_error!r}"
+            )
+        if options is None:
+            raise OptionError("max_error limits what weights= rounds: give weights='int8', or so")
+    if options is None:
+        return None
+    if functions:
+        raise OptionError(
+            "weights= rounds what is in the graph, and export_modules_as_functions moves it into "
+            "functions: remove one of the two"
+        )
+    if validate is True:
+        raise OptionError(
+            "validate=True compares with eager as exactly as floats allow, and weights= rounds: "
+            "give max_error, which limits the error, or validate=0.1, the largest absolute "
+            "difference"
+        )
+    return options
+
+
+def checked_opset(
+    opset: Any, target: str | None = None, coded: bool = False
+) -> int | dict[str, int]:
+    """The opset to write: an int for the main domain, or a dict by domain. None: 18, 21 where
+    weights are ``coded`` as integers in groups, or 23 for ONNX Runtime.
 
     Raises:
         OptionError: not an int or dict of ints, no main domain in the dict, or outside the
             supported range.
     """
     if opset is None:
-        return DEFAULT_OPSET if target is None else RUNTIME_OPSET
+        plain = _CODED_OPSET if coded else DEFAULT_OPSET
+        return plain if target is None else RUNTIME_OPSET
+    if coded:
+        found = checked_opset(opset)
+        main = found if isinstance(found, int) else found[""]
+        if main < _CODED_OPSET:
+            raise OptionError(
+                f"weights= needs opset {_CODED_OPSET}, the first with scales for groups of codes, "
+                f"and target_opset is {main}"
+            )
+        return found
     if isinstance(opset, Mapping):
         wrong = {
             k: v

@@ -1,0 +1,75 @@
+# Generated from specs/rewrites/ort_embeddings.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match
+from ortable.passes.rewrite.words.codes import bits_of, group_of, groups_are_whole, packed_rows, packed_scales, packed_zeros, packing, rounds_embedding, weight_codes, weight_group
+from ortable.passes.rewrite.words.numbers import for_cpu
+from ortable.passes.rewrite.words.shapes import is_known
+
+if TYPE_CHECKING:
+    from ortable.ir import Graph, ResultSpec
+    from ortable.ir.node import Node
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
+
+
+_DEQUANTIZE_LINEAR = {'axis': 1, 'block_size': 0, 'output_dtype': 0}
+_GATHER = {'axis': 0}
+
+
+def match_ort_bits_embedding(m: Matcher, root: Node) -> Match | None:
+    """table = DequantizeLinear(codes, scales, maybe(zeros), axis=axis, block_size=size); return Gather(table, indices, axis=0)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('axis',), _GATHER):
+        return None
+    if not literal_equals(root.attrs.get('axis', 0), 0):
+        return None
+    table, indices = root.inputs
+    n1 = m.producer(table, 'DequantizeLinear')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3 or not m.plain(n1, ('axis', 'block_size'), _DEQUANTIZE_LINEAR):
+        return None
+    axis = n1.attrs.get('axis', 1)
+    size = n1.attrs.get('block_size', 0)
+    codes, scales = n1.inputs[:2]
+    zeros = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    weight = packing(graph, codes, scales, zeros, axis, size, True)
+    if not is_known(weight):
+        m.refuse('is_known(weight)')
+        return None
+    if not groups_are_whole(weight):
+        m.refuse('groups_are_whole(weight)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (indices, weight))
+
+
+def make_ort_bits_embedding(graph: Graph, res: ResultSpec, indices: Result, weight: Any) -> Any:
+    return graph.make_node('GatherBlockQuantized', [packed_rows(graph, weight), indices, packed_scales(graph, weight), packed_zeros(graph, weight)], res.outputs, domain='com.microsoft', bits=bits_of(weight), block_size=group_of(weight), gather_axis=0, quantize_axis=1)
+
+
+def match_ort_weights_of_gather(m: Matcher, root: Node) -> Match | None:
+    """return Gather(w, indices, axis=0)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('axis',), _GATHER):
+        return None
+    if not literal_equals(root.attrs.get('axis', 0), 0):
+        return None
+    w, indices = root.inputs
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not rounds_embedding(graph, w):
+        m.refuse('rounds_embedding(w)')
+        return None
+    return Match((root,), (root.outputs[0],), (w, indices))
+
+
+def make_ort_weights_of_gather(graph: Graph, res: ResultSpec, w: Result, indices: Result) -> Any:
+    codes, scales, zeros = weight_codes(graph, w, True, 1)
+    table = graph.make_node('DequantizeLinear', [codes, scales, zeros], axis=1, block_size=weight_group(graph))
+    return graph.make_node('Gather', [table, indices], res.outputs, axis=0)

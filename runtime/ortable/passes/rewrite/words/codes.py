@@ -1,0 +1,351 @@
+"""Words of the rules about weights as integer codes: which weights `weights=` rounds, their codes
+as DequantizeLinear takes them, and codes as ONNX Runtime's kernels take them, packed into bytes.
+In come weights and the inputs of a DequantizeLinear of a match; out go facts and initializers.
+Called by rules of weights and ort_weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ortable import dtypes
+from ortable.ir import Graph, initializers
+from ortable.ir.constants import is_constant
+from ortable.passes.analysis.constants import whole_constant
+from ortable.passes.weight_codes import Rounded, Rounding, rounded
+from ortable.prelude.facts import Bool, Int, Opaque, Result
+from ortable.prelude.values import consts
+
+__all__ = [
+    "accuracy_level",
+    "bits_of",
+    "group_of",
+    "groups_are_whole",
+    "inner_size",
+    "is_rounded_weight",
+    "outer_size",
+    "packed_codes",
+    "packed_rows",
+    "packed_scales",
+    "packed_zeros",
+    "packing",
+    "rounds_embedding",
+    "rounds_weight",
+    "weight_codes",
+    "weight_group",
+]
+
+_GROUP_OF_ROWS = 128  # codes of a group where a whole row shares one scale
+_BITS = {dtypes.int4: 4, dtypes.uint4: 4, dtypes.int8: 8, dtypes.uint8: 8}
+_MIDDLE = {dtypes.int4: 8, dtypes.int8: 128}  # what makes a code of that type one without a sign
+
+
+class Packing(NamedTuple):
+    """A weight [N, K] of a DequantizeLinear: names of codes, scales and zero points, its sizes,
+    the bits of a code, the codes of a group, and whether K is the second axis of the codes."""
+
+    codes: str
+    scales: str
+    zeros: str
+    outer: int
+    inner: int
+    bits: int
+    group: int
+    last: bool
+
+
+# -- weights that are asked for
+
+
+def rounds_weight(graph: Graph, w: Result, transposed: Bool) -> Bool:
+    """Whether ``weights=`` rounds a weight [K, N], or [N, K] where the product reads it
+    ``transposed``: an initializer of float32 with at least a group of codes along K."""
+    rounding = _rounding(graph)
+    if rounding is None or not rounding.options.chooses(_called(w)):
+        return False
+    owner = _owner(graph, w)
+    if owner is None or graph.get_type(w) != dtypes.float32:
+        return False
+    shape = graph.get_shape(w)
+    if len(shape) != 2 or not all(isinstance(size, int) for size in shape):
+        return False
+    inner = shape[1] if transposed else shape[0]
+    return inner >= rounding.options.group_size and min(shape) > 0
+
+
+def rounds_embedding(graph: Graph, w: Result) -> Bool:
+    """Whether ``weights=`` rounds a table of embeddings [N, K], whose rows are whole groups."""
+    rounding = _rounding(graph)
+    if rounding is None or not rounding.options.embeddings or not rounds_weight(graph, w, True):
+        return False
+    return graph.get_shape(w)[1] % rounding.options.group_size == 0
+
+
+def weight_group(graph: Graph) -> Int:
+    """The number of codes that share a scale."""
+    rounding = _rounding(graph)
+    assert rounding is not None
+    return rounding.options.group_size
+
+
+def weight_codes(
+    graph: Graph, w: Result, transposed: Bool, axis: Int
+) -> tuple[Result, Result, Result | None]:
+    """Codes, scales and zero points of such a weight, as DequantizeLinear takes them with groups
+    along ``axis``: [K, N] for 0, [N, K] for 1."""
+    rounding, owner = _rounding(graph), _owner(graph, w)
+    assert rounding is not None and owner is not None
+    known = rounding.codes.get((w, axis))
+    if known is not None:
+        return known
+    found = rounding.made.get((w, transposed))
+    if found is None:
+        value = owner.initializers_dict[w]
+        tensor = value if initializers.is_torch(value) else torch.from_numpy(_array(value, w))
+        matrix = tensor.detach() if transposed else tensor.detach().t()
+        found = rounding.made[w, transposed] = rounded(matrix, rounding.options)
+    sizes = (int(found.codes.shape[0]), int(found.codes.shape[1]))
+    bits, group = rounding.options.bits, rounding.options.group_size
+    rounding.rounded[w] = Rounded(_called(w), sizes, bits, group, found.error)
+    parts = [found.codes, found.scales, found.zeros]
+    called = _called(w)
+    names: list[Any] = [
+        None if part is None else _stored(owner, f"{called}_{word}", part if axis else part.T)
+        for part, word in zip(parts, ("codes", "scales", "zeros"), strict=True)
+    ]
+    rounding.codes[w, axis] = names[0], names[1], names[2]
+    return rounding.codes[w, axis]
+
+
+def is_rounded_weight(graph: Graph, w: Result) -> Bool:
+    """Whether ``weights=`` has rounded a weight: ONNX Runtime has kernels for MatMul of it, none
+    for Gemm."""
+    rounding, node = _rounding(graph), graph.values[w].producer
+    if rounding is None or node is None or not node.inputs:
+        return False
+    return any(node.inputs[0] == codes for codes, _, _ in rounding.codes.values())
+
+
+# -- codes as kernels take them
+
+
+def accuracy_level(graph: Graph) -> Int:
+    """The attribute of MatMulNBits: 1 computes with floats, 4 rounds activations to int8, which
+    somebody asked for."""
+    rounding = _rounding(graph)
+    return 1 if rounding is None else rounding.options.accuracy_level
+
+
+def packing(
+    graph: Graph,
+    codes: Result,
+    scales: Result,
+    zeros: Result | None,
+    axis: Int,
+    size: Int,
+    last: Bool,
+) -> Opaque:
+    """The weight [N, K] of a DequantizeLinear, as kernels for codes of few bits take it; None where
+    they do not. Groups go along K, the second axis of the codes if ``last``, or a whole row, or
+    the weight, has one scale; codes are constants, of 4 bits, or of 8 where activations may be
+    rounded."""
+    shape = graph.get_shape(codes) if graph.has_shape(codes) else ()
+    bits = _BITS.get(graph.get_type(codes), 0)
+    sizes = [size for size in shape if isinstance(size, int)]
+    if len(sizes) != 2 or len(shape) != 2 or not bits:
+        return None
+    if graph.get_type(scales) != dtypes.float32 or (bits == 8 and accuracy_level(graph) != 4):
+        return None
+    if not all(is_constant(graph, name) for name in (codes, scales, *([zeros] if zeros else []))):
+        return None
+    outer, inner = sizes if last else reversed(sizes)
+    along = int(last)
+    if size:
+        if axis % 2 != along or size < 16 or size & (size - 1):
+            return None
+        group = size
+    else:
+        if graph.get_rank(scales) > 1 or (graph.get_rank(scales) == 1 and axis % 2 == along):
+            return None
+        group = _GROUP_OF_ROWS
+    if min(outer, inner) <= 0:
+        return None
+    return Packing(codes, scales, zeros or "", outer, inner, bits, group, last)
+
+
+def groups_are_whole(weight: Opaque) -> Bool:
+    """Whether a row of the weight is a number of whole groups."""
+    return bool(weight.inner % weight.group == 0)
+
+
+def inner_size(weight: Opaque) -> Int:
+    """K, the size that a product sums over."""
+    return int(weight.inner)
+
+
+def outer_size(weight: Opaque) -> Int:
+    """N."""
+    return int(weight.outer)
+
+
+def bits_of(weight: Opaque) -> Int:
+    """Bits of a code."""
+    return int(weight.bits)
+
+
+def group_of(weight: Opaque) -> Int:
+    """Codes that share a scale."""
+    return int(weight.group)
+
+
+def packed_codes(graph: Graph, weight: Opaque) -> Result:
+    """The codes without a sign, uint8 [N, groups, bytes of a group], the first code in the low
+    bits."""
+    shape = (weight.outer, _groups(weight), -1)
+    return _once(graph, weight, "packed", lambda: _packed(graph, weight).reshape(shape))
+
+
+def packed_rows(graph: Graph, weight: Opaque) -> Result:
+    """The same, uint8 [N, bytes of a row]: those of `packed_codes` where a product has them."""
+    kept = _kept(graph, weight, "packed")
+    if kept is None:
+        rows = (weight.outer, -1)
+        return _once(graph, weight, "rows", lambda: _packed(graph, weight).reshape(rows))
+    return graph.make_node("Reshape", [kept, consts(graph, [weight.outer, -1], dtypes.int64)])
+
+
+def packed_scales(graph: Graph, weight: Opaque) -> Result:
+    """The scales, [N, groups]."""
+    return _once(graph, weight, "scales", lambda: _spread(weight, _value(graph, weight.scales)))
+
+
+def packed_zeros(graph: Graph, weight: Opaque) -> Result | None:
+    """The zero points, uint8 [N, bytes of a row of groups]; None where all are the middle code,
+    which kernels take without them."""
+    zeros = _zeros(graph, weight)
+    if zeros is None:
+        return None
+    if weight.bits == 4:
+        zeros = _two_in_a_byte(np.pad(zeros, ((0, 0), (0, zeros.shape[1] % 2))))
+    return _once(graph, weight, "zeros", lambda: zeros)
+
+
+# -- inside
+
+
+def _rounding(graph: Any) -> Rounding | None:
+    while graph.parent is not None:
+        graph = graph.parent
+    found: Rounding | None = graph.rounding
+    return found
+
+
+def _called(w: str) -> str:
+    """The name of a weight in the state_dict."""
+    return w.removesuffix("_transposed")
+
+
+def _owner(graph: Any, w: str) -> Any:
+    """The graph whose initializer that is, if its value can be read."""
+    while graph is not None and w not in graph.initializers_dict:
+        graph = graph.parent
+    if graph is None or not initializers.is_readable(graph.initializers_dict[w]):
+        return None
+    return graph
+
+
+def _array(value: Any, name: str) -> np.ndarray:
+    return np.ascontiguousarray(initializers.to_numpy(value, name))
+
+
+def _stored(graph: Any, name: str, array: np.ndarray) -> str:
+    made: str = graph.make_initializer(graph.unique_name(name), np.ascontiguousarray(array))
+    return made
+
+
+def _value(graph: Any, name: str) -> np.ndarray:
+    owner = _owner(graph, name)
+    if owner is not None:
+        return initializers.to_numpy(owner.initializers_dict[name], name)
+    found = whole_constant(graph, name)
+    assert found is not None, name
+    return found
+
+
+def _groups(weight: Packing) -> int:
+    return -(-weight.inner // weight.group)
+
+
+def _packed(graph: Any, weight: Packing) -> np.ndarray:
+    """Codes without a sign, [N, groups * group] or half as many bytes; what fills the last group
+    is the middle code."""
+    plain = _unsigned(graph, weight, weight.codes)
+    if not weight.last:
+        plain = plain.T
+    missing = _groups(weight) * weight.group - weight.inner
+    if missing:
+        middle = 1 << (weight.bits - 1)
+        plain = np.pad(plain, ((0, 0), (0, missing)), constant_values=middle)
+    return _two_in_a_byte(plain) if weight.bits == 4 else np.ascontiguousarray(plain)
+
+
+def _unsigned(graph: Any, weight: Packing, name: str) -> np.ndarray:
+    """Codes, or zero points, of the same values without a sign."""
+    value = _value(graph, name)
+    plain = value.view(np.uint8)
+    shift = _MIDDLE.get(graph.get_type(weight.codes), 0)
+    if weight.bits == 4:
+        return (plain & 15) ^ np.uint8(shift)  # adds 8 to a code of 4 bits with a sign
+    return plain ^ np.uint8(shift)
+
+
+def _two_in_a_byte(codes: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(codes[:, 0::2] | (codes[:, 1::2] << 4))
+
+
+def _zeros(graph: Any, weight: Packing) -> np.ndarray | None:
+    middle = 1 << (weight.bits - 1)
+    if not weight.zeros:
+        if _MIDDLE.get(graph.get_type(weight.codes)):
+            return None
+        return np.zeros((weight.outer, _groups(weight)), np.uint8)
+    plain = _spread(weight, _unsigned(graph, weight, weight.zeros))
+    return None if bool((plain == middle).all()) else plain
+
+
+def _spread(weight: Packing, value: np.ndarray) -> np.ndarray:
+    """Scales or zero points as [N, groups]."""
+    if value.ndim == 2:
+        return np.ascontiguousarray(value if weight.last else value.T)
+    column = value.reshape(-1, 1)
+    return np.ascontiguousarray(np.broadcast_to(column, (weight.outer, _groups(weight))))
+
+
+def _kept(graph: Any, weight: Packing, word: str) -> str | None:
+    """An initializer that was made before of a weight that `weights=` rounds."""
+    rounding = _rounding(graph)
+    return None if rounding is None else rounding.packed.get((_source(graph, weight), word))
+
+
+def _source(graph: Any, weight: Packing) -> str:
+    """What such initializers are called after: the weight that was rounded, or the codes."""
+    rounding = _rounding(graph)
+    for (name, _), parts in () if rounding is None else rounding.codes.items():
+        if parts[0] == weight.codes:
+            return _called(name)
+    return weight.codes
+
+
+def _once(graph: Any, weight: Packing, word: str, made: Callable[[], np.ndarray]) -> str:
+    """An initializer that is stored once for each weight that `weights=` rounds."""
+    kept = _kept(graph, weight, word)
+    if kept is not None:
+        return kept
+    source, rounding = _source(graph, weight), _rounding(graph)
+    name = _stored(_owner(graph, weight.codes) or graph, f"{source}_{word}", made())
+    if rounding is not None:
+        rounding.packed[source, word] = name
+    return name

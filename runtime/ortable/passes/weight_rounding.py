@@ -1,0 +1,47 @@
+"""Rounds the weights of a graph to integer codes, by the rules of the tables about weights. In come
+a graph and `WeightOptions`, out goes the same graph, changed in place, and what was rounded. Called
+by the exporter and by the backend when somebody asks for it with `weights=`; no other pass runs
+these rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .rewrite import choose
+from .rewrite.engine import rewrite
+from .rewrite.record import RewriteRecord
+from .unused import remove_unused
+from .weight_codes import Codes, Rounding, WeightOptions
+
+__all__ = ["round_weights"]
+
+# Files of rules: products first, whose codes tables of embeddings share where they are tied.
+_PRODUCTS = ("weights", "ort_weights")
+_TABLES = "ort_embeddings"
+
+
+def round_weights(
+    graph: Any,
+    options: WeightOptions,
+    record: RewriteRecord | None = None,
+    made: dict[tuple[str, bool], Codes] | None = None,
+) -> Rounding:
+    """Rounds the weights that the options choose, in place.
+
+    Args:
+        graph: the graph, after all other passes.
+        options: which weights, and how.
+        record: takes the account of the rules.
+        made: codes of weights that were rounded before with such options, by name and whether the
+            matrix was transposed; takes those of this run too.
+    """
+    rounding = Rounding(options, made={} if made is None else made)
+    graph.rounding = rounding
+    try:
+        rewrite(graph, choose.rules(_PRODUCTS), record)
+        if options.embeddings:
+            rewrite(graph, choose.rules(_TABLES), record)
+    finally:
+        graph.rounding = None
+    remove_unused(graph)
+    return rounding
