@@ -147,6 +147,7 @@ GIVEN = {
     "hints": False,
     "watch_modules": False,
     "raise_on": ["aten::relu"],
+    "weights": "int4",
 }
 
 

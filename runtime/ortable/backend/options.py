@@ -103,11 +103,11 @@ class OrtOptions:
             in eval mode does not need)
         watch_modules: one check of ortable's own stands in for dynamo's guards on modules, costs
             less and sees as much; False: dynamo's guards
+        raise_on: names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose, to try out
+            what happens next: fallbacks, the minifier
         weights: `"int4"` or `"int8"`: weights of linear layers and embeddings as integers; a dict
             of the fields of `WeightOptions`, or one, says which and how. For inference alone;
             None: as they are
-        raise_on: names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose, to try out
-            what happens next: fallbacks, the minifier
 
     Raises:
         OptionError: an unknown option, a value that is not accepted, or two that contradict each

@@ -386,7 +386,6 @@ def convert(
     request = Request(
         mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra, main
     )
-
     form = Form(options, target, inline, large_model, external_threshold)
     with reporting(report, request) as results:
         results["program"] = program = _captured(request)
@@ -398,12 +397,10 @@ def convert(
             _convert(builder, request, program, given, returned, choices)
         _tell_converted(builder, request)
         _optimize(builder, passes, record)
-        if rounding is not None:
-            _round(builder, request, program, rounding, max_error)
+        _round(builder, request, program, rounding, max_error)
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
-            beside = filename is not None
-            large = large_model or too_large(builder, outgrown, beside, record)
+            large = large_model or too_large(builder, outgrown, filename is not None, record)
             model = serialised(builder, form, large)
             results["model"] = model
             write_dims(model, dims)
@@ -445,9 +442,11 @@ def _round(
     builder: GraphBuilder,
     request: Request,
     program: Program,
-    weights: WeightOptions,
+    weights: WeightOptions | None,
     max_error: float | None,
 ) -> None:
+    if weights is None:
+        return
     record = request.record
     with record.phase("round weights"):
         feeds = None if program.fakes else example_feeds(builder, request, program)

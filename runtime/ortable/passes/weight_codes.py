@@ -95,7 +95,11 @@ class WeightOptions:
         return 4 if self.activations == "int8" else 1
 
     def chooses(self, name: str) -> bool:
-        """Whether a weight of that name is rounded, as far as its name decides."""
+        """Whether a weight is rounded, as far as its name decides.
+
+        Args:
+            name: as in the state_dict.
+        """
 
         def listed(patterns: Sequence[str]) -> bool:
             return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
@@ -103,7 +107,11 @@ class WeightOptions:
         return listed(self.include) and not listed(self.exclude)
 
     def without(self, names: Sequence[str]) -> WeightOptions:
-        """The same, with more weights left as they are."""
+        """The same, with more weights left as they are.
+
+        Args:
+            names: of these, no patterns.
+        """
         return replace(self, exclude=(*self.exclude, *map(_literally, names)))
 
 

@@ -32,6 +32,8 @@ from ortable import (
     ResultSpec,
     SupportedOp,
     Validation,
+    WeightOptions,
+    WeightReport,
     attach_weights,
     bypass_export_some_errors,
     export,
@@ -186,6 +188,10 @@ def compiled(model: Model, x: torch.Tensor) -> None:
     refresh(model)
     torch.compile(model, backend="ortable", options={"guard_filter_fn": watch_modules})
     refresh()
+    rounded = export(model, (x,), weights=WeightOptions("int8"), max_error=0.1)
+    certificate: WeightReport | None = rounded.report.weights
+    assert certificate is not None
+    assert_type(certificate.error, float | None)
     settings: OrtOptionsDict = {"providers": "CPUExecutionProvider", "fallback": None}
     options = OrtOptions(**settings)
     assert_type(options.rewrites, tuple[str, ...])

@@ -78,8 +78,8 @@ class OrtBackend:
         key: sessions of graphs with the same key are shared; None: none is.
         resizable: results are copied into memory of torch, which can be resized.
         trusted: what is written into constants shows after `refresh` only.
-        rounding: constants are weights as integer codes: no call takes them as inputs.
         copies: how many sessions may have these weights as constants; None: any number.
+        rounding: constants are weights as integer codes: no call takes them as inputs.
     """
 
     def __init__(

@@ -11,11 +11,9 @@ import torch
 from onnx import ModelProto
 
 from ortable.backend.roles import InputRole
-from ortable.builder import GraphBuilder
 from ortable.compat.onnxruntime import ort_value
 from ortable.errors import OptionError
 from ortable.passes.weight_codes import WeightOptions
-from ortable.passes.weight_rounding import round_weights
 
 from .feeds import feed_any, in_order
 from .frozen import with_constants
@@ -34,6 +32,9 @@ def with_rounded_constants(
     :param weights: role and tensor by name of the input
     :param record: is told which were rounded, the operators that read codes, and the model
     """
+    from ortable.builder import GraphBuilder  # of a process that converts, or rounds
+    from ortable.passes.weight_rounding import round_weights
+
     plain, _ = with_constants(model, weights, values=False)
     builder = GraphBuilder(plain, target="onnxruntime")
     for name, (role, tensor) in weights.items():

@@ -292,9 +292,10 @@ def _layers(
     names = {name: each.name for name, each in rounding.rounded.items()}
     found: dict[str, _Layer] = {}
     for fired in record.fired:
-        node = builder.values[fired.results[0]].producer if not fired.graph else None
+        info = None if fired.graph else builder.values.get(fired.results[0])
+        node = None if info is None else info.producer
         if node is None:
-            continue
+            continue  # made by a rule before
         for name in node.inputs:
             made_by = builder.values[name].producer if name else None
             weight = name if made_by is None or not made_by.inputs else made_by.inputs[0]

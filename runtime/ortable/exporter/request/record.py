@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable.passes.rewrite.record import RewriteRecord
-
-if TYPE_CHECKING:
-    from ortable.exporter.account.certificate import WeightReport
 
 # In the order in which they happen; a phase that did not happen is absent from ``seconds``.
 PHASES = (
@@ -33,7 +30,7 @@ class ExportRecord:
     ``comparisons``: what ``validate=True`` compared. ``rewrites``: which rules fired where, how
     often each was tried, and why it was refused. ``assertions``: what the program checks when it
     runs (``assert``, ``torch._check``) and the model does not, since ONNX has no operator that
-    raises. ``weights``: the WeightReport of ``weights=``.
+    raises. ``weights``: the WeightReport of ``weights=``, None without.
     """
 
     strategy: str = ""
@@ -43,7 +40,7 @@ class ExportRecord:
     comparisons: list[Any] = field(default_factory=list)
     rewrites: RewriteRecord = field(default_factory=RewriteRecord)
     assertions: list[str] = field(default_factory=list)
-    weights: WeightReport | None = None
+    weights: Any = None
     verbose: int = 0
     progress: Callable[[str, float], None] | None = None
 

@@ -1,0 +1,106 @@
+"""How a matrix becomes codes and scales: every code is the nearest one, whole groups and short
+ones, and what `weights=` accepts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ortable import WeightOptions
+from ortable.errors import OptionError
+from ortable.passes.weight_codes import checked_weights, rounded
+
+CHOICES = [
+    (kind, size, symmetric)
+    for kind in ("int4", "int8")
+    for size in (16, 64)
+    for symmetric in (True, False)
+]
+
+
+def floats(codes: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(codes.astype(np.float32))
+
+
+def back(found, size: int) -> torch.Tensor:
+    """The matrix that codes stand for."""
+    codes, scales = floats(found.codes), torch.from_numpy(found.scales)
+    wide = scales.repeat_interleave(size, 1)[:, : codes.shape[1]]
+    if found.zeros is None:
+        return codes * wide
+    return (codes - floats(found.zeros).repeat_interleave(size, 1)[:, : codes.shape[1]]) * wide
+
+
+@pytest.mark.parametrize(("kind", "size", "symmetric"), CHOICES)
+@pytest.mark.parametrize("inner", [64, 70])
+def test_no_code_is_further_off_than_half_a_step(kind, size, symmetric, inner) -> None:
+    weight = torch.randn(6, inner, generator=torch.Generator().manual_seed(0))
+    weight[2] = 0
+    weight[3] = weight[3].abs()
+    options = WeightOptions(kind=kind, group_size=size, symmetric=symmetric)
+    found = rounded(weight, options)
+    steps = torch.from_numpy(found.scales).abs().repeat_interleave(size, 1)[:, :inner]
+    gap = (back(found, size) - weight).abs()
+    # the largest number of a symmetric group has the code on its own side; one of the same size on
+    # the other side has none of its own
+    most = 1.0 if symmetric else 0.5
+    assert bool((gap <= most * steps * (1 + 1e-5) + 1e-7).all())
+    assert bool((gap <= 0.5 * steps * (1 + 1e-5) + 1e-7).double().mean() > 0.95)
+    wanted = float((back(found, size) - weight).norm() / weight.norm())
+    assert found.error == pytest.approx(wanted, rel=1e-4)
+
+
+def test_codes_have_the_types_of_their_kind() -> None:
+    weight = torch.randn(4, 32)
+    kinds = {
+        (kind, symmetric): str(
+            rounded(weight, WeightOptions(kind, symmetric=symmetric)).codes.dtype
+        )
+        for kind in ("int4", "int8")
+        for symmetric in (True, False)
+    }
+    assert kinds == {
+        ("int4", True): "int4", ("int4", False): "uint4",
+        ("int8", True): "int8", ("int8", False): "uint8",
+    }  # fmt: skip
+
+
+def test_a_weight_of_other_strides_is_rounded_as_its_copy() -> None:
+    weight = torch.randn(32, 6).t()
+    one, other = (rounded(each, WeightOptions()) for each in (weight, weight.contiguous()))
+    assert np.array_equal(one.codes.view(np.uint8), other.codes.view(np.uint8))
+    assert np.array_equal(one.scales, other.scales)
+
+
+def test_names_choose_weights() -> None:
+    options = WeightOptions(include=("layers.*",), exclude=("*.head.*", "layers.1.a[0]"))
+    assert options.chooses("layers.0.a")
+    assert not options.chooses("layers.0.head.weight")
+    assert not options.chooses("embed.weight")
+    assert not options.without(["layers.2.b[1]"]).chooses("layers.2.b[1]")
+    assert options.without(["layers.2.b[1]"]).chooses("layers.2.b1")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("int3", "'int4', 'int8'"),
+        ({"kind": "int2"}, "kind is"),
+        ({"bits": 4}, "unknown field 'bits'; known are kind, group_size"),
+        ({"group_size": 48}, "group_size is 16, 32"),
+        ({"symmetric": 1}, "symmetric is True or False"),
+        ({"activations": "int4"}, "activations is"),
+        ({"kind": "int8", "activations": "float32"}, "turning the whole weight into floats"),
+        ({"exclude": 3}, "exclude is a list of names"),
+    ],
+)
+def test_what_is_not_accepted_is_said(given, words) -> None:
+    with pytest.raises(OptionError, match=words):
+        checked_weights(given)
+
+
+def test_a_word_a_dict_and_a_record_are_the_same() -> None:
+    assert checked_weights("int8") == checked_weights({"kind": "int8"}) == WeightOptions("int8")
+    assert checked_weights(None) is None
+    assert checked_weights({"include": "a.*"}).include == ("a.*",)

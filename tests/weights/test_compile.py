@@ -1,0 +1,109 @@
+"""Option `weights` of the backend: the same codes as an export, made anew when a weight changes,
+refused where weights are no constants."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import ortable
+from ortable.errors import OptionError
+
+from .models import NAMES, build, distance, linears, operators
+from .test_export import IDS, net
+
+
+def compiled(model: torch.nn.Module, weights, **more):
+    """The compiled model and what is told of its graphs."""
+    torch._dynamo.reset()
+    storage: dict = {}
+    options = {"weights": weights, "storage": storage, **more}
+    return torch.compile(model, backend="ortable", options=options), storage
+
+
+@pytest.mark.parametrize("kind", ["int4", "int8"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_linear_layer_reads_codes(name, kind) -> None:
+    model, kwargs = build(name)
+    run, storage = compiled(model, kind)
+    with torch.no_grad():
+        found, wanted = run(**kwargs)[0], model(**kwargs)[0]
+        assert torch.equal(found, run(**kwargs)[0])
+    assert distance(found, wanted) < {"int4": 0.3, "int8": 0.03}[kind]
+    records = [each for each in storage["instance"] if each.weights]
+    assert sum(operators(each.weights["onnx"])["MatMulNBits"] for each in records) == linears(model)
+
+
+def test_a_compiled_model_computes_what_an_export_does() -> None:
+    model = net()
+    run, _ = compiled(model, "int4")
+    program = ortable.export(model, (IDS,), target="onnxruntime", weights="int4")
+    with torch.no_grad():
+        torch.testing.assert_close(run(IDS), program(IDS), rtol=1e-4, atol=1e-5)
+
+
+def test_a_changed_weight_is_rounded_again() -> None:
+    model = net()
+    run, _ = compiled(model, "int8")
+    with torch.no_grad():
+        for _ in range(4):
+            assert distance(run(IDS), model(IDS)) < 0.02
+            model.down.weight.add_(0.5)
+        before = run(IDS)
+        model.load_state_dict({k: -v for k, v in model.state_dict().items()})
+        assert distance(run(IDS), model(IDS)) < 0.02
+        assert not torch.equal(before, run(IDS))
+
+
+def test_some_weights_stay() -> None:
+    run, storage = compiled(net(), {"kind": "int4", "exclude": ["up.*"], "group_size": 16})
+    with torch.no_grad():
+        run(IDS)
+    (record,) = storage["instance"]
+    assert {each.name for each in record.weights["rounded"]} == {"table.weight", "down.weight"}
+    assert {each.group_size for each in record.weights["rounded"]} == {16}
+
+
+def test_gradients_are_refused() -> None:
+    model = net()
+    run, _ = compiled(model, "int4")
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="'weights' rounds weights"):
+        run(IDS)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"weights": "int2"}, "Option 'weights': weights is None, 'int4'"),
+        ({"weights": "int4", "freeze": "off"}, "Remove one of the two"),
+        ({"weights": "int4", "autotune": True}, "Remove one of the two"),
+    ],
+)
+def test_options_that_contradict_each_other(options, words) -> None:
+    with pytest.raises(OptionError, match=words):
+        ortable.OrtOptions(**options)
+
+
+def test_a_graph_without_weights_runs() -> None:
+    run, storage = compiled(torch.nn.ReLU(), "int4")
+    x = torch.randn(3)
+    with torch.no_grad():
+        assert torch.equal(run(x), x.relu())
+    assert not storage["instance"][0].weights
+
+
+def test_two_kinds_of_one_model_do_not_share_a_session() -> None:
+    model = net()
+    errors = []
+    with torch.no_grad():
+        for kind in ("int8", "int4", None):
+            run, _ = compiled(model, kind)
+            errors.append(distance(run(IDS), model(IDS)))
+    assert errors[2] < 1e-5 < errors[0] < errors[1]
+
+
+def test_the_options_travel_to_other_processes() -> None:
+    from ortable.backend.precompile.pack import kept_options, options_of
+
+    options = ortable.OrtOptions(weights={"kind": "int4", "exclude": ["a"]})
+    assert options_of(kept_options(options)).weights == options.weights

@@ -1,0 +1,243 @@
+"""`weights=` of to_onnx and export: which nodes stand there, how far the model is from eager, what
+the report says, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+import ortable
+from ortable.errors import ExportError, OptionError
+
+from .models import NAMES, WIDTH, build, distance, linears, operators
+
+
+def run(program: ortable.OnnxProgram, kwargs) -> torch.Tensor:
+    found = program(**kwargs)
+    return next(iter(found.values())) if isinstance(found, dict) else found[0]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def exported(request):
+    """A model, its call, and its programs by kind of codes."""
+    model, kwargs = build(request.param)
+    programs = {
+        kind: ortable.export(model, (), kwargs, target="onnxruntime", weights=kind)
+        for kind in ("int4", "int8")
+    }
+    return request.param, model, kwargs, programs
+
+
+def test_every_linear_layer_reads_codes(exported) -> None:
+    name, model, _, programs = exported
+    for program in programs.values():
+        counts = operators(program.model_proto)
+        assert counts["MatMulNBits"] == linears(model)
+        assert not counts["Gemm"]
+        if name in ("llama", "gpt2"):  # positions of fixed sizes are constants
+            assert counts["GatherBlockQuantized"] == 1
+        report = program.report.weights
+        assert report is not None
+        assert report.nodes["MatMulNBits"] == linears(model)
+        assert all(each.bits == int(report.options.kind[3:]) for each in report.weights)
+
+
+def test_the_certificate_is_what_the_model_does(exported) -> None:
+    _, model, kwargs, programs = exported
+    with torch.no_grad():
+        wanted = model(**kwargs)[0]
+    for kind, program in programs.items():
+        report = program.report.weights
+        assert report is not None
+        error = distance(run(program, kwargs), wanted)
+        assert report.outputs[0].error == pytest.approx(error, rel=0.01, abs=1e-6)
+        assert error < {"int4": 0.3, "int8": 0.03}[kind]
+        layers = [each.layer_error for each in report.weights]
+        assert all(each is not None and 0 < each < error * 20 for each in layers)
+        assert max(layers) < {"int4": 0.2, "int8": 0.02}[kind]
+
+
+def test_files_are_smaller(exported) -> None:
+    name, model, kwargs, programs = exported
+    plain = ortable.export(model, (), kwargs, target="onnxruntime").model_proto
+    whole = sum(np.prod(each.dims) * 4 for each in plain.graph.initializer)
+    for kind, program in programs.items():
+        report = program.report.weights
+        assert report is not None
+        assert report.bytes_before == pytest.approx(whole, rel=0.05)
+        stored = sum(len(each.raw_data) for each in program.model_proto.graph.initializer)
+        assert report.bytes_after == pytest.approx(stored, rel=0.05)
+        assert stored < {"int4": 0.35, "int8": 0.45}[kind] * whole or name in ("vit", "whisper")
+
+
+class Net(torch.nn.Module):
+    """Two layers and a table that is read twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(48, WIDTH)
+        self.up = torch.nn.Linear(WIDTH, 96)
+        self.down = torch.nn.Linear(96, WIDTH, bias=False)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        hidden = self.down(torch.nn.functional.gelu(self.up(self.table(ids))))
+        return torch.nn.functional.linear(hidden, self.table.weight)
+
+
+IDS = torch.arange(6).reshape(2, 3) * 5
+
+
+def net() -> Net:
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+@pytest.mark.parametrize("target", [None, "onnxruntime"])
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("kind", ["int4", "int8"])
+def test_standard_onnx_and_onnx_runtime(target, symmetric, kind) -> None:
+    model = net()
+    options = ortable.WeightOptions(kind, symmetric=symmetric)
+    proto, builder = ortable.to_onnx(
+        model, (IDS,), target=target, weights=options, return_builder=True
+    )
+    onnx.checker.check_model(proto, full_check=True)
+    counts = operators(proto)
+    if target is None:
+        assert {each.domain for each in proto.opset_import} == {""}
+        assert counts["DequantizeLinear"] == counts["MatMul"] == 3
+    else:
+        assert counts["MatMulNBits"] == 3
+        assert counts["GatherBlockQuantized"] == 1
+    assert builder.record.weights.error < (0.2 if kind == "int4" else 0.02)
+
+
+def test_a_tied_table_is_stored_once() -> None:
+    proto = ortable.to_onnx(net(), (IDS,), target="onnxruntime", weights="int4")
+    sizes = [len(each.raw_data) for each in proto.graph.initializer]
+    assert sizes.count(48 * WIDTH // 2) == 1
+
+
+@pytest.mark.parametrize("limit", [0.2, 0.1, 0.05, 0.0])
+def test_a_limit_is_kept(limit) -> None:
+    model = net()
+    program = ortable.export(model, (IDS,), target="onnxruntime", weights="int4", max_error=limit)
+    report = program.report.weights
+    assert report is not None
+    with torch.no_grad():
+        error = distance(program(IDS), model(IDS))
+    assert error <= max(limit * 1.01, 1e-6)
+    assert report.error <= limit
+    kept = [each.name for each in report.weights if each.bits == 32]
+    assert set(kept) == set(report.options.exclude)
+    assert len(kept) == {0.2: 0, 0.1: 1, 0.05: 3, 0.0: 3}[limit]
+
+
+def test_names_say_what_is_rounded() -> None:
+    options = {"kind": "int4", "include": ["*.weight"], "exclude": "down.*", "embeddings": False}
+    proto, builder = ortable.to_onnx(
+        net(), (IDS,), target="onnxruntime", weights=options, return_builder=True
+    )
+    names = {each.name for each in builder.record.weights.weights}
+    assert names == {"table.weight", "up.weight"}
+    assert operators(proto)["Gather"] == 1
+
+
+def test_floats_stay_floats_where_activations_do() -> None:
+    exact = {"kind": "int4", "activations": "float32"}
+    model = net()
+    program = ortable.export(model, (IDS,), target="onnxruntime", weights=exact)
+    levels = {
+        attribute.i
+        for node in program.model_proto.graph.node
+        for attribute in node.attribute
+        if attribute.name == "accuracy_level"
+    }
+    assert levels == {1}
+    for layer in (each for each in program.report.weights.weights if each.name == "up.weight"):
+        assert layer.layer_error == pytest.approx(layer.weight_error, rel=0.3)
+
+
+def test_every_size_of_a_dynamic_dimension() -> None:
+    shapes = {"ids": {0: "batch", 1: "length"}}
+    model = net()
+    program = ortable.export(
+        model, (IDS,), target="onnxruntime", weights="int8", dynamic_shapes=shapes
+    )
+    for shape in ((1, 1), (3, 7), (2, 40)):
+        ids = torch.arange(shape[0] * shape[1]).reshape(shape) % 48
+        with torch.no_grad():
+            assert distance(program(ids), model(ids)) < 0.04
+
+
+def test_the_report_is_text_and_json(tmp_path) -> None:
+    program = ortable.export(net(), (IDS,), target="onnxruntime", weights="int4", max_error=0.1)
+    report = program.report.weights
+    text = str(report)
+    assert "2 of 3 weights are int4, at most 0.1 asked for" in text
+    assert "up.weight" in text
+    told = json.loads(report.to_json())
+    assert told["nodes"] == dict(report.nodes)
+    assert [each["name"] for each in told["weights"]] == [each.name for each in report.weights]
+    assert told["options"]["kind"] == "int4"
+    path = tmp_path / "report.md"
+    ortable.to_onnx(net(), (IDS,), weights="int8", report=path)
+    assert "3 of 3 weights are int8" in path.read_text()
+
+
+def test_weights_below_a_group_stay() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.Linear(64, 8)).eval()
+    x = torch.randn(3, 8)
+    _, builder = ortable.to_onnx(
+        model, (x,), target="onnxruntime", weights="int4", return_builder=True
+    )
+    assert [each.name for each in builder.record.weights.weights] == ["1.weight"]
+
+
+def test_a_large_model_and_its_files(tmp_path) -> None:
+    model = net()
+    path = tmp_path / "model.onnx"
+    ortable.to_onnx(model, (IDS,), target="onnxruntime", weights="int4", large_model=True).save(
+        path
+    )
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"ids": IDS.numpy()})
+    with torch.no_grad():
+        assert distance(torch.from_numpy(found), model(IDS)) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"weights": "int4", "target_opset": 18}, "needs opset 21"),
+        ({"max_error": 0.1}, "give weights="),
+        ({"weights": "int4", "max_error": -1}, "a number of 0 or more"),
+        ({"weights": "int4", "validate": True}, "give max_error"),
+        ({"weights": "int4", "export_modules_as_functions": True}, "remove one of the two"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(keywords, words) -> None:
+    with pytest.raises(OptionError, match=words):
+        ortable.to_onnx(net(), (IDS,), **keywords)
+
+
+def test_a_limit_needs_inputs() -> None:
+    program = torch.export.export(net(), (IDS,))
+    program._example_inputs = None
+    with pytest.raises(ExportError, match="needs example inputs"):
+        ortable.to_onnx(program, weights="int4", max_error=0.1)
+
+
+def test_nothing_is_rounded_unless_asked() -> None:
+    for rewrites in ("default", "all"):
+        for target in (None, "onnxruntime"):
+            counts = operators(
+                ortable.to_onnx(net(), (IDS,), target=target, target_opset=23, rewrites=rewrites)
+            )
+            assert not counts.keys() & {"DequantizeLinear", "MatMulNBits", "GatherBlockQuantized"}
