@@ -83,6 +83,11 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "keeps_weights": Trait(
             "its result on a stored weight is computed at run time, and not stored beside it"
         ),
+        "in_place": Trait(
+            "ONNX Runtime's kernel on the CPU writes the result over the first input where they "
+            "share memory: what it does not write stays",
+            _same_type,
+        ),
         "logical": Trait("computes with booleans alone", _not_boolean),
         "matmul": Trait("multiplies the matrices in the last two axes of two inputs"),
         "moves_elements": Trait(

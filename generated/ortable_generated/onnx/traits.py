@@ -167,6 +167,14 @@ KEEPS_WEIGHTS = frozenset(
     }
 )
 
+# ONNX Runtime's kernel on the CPU writes the result over the first input where they share memory: what it does not write stays
+IN_PLACE = frozenset(
+    {
+        "ScatterElements",
+        "ScatterND",
+    }
+)
+
 # computes with booleans alone
 LOGICAL = frozenset(
     {
@@ -273,6 +281,7 @@ BY_TRAIT = {
     "idempotent_reduction": IDEMPOTENT_REDUCTION,
     "keeps_order": KEEPS_ORDER,
     "keeps_weights": KEEPS_WEIGHTS,
+    "in_place": IN_PLACE,
     "logical": LOGICAL,
     "matmul": MATMUL,
     "moves_elements": MOVES_ELEMENTS,

@@ -3,8 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dtypes import float32, float64
+from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.normalization import as_channels, is_channels, is_groups, is_sizes_from, sizes_from, small_epsilon, spatial_axes, trailing_axes
+from ortable.passes.rewrite.words.normalization import as_channels, is_channels, is_groups, is_sizes_from, one_row_axis, sizes_from, small_epsilon, spatial_axes, trailing_axes
 from ortable.passes.rewrite.words.numbers import are_moderate, is_filled, is_float32, number_of, ones, zeros
 from ortable.passes.rewrite.words.shapes import same_shape
 from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, is_weight
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
 
 
 _BATCH_NORMALIZATION = {'epsilon': 1e-05, 'momentum': 0.9, 'training_mode': 0}
+_CAST = {'round_mode': 'up', 'saturate': 1}
 _INSTANCE_NORMALIZATION = {'epsilon': 1e-05}
 _LAYER_NORMALIZATION = {'axis': -1, 'epsilon': 1e-05, 'stash_type': 1}
 _REDUCE_MEAN = {'keepdims': 1, 'noop_with_empty_axes': 0}
+_REDUCE_SUM = {'keepdims': 1, 'noop_with_empty_axes': 0}
 _RESHAPE = {'allowzero': 0}
 _RMSNORMALIZATION = {'axis': -1, 'epsilon': 1e-05, 'stash_type': 1}
 
@@ -895,6 +899,286 @@ def match_rms_norm_4(m: Matcher, root_: Node) -> Match | None:
 
 
 def make_rms_norm(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: Any) -> Any:
+    return graph.make_node('RMSNormalization', [x, ones(graph, sizes_from(graph, x, axis), x)], res.outputs, axis=axis, epsilon=small)
+
+
+def accept_rms_norm_of_one_row(m: Matcher, x: Any, count: Any, eps: Any, mean: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
+    axis = one_row_axis(graph, x, mean, count)
+    if not axis < 0:
+        m.refuse('axis < 0')
+        return None
+    small = number_of(graph, eps)
+    if not small_epsilon(small):
+        m.refuse('small_epsilon(small)')
+        return None
+    return (axis, small)
+
+
+def match_rms_norm_of_one_row_1(m: Matcher, root_: Node) -> Match | None:
+    """square = Mul(x, x); parts = ReduceSum(Reshape(square, _), _, keepdims=0); total = ReduceSum(Cast(parts, to=float64), _); mean = Cast(Div(total, count), to=float32); root = Sqrt(Add(mean, eps)); return Div(x, root)"""
+    if len(root_.inputs) != 2 or root_.attrs:
+        return None
+    x, root = root_.inputs
+    n1 = m.producer(root, 'Sqrt')
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
+        return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        return None
+    for mean, eps in m.orders(n2):
+        n3 = m.producer(mean, 'Cast')
+        if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('to',), _CAST):
+            continue
+        if not literal_equals(n3.attrs.get('to'), float32):
+            continue
+        r2 = n3.inputs[0]
+        n4 = m.producer(r2, 'Div')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        total, count = n4.inputs
+        n5 = m.producer(total, 'ReduceSum')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_SUM):
+            continue
+        r3, r4 = n5.inputs
+        if not r4:
+            continue
+        n6 = m.producer(r3, 'Cast')
+        if n6 is None or len(n6.inputs) != 1 or not m.plain(n6, ('to',), _CAST):
+            continue
+        if not literal_equals(n6.attrs.get('to'), float64):
+            continue
+        parts = n6.inputs[0]
+        n7 = m.producer(parts, 'ReduceSum')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('keepdims',), _REDUCE_SUM):
+            continue
+        if not literal_equals(n7.attrs.get('keepdims', 1), 0):
+            continue
+        r5, r6 = n7.inputs
+        if not r6:
+            continue
+        n8 = m.producer(r5, 'Reshape')
+        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, (), _RESHAPE):
+            continue
+        square, _ = n8.inputs
+        n9 = m.producer(square, 'Mul')
+        if n9 is None or len(n9.inputs) != 2 or n9.attrs:
+            continue
+        for r7, r8 in m.orders(n9):
+            if r7 != x:
+                continue
+            if r8 != x:
+                continue
+            accepted = accept_rms_norm_of_one_row(m, x, count, eps, mean)
+            if accepted is None:
+                continue
+            axis, small = accepted
+            return Match((root_, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root_.outputs[0],), (x, axis, small))
+    return None
+
+
+def match_rms_norm_of_one_row_2(m: Matcher, root_: Node) -> Match | None:
+    """square = Mul(x, x); parts = ReduceSum(Reshape(square, _), _, keepdims=0); total = ReduceSum(Cast(parts, to=float64), _); mean = Cast(Div(total, count), to=float32); root = Sqrt(Add(mean, eps)); return Mul(x, Reciprocal(root))"""
+    if len(root_.inputs) != 2 or root_.attrs:
+        return None
+    for x, r1 in m.orders(root_):
+        n1 = m.producer(r1, 'Reciprocal')
+        if n1 is None or len(n1.inputs) != 1 or n1.attrs:
+            continue
+        root = n1.inputs[0]
+        n2 = m.producer(root, 'Sqrt')
+        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
+            continue
+        r2 = n2.inputs[0]
+        n3 = m.producer(r2, 'Add')
+        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+            continue
+        for mean, eps in m.orders(n3):
+            n4 = m.producer(mean, 'Cast')
+            if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('to',), _CAST):
+                continue
+            if not literal_equals(n4.attrs.get('to'), float32):
+                continue
+            r3 = n4.inputs[0]
+            n5 = m.producer(r3, 'Div')
+            if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                continue
+            total, count = n5.inputs
+            n6 = m.producer(total, 'ReduceSum')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, (), _REDUCE_SUM):
+                continue
+            r4, r5 = n6.inputs
+            if not r5:
+                continue
+            n7 = m.producer(r4, 'Cast')
+            if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('to',), _CAST):
+                continue
+            if not literal_equals(n7.attrs.get('to'), float64):
+                continue
+            parts = n7.inputs[0]
+            n8 = m.producer(parts, 'ReduceSum')
+            if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
+                continue
+            if not literal_equals(n8.attrs.get('keepdims', 1), 0):
+                continue
+            r6, r7 = n8.inputs
+            if not r7:
+                continue
+            n9 = m.producer(r6, 'Reshape')
+            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, (), _RESHAPE):
+                continue
+            square, _ = n9.inputs
+            n10 = m.producer(square, 'Mul')
+            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
+                continue
+            for r8, r9 in m.orders(n10):
+                if r8 != x:
+                    continue
+                if r9 != x:
+                    continue
+                accepted = accept_rms_norm_of_one_row(m, x, count, eps, mean)
+                if accepted is None:
+                    continue
+                axis, small = accepted
+                return Match((root_, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root_.outputs[0],), (x, axis, small))
+    return None
+
+
+def match_rms_norm_of_one_row_3(m: Matcher, root_: Node) -> Match | None:
+    """square = Pow(x, 2); parts = ReduceSum(Reshape(square, _), _, keepdims=0); total = ReduceSum(Cast(parts, to=float64), _); mean = Cast(Div(total, count), to=float32); root = Sqrt(Add(mean, eps)); return Div(x, root)"""
+    if len(root_.inputs) != 2 or root_.attrs:
+        return None
+    x, root = root_.inputs
+    n1 = m.producer(root, 'Sqrt')
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
+        return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        return None
+    for mean, eps in m.orders(n2):
+        n3 = m.producer(mean, 'Cast')
+        if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('to',), _CAST):
+            continue
+        if not literal_equals(n3.attrs.get('to'), float32):
+            continue
+        r2 = n3.inputs[0]
+        n4 = m.producer(r2, 'Div')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        total, count = n4.inputs
+        n5 = m.producer(total, 'ReduceSum')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_SUM):
+            continue
+        r3, r4 = n5.inputs
+        if not r4:
+            continue
+        n6 = m.producer(r3, 'Cast')
+        if n6 is None or len(n6.inputs) != 1 or not m.plain(n6, ('to',), _CAST):
+            continue
+        if not literal_equals(n6.attrs.get('to'), float64):
+            continue
+        parts = n6.inputs[0]
+        n7 = m.producer(parts, 'ReduceSum')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('keepdims',), _REDUCE_SUM):
+            continue
+        if not literal_equals(n7.attrs.get('keepdims', 1), 0):
+            continue
+        r5, r6 = n7.inputs
+        if not r6:
+            continue
+        n8 = m.producer(r5, 'Reshape')
+        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, (), _RESHAPE):
+            continue
+        square, _ = n8.inputs
+        n9 = m.producer(square, 'Pow')
+        if n9 is None or len(n9.inputs) != 2 or n9.attrs:
+            continue
+        r7, r8 = n9.inputs
+        if r7 != x:
+            continue
+        if not m.number(r8, 2):
+            continue
+        accepted = accept_rms_norm_of_one_row(m, x, count, eps, mean)
+        if accepted is None:
+            continue
+        axis, small = accepted
+        return Match((root_, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root_.outputs[0],), (x, axis, small))
+    return None
+
+
+def match_rms_norm_of_one_row_4(m: Matcher, root_: Node) -> Match | None:
+    """square = Pow(x, 2); parts = ReduceSum(Reshape(square, _), _, keepdims=0); total = ReduceSum(Cast(parts, to=float64), _); mean = Cast(Div(total, count), to=float32); root = Sqrt(Add(mean, eps)); return Mul(x, Reciprocal(root))"""
+    if len(root_.inputs) != 2 or root_.attrs:
+        return None
+    for x, r1 in m.orders(root_):
+        n1 = m.producer(r1, 'Reciprocal')
+        if n1 is None or len(n1.inputs) != 1 or n1.attrs:
+            continue
+        root = n1.inputs[0]
+        n2 = m.producer(root, 'Sqrt')
+        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
+            continue
+        r2 = n2.inputs[0]
+        n3 = m.producer(r2, 'Add')
+        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+            continue
+        for mean, eps in m.orders(n3):
+            n4 = m.producer(mean, 'Cast')
+            if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('to',), _CAST):
+                continue
+            if not literal_equals(n4.attrs.get('to'), float32):
+                continue
+            r3 = n4.inputs[0]
+            n5 = m.producer(r3, 'Div')
+            if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                continue
+            total, count = n5.inputs
+            n6 = m.producer(total, 'ReduceSum')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, (), _REDUCE_SUM):
+                continue
+            r4, r5 = n6.inputs
+            if not r5:
+                continue
+            n7 = m.producer(r4, 'Cast')
+            if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('to',), _CAST):
+                continue
+            if not literal_equals(n7.attrs.get('to'), float64):
+                continue
+            parts = n7.inputs[0]
+            n8 = m.producer(parts, 'ReduceSum')
+            if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
+                continue
+            if not literal_equals(n8.attrs.get('keepdims', 1), 0):
+                continue
+            r6, r7 = n8.inputs
+            if not r7:
+                continue
+            n9 = m.producer(r6, 'Reshape')
+            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, (), _RESHAPE):
+                continue
+            square, _ = n9.inputs
+            n10 = m.producer(square, 'Pow')
+            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
+                continue
+            r8, r9 = n10.inputs
+            if r8 != x:
+                continue
+            if not m.number(r9, 2):
+                continue
+            accepted = accept_rms_norm_of_one_row(m, x, count, eps, mean)
+            if accepted is None:
+                continue
+            axis, small = accepted
+            return Match((root_, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root_.outputs[0],), (x, axis, small))
+    return None
+
+
+def make_rms_norm_of_one_row(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: Any) -> Any:
     return graph.make_node('RMSNormalization', [x, ones(graph, sizes_from(graph, x, axis), x)], res.outputs, axis=axis, epsilon=small)
 
 

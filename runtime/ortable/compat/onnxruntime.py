@@ -4,6 +4,7 @@ without numpy."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ __all__ = [
     "dlpack_source",
     "empty_loses_strides",
     "from_dlpack",
+    "in_memory_of",
     "ort_value",
     "register_arena",
     "tensor_over",
@@ -107,6 +109,28 @@ def bound_session(session: Any) -> Any:
     """The C object of an InferenceSession, whose `run_with_ort_values` and
     `run_with_ortvaluevector` take and give OrtValues without a Python object around each."""
     return session._sess
+
+
+def in_memory_of(
+    bound: Any,
+    feeds: Mapping[str, Any],
+    names: Sequence[str],
+    sources: Mapping[str, str],
+    options: Any,
+) -> Any:
+    """Runs the C object of a session; outputs in ``sources`` get the memory of the input that
+    stands there. The outputs, in the order of ``names``."""
+    binding = capi.SessionIOBinding(bound)
+    for name, value in feeds.items():
+        binding.bind_ortvalue_input(name, value)
+    for name in names:
+        source = sources.get(name)
+        if source is None:
+            binding.bind_output(name, _HOST)
+        else:
+            binding.bind_ortvalue_output(name, feeds[source])
+    bound.run_with_iobinding(binding, options)
+    return binding.get_outputs()
 
 
 def device(text: str) -> Any:

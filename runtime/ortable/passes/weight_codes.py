@@ -6,6 +6,7 @@ Called by rewrite words about codes, by `quantize` and by the front doors."""
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
@@ -14,13 +15,13 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from ortable.errors import OptionError
+from ortable.errors import OptionError, UnsupportedCase
 
 __all__ = ["BITS", "Rounded", "Rounding", "WeightOptions", "checked_weights", "rounded"]
 
 BITS = {"int4": 4, "int8": 8}
 Kind: TypeAlias = Literal["int4", "int8"]
-_ROWS = 1 << 24  # elements that are rounded at a time, so that copies stay small
+_AT_ONCE = 1 << 18  # elements that are rounded at a time: what is computed of them stays in caches
 
 
 @dataclass(frozen=True)
@@ -196,32 +197,37 @@ def rounded(weight: torch.Tensor, options: WeightOptions) -> Codes:
     Symmetric codes are int4 (-8 to 7) or int8 (-128 to 127); the number of a group that is largest
     in size becomes the most negative code, so its scale may be negative. Others are uint4 or uint8
     with a zero point, and 0 is one of their values.
+
+    Raises:
+        UnsupportedCase: the weight has infinities or NaN: it stays as it is.
     """
     rows, inner = weight.shape
-    size, bits = options.group_size, options.bits
+    size, symmetric = options.group_size, options.symmetric
     groups = -(-inner // size)
-    codes = np.empty((rows, inner), np.int8 if options.symmetric else np.uint8)
+    codes = np.empty((rows, groups * size), np.int8 if symmetric else np.uint8)
     scales = np.empty((rows, groups), np.float32)
-    zeros = None if options.symmetric else np.empty((rows, groups), np.uint8)
+    zeros = None if symmetric else np.empty((rows, groups), np.uint8)
     wrong = total = 0.0
-    at_once = max(1, _ROWS // max(inner, 1))
+    at_once = max(1, _AT_ONCE // max(inner, 1))
     for begin in range(0, rows, at_once):
-        end = min(begin + at_once, rows)
-        part = weight[begin:end].to(torch.float32)
-        grouped = torch.nn.functional.pad(part, (0, groups * size - inner))
-        grouped = grouped.reshape(end - begin, groups, size)
-        code, scale, zero = (_symmetric if options.symmetric else _between)(grouped, bits)
-        back = (code - (0 if zero is None else zero)) * scale
-        wrong += (back - grouped).double().square().sum().item()
-        total += part.double().square().sum().item()
-        flat = code.reshape(end - begin, -1)[:, :inner]
-        codes[begin:end] = flat.to(torch.int8 if options.symmetric else torch.uint8).numpy()
-        scales[begin:end] = scale[..., 0].numpy()
+        part = slice(begin, min(begin + at_once, rows))
+        x = weight[part].float()
+        x = torch.nn.functional.pad(x, (0, groups * size - inner)).reshape(-1, groups, size)
+        code, scale, zero = (_symmetric if symmetric else _between)(x, options.bits)
+        codes[part] = code.to(torch.int8 if symmetric else torch.uint8).flatten(1).numpy()
+        scales[part] = scale[..., 0].numpy()
         if zeros is not None and zero is not None:
-            zeros[begin:end] = zero[..., 0].to(torch.uint8).numpy()
+            zeros[part] = zero[..., 0].to(torch.uint8).numpy()
+            code -= zero
+        total += x.flatten().dot(x.flatten()).item()
+        gap = code.mul_(scale).sub_(x).flatten()
+        wrong += gap.dot(gap).item()
+    if not math.isfinite(total):
+        raise UnsupportedCase("a weight with NaN, infinities or numbers near them has no codes")
     error = (wrong / total) ** 0.5 if total else 0.0
-    if bits == 4:
-        kind = ml_dtypes.int4 if options.symmetric else ml_dtypes.uint4
+    codes = codes[:, :inner]
+    if options.bits == 4:
+        kind = ml_dtypes.int4 if symmetric else ml_dtypes.uint4
         codes = (codes & 15).view(kind)
         zeros = None if zeros is None else zeros.view(kind)
     return Codes(codes, scales, zeros, error)
@@ -230,17 +236,23 @@ def rounded(weight: torch.Tensor, options: WeightOptions) -> Codes:
 def _symmetric(x: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor, None]:
     """Codes and scales of groups [N, groups, size], as floats."""
     half = 1 << (bits - 1)
-    largest = x.gather(-1, x.abs().argmax(-1, keepdim=True))
-    scale = largest / -half
-    inverse = torch.where(scale == 0, 0.0, 1.0 / scale)
-    return (x * inverse).round_().clamp_(-half, half - 1), scale, None
+    low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
+    scale = torch.where(high > -low, high, low) / -half
+    code = (x * _inverse(scale)).round_().clamp_(-half, half - 1)
+    return code, scale, None
 
 
 def _between(x: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Codes, scales and zero points of groups [N, groups, size], as floats."""
     top = (1 << bits) - 1
     low = x.amin(-1, keepdim=True).clamp_(max=0.0)
     high = x.amax(-1, keepdim=True).clamp_(min=0.0)
     scale = (high - low) / top
-    inverse = torch.where(scale == 0, 0.0, 1.0 / scale)
+    inverse = _inverse(scale)
     zero = (-low * inverse).round_().clamp_(0, top)
     return (x * inverse).round_().add_(zero).clamp_(0, top), scale, zero
+
+
+def _inverse(scale: torch.Tensor) -> torch.Tensor:
+    """1 / scale, and 0 for a group of zeros."""
+    return torch.where(scale == 0, 0.0, scale.reciprocal())

@@ -72,6 +72,10 @@ def scatter_slices(
             "ScatterElements", [base, places, updates], axis=axis, reduction=how
         )
         return cast(graph, written, graph.get_type(x))
+    if how == "none" and axis > 0:  # a cache of keys: nothing but the rows is touched
+        wanted = graph.make_node("Shape", [updates])
+        places = graph.make_node("Expand", [along_axis(graph, index, axis, rank), wanted])
+        return graph.make_node("ScatterElements", [x, places, values], axis=axis)
     order = [axis, *(each for each in range(rank) if each != axis)]
     back = [order.index(each) for each in range(rank)]
     rows = unsqueezed(graph, index, [1])

@@ -287,6 +287,7 @@ def compile_with_autograd(
             inference_compiler=compiler(compile_it),
             partition_fn=min_cut_partition,
             decompositions=get_decomposition_table() if table is None else table,
+            keep_inference_input_mutations=True,  # what a graph writes into, its call writes into
         )
         wrapped = backend(graph_module, args)
         fixed = _attributes(graph_module) if kept is None else ()

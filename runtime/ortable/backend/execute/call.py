@@ -41,6 +41,7 @@ from .frozen import (
     sessions_with,
     with_constants,
 )
+from .in_place import running_in_place, written_in_place
 from .rounded import needs_constants, with_rounded_constants
 from .shards import gathered_by_fsdp
 from .weights import is_watchable, signature, sweep, windows_of
@@ -373,8 +374,15 @@ class OrtBackend:
     def _call_source(
         self, constants: Sequence[int], bound: Sequence[int], fixed: int = 0
     ) -> CallSource:
+        in_place = {} if self._execute is not None else written_in_place(self.compiled)
         return CallSource(
-            self.compiled, constants, bound, self._resizable, fixed=fixed, trusted=self._trusted
+            self.compiled,
+            constants,
+            bound,
+            self._resizable,
+            fixed=fixed,
+            trusted=self._trusted,
+            in_place=in_place,
         )
 
     def _function(
@@ -393,12 +401,20 @@ class OrtBackend:
         if self.compiled.checks:
             scope["failed"] = partial(_assertion_error, self.compiled, self._make)
         if session is not None:
-            run = self._execute or (
-                lambda session: runtime.bound_session(session).run_with_ort_values
-            )
-            scope["run"] = run(session)
+            scope["run"] = self._run(session, source.in_place)
         self._source = source
         return FunctionType(code_of(source.text), scope, "call")
+
+    def _run(self, session: Any, in_place: Mapping[int, str]) -> Callable[..., Any]:
+        """What runs a session: `run(feeds, names, options)`."""
+        if self._execute is not None:
+            return self._execute(session)
+        if not in_place:
+            run: Callable[..., Any] = runtime.bound_session(session).run_with_ort_values
+            return run
+        compiled = self.compiled
+        sources = [compiled.inputs[compiled.mutations[place].source].name for place in in_place]
+        return running_in_place(session, dict(zip(in_place.values(), sources, strict=True)))
 
     def after_fork(self) -> list[Any]:
         """In a forked child, where the threads of the sessions do not exist: forgets the sessions,

@@ -8,11 +8,12 @@ from __future__ import annotations
 import functools
 import linecache
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from types import CodeType
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
 
 from ortable import dtypes
 from ortable.backend.roles import (
@@ -62,6 +63,7 @@ class CallSource:
     :param fixed: how many arguments in front are always the same tensors, which the call is not
         given; all that are not among `constants` are not read
     :param trusted: what is written into the constants is not looked for
+    :param in_place: positions of mutations whose results the session writes where arguments lie
 
     `values` are the globals that depend on the graph only; `run`, `failed`, `names`, `options`,
     `take`, `dlpack`, `feed` and what checks the weights come from the caller.
@@ -76,8 +78,10 @@ class CallSource:
         *,
         fixed: int = 0,
         trusted: bool = False,
+        in_place: Mapping[int, str] | None = None,
     ) -> None:
         self.compiled = compiled
+        self.in_place = dict(in_place or {})
         self.fixed, self.trusted = fixed, trusted
         self.constants = tuple(constants)
         self.bound = tuple(bound)
@@ -263,8 +267,19 @@ class CallSource:
         if self.compiled.fetches and self._are_the_results():
             return []
         lines = [f"    r{r.index} = {self._result(r)}" for r in self.compiled.outputs]
-        for mutation in self.compiled.mutations:
-            lines.append(f"    a{mutation.source}.copy_(r{mutation.result})")
+        for place, mutation in enumerate(self.compiled.mutations):
+            written, result = f"a{mutation.source}", f"r{mutation.result}"
+            if place not in self.in_place:
+                lines.append(f"    {written}.copy_({result})")
+                continue
+            self.values["increment_version"] = increment_version
+            lines += [
+                f"    if {result}.data_ptr() == {written}.data_ptr():",
+                f"        if not {written}.is_inference():",
+                f"            increment_version({written})",
+                "    else:  # the argument had to be copied",
+                f"        {written}.copy_({result})",
+            ]
         listed = ", ".join(f"r{i}" for i in range(self.compiled.n_results))
         return [*lines, f"    return [{listed}]"]
 

@@ -60,6 +60,7 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
     :raises ConversionError: a result that is neither a tensor, an int, a Python constant nor None
     :raises UnsupportedCase: a view of an argument whose place in memory depends on data
     """
+    _refuse_other_writes(graph)
     plan, inputs = OutputPlan(), graph.inputs
     results: Any = graph.output.args[0]
     results = list(results) if isinstance(results, list | tuple) else [results]
@@ -90,6 +91,24 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
         for role in plan.roles
     ]
     return plan
+
+
+def _refuse_other_writes(graph: AotGraph) -> None:
+    """Torch writes into arguments by `copy_` alone, but for what changes their memory.
+
+    :raises UnsupportedCase: such a node
+    """
+    for node in graph.module.graph.nodes:
+        schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
+        if schema is None or not schema.is_mutable or graph.is_mutation(node):
+            continue
+        written = node.args[0] if node.args else None
+        if isinstance(written, Node) and written in graph.inputs.position:
+            name = str(schema.name).partition("::")[2]
+            raise UnsupportedCase(
+                f"{name} on a graph input, {written.name}: the memory of an argument would be "
+                "another one after the call; assign outside of the compiled function"
+            )
 
 
 def _with_true_strides(role: OutputRole, plan: OutputPlan) -> OutputRole:

@@ -14,7 +14,7 @@ from typing import Any
 from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import maker_of, small_constant
-from ortable.prelude.facts import Bool, Float, Result, dim_of, is_static, shape_of
+from ortable.prelude.facts import Bool, Float, Int, Result, dim_of, is_static, shape_of
 from ortable.prelude.shapes import expanded
 from ortable.prelude.values import as_scalar, cast, consts, filled, permuted, reshape_to
 
@@ -26,6 +26,7 @@ __all__ = [
     "are_split_rows",
     "attention_factor",
     "attention_scale",
+    "head_groups",
     "heads_before_repeat",
     "is_attention",
     "is_attention_mask",
@@ -227,6 +228,18 @@ def untransposed_keys(graph: Graph, keys: Result) -> Result:
         return permuted(graph, keys, list(_LAST_TWO))
     order = list(node.attrs["perm"])
     return permuted(graph, node.inputs[0], [order[axis] for axis in _LAST_TWO])
+
+
+def head_groups(graph: Graph, x: Result, shared: Result) -> Int:
+    """How many heads of ``x`` [B, H, N, D] share one of ``shared`` [B, G, L, E]; 0 where batches
+    differ or H is no multiple of G."""
+    if not all(graph.has_shape(each) and graph.get_rank(each) == 4 for each in (x, shared)):
+        return 0
+    own, other = graph.get_shape(x), graph.get_shape(shared)
+    heads, groups = own[1], other[1]
+    if type(heads) is not int or type(groups) is not int or not dims.same(own[0], other[0]):
+        return 0
+    return heads // groups if groups > 0 and heads % groups == 0 else 0
 
 
 def repeats_heads(graph: Graph, x: Result, repeated: Result) -> Bool:

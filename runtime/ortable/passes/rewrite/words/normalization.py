@@ -13,7 +13,7 @@ from ortable.passes.analysis.constants import small_constant
 from ortable.prelude.facts import Bool, Float, Int, Ints, Result, dim_of
 from ortable.prelude.values import consts
 
-from .numbers import is_float32
+from .numbers import is_float32, number_of
 from .shapes import known_rank
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "is_groups",
     "is_last_axis",
     "is_sizes_from",
+    "one_row_axis",
     "scales_rows",
     "sizes_from",
     "small_epsilon",
@@ -45,6 +46,20 @@ def trailing_axes(graph: Graph, axes: Result, x: Result) -> Int:
         return 0
     known = all(type(size) is int and size > 0 for size in shape[found[0] :])
     return found[0] - len(shape) if known else 0
+
+
+def one_row_axis(graph: Graph, x: Result, mean: Result, count: Result) -> Int:
+    """The first axis of ``x`` that is longer than 1, counted from the end, where ``mean`` is one
+    number, of ``count`` elements, which are all of ``x``; 0 otherwise."""
+    shapes = [graph.get_shape(each) if graph.has_shape(each) else None for each in (x, mean)]
+    own, one = shapes
+    if own is None or one is None or not all(type(size) is int for size in (*own, *one)):
+        return 0
+    size = dims.prod(own)
+    long = [axis for axis, each in enumerate(own) if each != 1]
+    if not long or len(one) > len(own) or dims.prod(one) != 1 or number_of(graph, count) != size:
+        return 0
+    return long[0] - len(own)
 
 
 def spatial_axes(graph: Graph, axes: Result, x: Result) -> Bool:
