@@ -337,6 +337,36 @@ def test_tokens_are_drawn_by_the_numbers_that_are_given(
     assert ((ones >= 0) & (ones < VOCABULARY)).all(), "a number that is not below 1 is the last"
 
 
+def long_rope() -> Any:
+    """Frequencies change after 8 tokens, and `generate` then computes the cache anew."""
+    rope = {
+        "rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 4,
+        "long_factor": [1e4] * 4, "original_max_position_embeddings": 8,
+    }  # fmt: skip
+    config = {**_LLAMA, "num_hidden_layers": 2, "original_max_position_embeddings": 8,
+              "initializer_range": 0.3}  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.Phi3ForCausalLM(
+        transformers.Phi3Config(**config, rope_parameters=rope)
+    ).eval()
+    model.generation_config.eos_token_id = None
+    return model
+
+
+def test_a_cache_that_is_computed_anew(tmp_path: Path) -> None:
+    model = long_rope()
+    made = ortable.export_language_model(model, tmp_path / "model", genai=False)
+    expected = generated(model)
+    assert torch.equal(made.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
+    (made.folder / "config.json").unlink()  # which says so
+    never = ortable.OnnxLanguageModel.load(made.folder)
+    assert not torch.equal(never.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS), expected)
+    with pytest.raises(ExportError, match=r"anew after 8 tokens .*a loop of steps does not"):
+        ortable.export_language_model(model, tmp_path / "other", genai=False, loop="greedy")
+    with pytest.raises(ExportError, match=r"anew after 8 tokens .*genai=False"):
+        ortable.export_language_model(model, tmp_path / "other")
+
+
 def test_settings_that_are_not_followed_are_refused(tmp_path: Path) -> None:
     model = build("gpt2")
     model.generation_config.no_repeat_ngram_size = 2

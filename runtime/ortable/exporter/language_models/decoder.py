@@ -5,7 +5,7 @@ an error that says why the model has no such step. Called by export.py and loop.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ BATCH, SEQUENCE, PAST = "batch_size", "sequence_length", "past_sequence_length"
 TOTAL = f"{PAST} + {SEQUENCE}"
 # Sizes of the example. torch takes 0 and 1 for constants; the graph holds for them all the same.
 _BATCH, _SEQUENCE, _PAST = 2, 3, 4
+# Architectures whose `generate` computes the cache anew where LongRoPE changes its frequencies.
+_COMPUTE_ANEW = frozenset(("phi3", "phimoe"))
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,16 @@ def decoder_of(model: Any) -> Decoder:
         out = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=True)
     cache = getattr(out, "past_key_values", None)
     return Decoder(model, _cache_layers(model, cache), "position_ids" in parameters)
+
+
+def computed_anew(config: Mapping[str, Any]) -> int | None:
+    """The length of a text after which ``generate`` computes the whole cache once more, by what
+    config.json says; None for most models, which never do."""
+    rope = config.get("rope_parameters") or {}
+    if config.get("model_type") not in _COMPUTE_ANEW or rope.get("rope_type") != "longrope":
+        return None
+    length = config.get("original_max_position_embeddings")
+    return length if isinstance(length, int) else None
 
 
 def _check_model(model: Any) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 from ortable.errors import ExportError, OptionError
 
-from .decoder import Decoder
+from .decoder import Decoder, computed_anew
 from .decoding import special_tokens
 
 # What configurations of transformers call the longest text.
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+_ANEW = 4096  # tokens after which onnxruntime-genai computes the cache of a Phi-3 anew
 # Settings of generation_config.json that are ours too, and their value where it has none.
 _SEARCH: dict[str, Any] = {
     "diversity_penalty": 0.0,
@@ -32,11 +33,12 @@ def genai_config(decoder: Decoder, filename: str, context_length: int | None) ->
     """What genai_config.json says of the model in ``filename``.
 
     ``type`` is "decoder", the plain step with a cache: the types of single architectures switch on
-    what onnxruntime-genai's own graphs of them need. The cache grows by what a step returns
+    what onnxruntime-genai's own graphs of them need, but for models that compute the cache anew
+    after a text of 4096 tokens, which it does for theirs. The cache grows by what a step returns
     (``past_present_share_buffer`` off), since the graph appends to it.
 
     Raises OptionError where the length of a text is neither in the configuration nor given, and
-    ExportError for layers of the cache that differ.
+    ExportError for layers of the cache that differ, or a cache that is computed anew elsewhere.
     """
     config, layer = decoder.model.config.get_text_config(), decoder.layers[0]
     sizes = {(each.heads, each.key_width, each.value_width) for each in decoder.layers}
@@ -72,7 +74,7 @@ def genai_config(decoder: Decoder, filename: str, context_length: int | None) ->
                 "num_hidden_layers": len(decoder.layers),
                 "num_key_value_heads": layer.heads,
             },
-            "type": "decoder",
+            "type": _type(decoder),
             "vocab_size": config.vocab_size,
         },
         "search": {
@@ -83,6 +85,20 @@ def genai_config(decoder: Decoder, filename: str, context_length: int | None) ->
             "past_present_share_buffer": False,
         },
     }
+
+
+def _type(decoder: Decoder) -> str:
+    config = decoder.model.config.to_dict()
+    anew = computed_anew(config)
+    if anew is None:
+        return "decoder"
+    if anew != _ANEW:
+        raise ExportError(
+            f"generate computes the cache of {type(decoder.model).__name__} anew after {anew} "
+            f"tokens (LongRoPE), onnxruntime-genai after {_ANEW}: genai=False writes the model "
+            "without genai_config.json"
+        )
+    return str(config["model_type"])
 
 
 def _length(decoder: Decoder, context_length: int | None) -> int:

@@ -11,10 +11,11 @@ import torch
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, compose, helper
 
 from ortable.builder import LargeModel
+from ortable.errors import ExportError
 
 from ..export import export
 from ..to_onnx import to_onnx
-from .decoder import BATCH, SEQUENCE, Decoder
+from .decoder import BATCH, SEQUENCE, Decoder, computed_anew
 from .decoding import decoding_of
 from .folder import weights_outside
 from .steps import STEPS, Start, Step, step_example
@@ -41,7 +42,14 @@ def search(decoder: Decoder, sample: bool, keywords: Mapping[str, Any]) -> Large
 
     Raises:
         OptionError: generation_config has settings that are not followed.
+        ExportError: ``generate`` computes the cache of the model anew in the middle of a text.
     """
+    anew = computed_anew(decoder.model.config.to_dict())
+    if anew is not None:
+        raise ExportError(
+            f"generate computes the cache of {type(decoder.model).__name__} anew after {anew} "
+            "tokens (LongRoPE), which a loop of steps does not: leave out loop"
+        )
     decoding = decoding_of(decoder.model.generation_config.to_dict(), sample)
     call, shapes = step_example(decoder, sample)
     step = Step(decoder, decoding).eval()

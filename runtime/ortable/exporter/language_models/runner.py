@@ -19,6 +19,7 @@ from ortable.errors import InputError, OptionError
 from ortable.exporter.account.sessions import array_of, ort_value
 from ortable.ir.schemas import TENSOR_TYPES
 
+from .decoder import computed_anew
 from .decoding import decoding_of, scored
 from .folder import FIRST, MODEL, NEXT
 
@@ -93,7 +94,10 @@ class OnnxLanguageModel:
 
     @cached_property
     def _settings(self) -> dict[str, Any]:
-        path = self.folder / "generation_config.json"
+        return self._read("generation_config.json")
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
     @property
@@ -116,10 +120,11 @@ class OnnxLanguageModel:
                 before the first.
         """
         session = self._sessions[0 if cache is None else -1]
-        known = (attention_mask.cumsum(-1) - 1).clamp(min=0)
+        mask = attention_mask.to(torch.int64)
+        known = (mask.cumsum(-1) - 1).clamp(min=0)
         given = {
-            "input_ids": input_ids,
-            "attention_mask": attention_mask,
+            "input_ids": input_ids.to(torch.int64),
+            "attention_mask": mask,
             "position_ids": known[:, -input_ids.shape[1] :],
         }
         past = self._empty(session, len(input_ids)) if cache is None else cache
@@ -187,8 +192,11 @@ class OnnxLanguageModel:
         decoding = decoding_of({**self._settings, **chosen})
         ends = torch.tensor(decoding.ends, dtype=torch.int64)
         finished = torch.zeros(len(texts), dtype=torch.bool)
+        anew = computed_anew(self._read("config.json"))
         step, cache = texts, None
         for _ in range(max_new_tokens):
+            if anew is not None and texts.shape[1] == anew + 1:
+                step, cache = texts, None
             logits, cache = self.step(step, mask, cache)
             token = scored(decoding, logits[:, -1], texts, mask).argmax(-1)
             token = torch.where(finished, decoding.fill, token)
