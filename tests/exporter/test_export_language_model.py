@@ -477,8 +477,10 @@ def test_options_are_checked(options, words, tmp_path: Path) -> None:
 
 def test_what_the_runner_is_given_is_checked(exported: Exported, tmp_path: Path) -> None:
     _, made = exported("gpt2")
-    with pytest.raises(InputError, match=r"input_ids is \(batch, sequence\)"):
+    with pytest.raises(InputError, match=r"integers \(batch, sequence\), not .*shape \(2,\)"):
         made.generate(torch.tensor([1, 2]))
+    with pytest.raises(InputError, match=r"integers .*not torch\.float32"):
+        made.generate(torch.ones(1, 2))
     with pytest.raises(InputError, match="attention_mask has the shape"):
         made.generate(PROMPTS, MASK[:, :2])
     with pytest.raises(OptionError, match="max_new_tokens is a number"):

@@ -122,7 +122,7 @@ def conversations(model: torch.nn.Module) -> None:
     """A language model and its folder."""
     made = export_language_model(model, "model", loop="greedy", weights="float32")
     assert_type(made, OnnxLanguageModel)
-    assert_type(OnnxLanguageModel.load("model").generate(torch.ones(1, 2)), torch.Tensor)
+    assert_type(OnnxLanguageModel.load("model").generate(torch.tensor([[1, 2]])), torch.Tensor)
     print(made.folder, made.files, made.input_names)
 
 

@@ -20,7 +20,7 @@ from ..export import export
 from .decoder import Decoder, decoder_of
 from .folder import FIRST, GENAI, MODEL, NEXT, SEARCHES, weights_outside, write_json, written_folder
 from .genai import genai_config
-from .loop import search
+from .loop import decoding_of_loop, search
 from .runner import OnnxLanguageModel
 
 Weights = Literal["keep", "float32"]
@@ -87,23 +87,26 @@ def export_language_model(
             ``loop`` does not follow.
     """
     _check_options(merged, loop, weights, genai, context_length)
-    keywords = {
+    keywords: dict[str, Any] = {  # of `export`, and the place for its own forms of weights
         "target": target,
         "target_opset": target_opset,
         "export_options": export_options,
         "verbose": verbose,
     }
     decoder = decoder_of(_with_weights(model, weights))
+    sample = loop == "sample"
     with written_folder(path) as folder:
-        if merged and genai:  # first, since it may refuse
+        # what may refuse comes first
+        decoding = None if loop is None else decoding_of_loop(decoder, sample)
+        if merged and genai:
             write_json(folder / GENAI, genai_config(decoder, MODEL, context_length))
         step = _step(decoder, True, validate=validate, **keywords)
         models = {MODEL: step}
         if not merged:
             first = _step(decoder, False, validate=validate, **keywords)
             models = {FIRST: first, NEXT: step}
-        if loop is not None:
-            models[SEARCHES[loop]] = search(decoder, loop == "sample", keywords)
+        if loop is not None and decoding is not None:
+            models[SEARCHES[loop]] = search(decoder, decoding, sample, keywords)
         save_together(models, folder)
         _write_settings(decoder.model, tokenizer, folder)
     return OnnxLanguageModel.load(path)
@@ -113,7 +116,7 @@ def _check_options(merged: Any, loop: Any, weights: Any, genai: Any, length: Any
     for name, value in (("merged", merged), ("genai", genai)):
         if not isinstance(value, bool):
             raise OptionError(f"{name} is True or False, not {value!r:.80}")
-    if loop is not None and loop not in SEARCHES:
+    if loop is not None and loop not in tuple(SEARCHES):
         raise OptionError(f"loop is None or one of {tuple(SEARCHES)}, not {loop!r:.80}")
     if weights is not None and weights not in get_args(Weights):
         raise OptionError(
@@ -125,9 +128,8 @@ def _check_options(merged: Any, loop: Any, weights: Any, genai: Any, length: Any
 
 
 def _with_weights(model: Any, weights: Weights | None) -> Any:
-    """The model, or a copy of it in float32. Forms of weights that are no dtype of torch are for
-    the conversion: they go on to the ``export`` of ``_step`` and of
-    loop.py."""
+    """The model, or a copy of it in float32. A form of weights that is no dtype of torch is made of
+    the graph: it is a keyword of `export`, as the target is, and none of this function's."""
     if weights != "float32" or not isinstance(model, torch.nn.Module):
         return model
     if all(each.dtype == torch.float32 for each in model.parameters()):

@@ -16,7 +16,7 @@ from ortable.errors import ExportError
 from ..export import export
 from ..to_onnx import to_onnx
 from .decoder import BATCH, SEQUENCE, Decoder, computed_anew
-from .decoding import decoding_of
+from .decoding import Decoding, decoding_of
 from .folder import weights_outside
 from .steps import STEPS, Start, Step, step_example
 
@@ -28,21 +28,11 @@ _NUMBER, _RANDOM = "number", "random"
 _PREFIX = "start_"
 
 
-def search(decoder: Decoder, sample: bool, keywords: Mapping[str, Any]) -> LargeModel:
-    """The model ``input_ids, attention_mask, max_new_tokens -> sequences``, which has the input
-    ``random`` too where tokens are drawn.
+def decoding_of_loop(decoder: Decoder, sample: bool) -> Decoding:
+    """How a loop of steps chooses tokens: as generation_config says.
 
-    Without, the tokens of ``sequences`` are those of ``generate(do_sample=False)``: the largest
-    score at each step; a text that has ended is filled up, and the loop ends with the last of them.
-
-    Args:
-        decoder: the model, whose generation_config says how tokens are chosen.
-        sample: draw tokens with their probabilities.
-        keywords: of to_onnx.
-
-    Raises:
-        OptionError: generation_config has settings that are not followed.
-        ExportError: ``generate`` computes the cache of the model anew in the middle of a text.
+    Raises OptionError for settings that are not followed, and ExportError for a model whose cache
+    ``generate`` computes anew in the middle of a text.
     """
     anew = computed_anew(decoder.model.config.to_dict())
     if anew is not None:
@@ -50,7 +40,24 @@ def search(decoder: Decoder, sample: bool, keywords: Mapping[str, Any]) -> Large
             f"generate computes the cache of {type(decoder.model).__name__} anew after {anew} "
             "tokens (LongRoPE), which a loop of steps does not: leave out loop"
         )
-    decoding = decoding_of(decoder.model.generation_config.to_dict(), sample)
+    return decoding_of(decoder.model.generation_config.to_dict(), sample)
+
+
+def search(
+    decoder: Decoder, decoding: Decoding, sample: bool, keywords: Mapping[str, Any]
+) -> LargeModel:
+    """The model ``input_ids, attention_mask, max_new_tokens -> sequences``, which has the input
+    ``random`` too where tokens are drawn.
+
+    Without, the tokens of ``sequences`` are those of ``generate(do_sample=False)``: the largest
+    score at each step; a text that has ended is filled up, and the loop ends with the last of them.
+
+    Args:
+        decoder: the model.
+        decoding: how tokens are chosen.
+        sample: draw tokens with their probabilities.
+        keywords: of to_onnx.
+    """
     call, shapes = step_example(decoder, sample)
     step = Step(decoder, decoding).eval()
     body = export(step, kwargs=call, dynamic_shapes=shapes, **keywords).model

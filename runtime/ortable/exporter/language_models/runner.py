@@ -214,9 +214,11 @@ def _checked_prompts(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if type(max_new_tokens) is not int or max_new_tokens < 1:
         raise OptionError(f"max_new_tokens is a number of tokens, not {max_new_tokens!r:.80}")
-    texts = torch.as_tensor(input_ids, dtype=torch.int64, device="cpu")
-    if texts.dim() != 2 or 0 in texts.shape:
-        raise InputError(f"input_ids is (batch, sequence), not of shape {tuple(texts.shape)}")
+    texts = torch.as_tensor(input_ids, device="cpu")
+    if texts.dim() != 2 or 0 in texts.shape or texts.is_floating_point():
+        kind = f"{texts.dtype} of shape {tuple(texts.shape)}"
+        raise InputError(f"input_ids is integers (batch, sequence), not {kind}")
+    texts = texts.to(torch.int64)
     if attention_mask is None:
         return texts, torch.ones_like(texts)
     mask = torch.as_tensor(attention_mask, dtype=torch.int64, device="cpu")

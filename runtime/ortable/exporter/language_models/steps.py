@@ -42,7 +42,8 @@ class Step(torch.nn.Module):
         super().__init__()
         self.model, self.positions, self.decoding = decoder.model, decoder.positions, decoding
         self.ends: torch.Tensor | None
-        ends = torch.tensor(decoding.ends) if decoding.ends else None
+        device = decoder.model.device
+        ends = torch.tensor(decoding.ends, device=device) if decoding.ends else None
         self.register_buffer("ends", ends, persistent=False)
 
     def forward(
