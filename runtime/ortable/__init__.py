@@ -15,6 +15,8 @@ Export:
     LargeModel: a model whose weights stay outside of protobuf
     attach_weights: weights for a model that was exported without
     match_input_parameters: what to feed to a model whose weights are inputs
+    export_language_model: a causal language model with its cache, for onnxruntime-genai and others
+    OnnxLanguageModel: runs what export_language_model wrote, token by token
     bypass_export_some_errors: works around known failures of torch.export
 
 torch.compile:
@@ -137,6 +139,8 @@ if TYPE_CHECKING:
     from .exporter import match_input_parameters as match_input_parameters
     from .exporter.account.certificate import WeightReport as WeightReport
     from .exporter.export import export as export
+    from .exporter.language_models import OnnxLanguageModel as OnnxLanguageModel
+    from .exporter.language_models import export_language_model as export_language_model
     from .exporter.to_onnx import to_onnx as to_onnx
     from .interpreter import DynamoInterpreter as DynamoInterpreter
     from .interpreter.user_specs import LoadedSpecs as LoadedSpecs
@@ -167,6 +171,7 @@ _PUBLIC: dict[str, str] = {
     "LoadedSpecs": "ortable.interpreter.user_specs",
     "MismatchError": "ortable.errors",
     "Node": "ortable.builder",
+    "OnnxLanguageModel": "ortable.exporter.language_models",
     "OnnxProgram": "ortable.exporter",
     "OptionError": "ortable.errors",
     "OrtBackend": "ortable.backend.execute.call",
@@ -192,6 +197,7 @@ _PUBLIC: dict[str, str] = {
     "errors": "ortable",
     "explain": "ortable.debug.explain_call",
     "export": "ortable.exporter.export",
+    "export_language_model": "ortable.exporter.language_models",
     "filter_decomposition_table": "ortable.backend.aot.decompositions",
     "from_seed_style": "ortable.exporter",
     "get_decomposition_table": "ortable.backend.aot.decompositions",

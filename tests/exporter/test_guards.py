@@ -37,6 +37,13 @@ class Short(torch.nn.Module):
         return x * 2 if x.shape[0] < 10 else x
 
 
+class Surplus(torch.nn.Module):
+    def forward(self, whole, past, new):
+        if whole.shape[0] - past.shape[0] - new.shape[0] > 0:
+            return whole * 2
+        return torch.cat([past, new]) * 3
+
+
 class Equal(torch.nn.Module):
     def forward(self, x, y):
         return x.sum() + y if x.shape[0] == y.shape[0] else x.sum() - y
@@ -183,6 +190,11 @@ def test_the_message_quotes_the_line() -> None:
         (Short(), (X,), None),
         (Equal(), (SHORT, SHORT), {"x": {0: "n"}, "y": {0: "n"}}),
         (Longer(), (LONG, SHORT), {"x": {0: Dim("a", min=8)}, "y": {0: Dim("b", max=6)}}),
+        (
+            Surplus(),
+            (torch.rand(9), torch.rand(5), torch.rand(4)),
+            {"whole": {0: "past + new"}, "past": {0: "past"}, "new": {0: "new"}},
+        ),
     ],
 )
 def test_what_the_dynamic_shapes_imply_is_not_told(module, args, shapes) -> None:

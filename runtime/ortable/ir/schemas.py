@@ -12,7 +12,7 @@ from onnx import defs
 from ortable.errors import BuilderError
 
 UNBOUNDED = 2**31 - 1
-_TENSOR_TYPES = {
+TENSOR_TYPES = {
     "tensor(float)": 1,
     "tensor(uint8)": 2,
     "tensor(int8)": 3,
@@ -160,10 +160,10 @@ def _read(schema: defs.OpSchema) -> Schema:
         )
     legal = {
         constraint.type_param_str: frozenset(
-            _TENSOR_TYPES[text] for text in constraint.allowed_type_strs if text in _TENSOR_TYPES
+            TENSOR_TYPES[text] for text in constraint.allowed_type_strs if text in TENSOR_TYPES
         )
         for constraint in schema.type_constraints
-        if any(text in _TENSOR_TYPES for text in constraint.allowed_type_strs)
+        if any(text in TENSOR_TYPES for text in constraint.allowed_type_strs)
     }
     inputs, outputs = list(schema.inputs), list(schema.outputs)
     return Schema(
@@ -188,7 +188,7 @@ def _formal(parameter: defs.OpSchema.FormalParameter, legal: dict[str, frozenset
     return Formal(
         parameter.name,
         text if text in legal and not heterogeneous else None,
-        _TENSOR_TYPES.get(text),
+        TENSOR_TYPES.get(text),
         parameter.option == defs.OpSchema.FormalParameterOption.Optional,
     )
 

@@ -24,6 +24,7 @@ from ortable import (
     LargeModel,
     LoadedSpecs,
     Node,
+    OnnxLanguageModel,
     OnnxProgram,
     OrtBackend,
     OrtOptions,
@@ -37,6 +38,7 @@ from ortable import (
     attach_weights,
     bypass_export_some_errors,
     export,
+    export_language_model,
     filter_decomposition_table,
     from_seed_style,
     get_decomposition_table,
@@ -116,6 +118,14 @@ def weights(model: Model, path: str) -> None:
     assert_type(attach_weights(loaded, model.state_dict(), partial=True), LargeModel)
     feeds = match_input_parameters(model, ["linear.weight", "x"], [torch.zeros(2, 3)])
     print(sorted(feeds))
+
+
+def conversations(model: torch.nn.Module) -> None:
+    """A language model and its folder."""
+    made = export_language_model(model, "model", loop="greedy", weights="float32")
+    assert_type(made, OnnxLanguageModel)
+    assert_type(OnnxLanguageModel.load("model").generate(torch.tensor([[1, 2]])), torch.Tensor)
+    print(made.folder, made.files, made.input_names)
 
 
 def celu(graph: GraphBuilder, res: ResultSpec, x: str, alpha: float = 1.0) -> str:

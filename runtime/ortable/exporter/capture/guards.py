@@ -27,9 +27,11 @@ from typing import Any
 import torch
 from torch.export import Dim, ExportedProgram, graph_signature
 
+from ortable import dims
 from ortable.compat.torch import guards_code, symbol_of
 from ortable.errors import ExportError
 from ortable.exporter.request.record import Guard, UserLine
+from ortable.exporter.signature.dim_expressions import expression_of
 from ortable.exporter.signature.dimension_names import callers_level
 from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint
 
@@ -252,14 +254,27 @@ def _checked_by_torch(environment: Any) -> set[str]:
 
 
 def _unified(expression: Any, sizes: Mapping[str, _Size]) -> Any:
-    """The expression with one symbol for the sizes that the caller gave one name."""
+    """The expression with one symbol for the sizes that the caller gave one name, and the sum of
+    others for a size that he named as one (``"past + sequence"``): it has no other size."""
     first: dict[str, Any] = {}
     for size in sizes.values():
         if size.name is not None:
             first.setdefault(size.name, size.symbol)
+    values = {name: _named_sum(name, first) or symbol for name, symbol in first.items()}
     return expression.subs(
-        {size.symbol: first[size.name] for size in sizes.values() if size.name is not None}
+        {size.symbol: values[size.name] for size in sizes.values() if size.name is not None}
     )
+
+
+def _named_sum(name: str, symbols: Mapping[str, Any]) -> Any:
+    """What a name that is an expression of other names stands for; None for another name."""
+    import sympy
+
+    wanted = expression_of(name)
+    if wanted is None or not dims.symbols(wanted) <= symbols.keys():
+        return None
+    known = {each: symbols[each] for each in dims.symbols(wanted)}
+    return sympy.sympify(name, locals={**known, "max": sympy.Max, "min": sympy.Min})
 
 
 def _ranges(symbols: Mapping[str, Any], sizes: Mapping[str, _Size]) -> dict[Any, Range]:

@@ -121,7 +121,7 @@ class LargeModel:
         with FileSet(target) as files:
             names = shards.names(target.name)
             places = weight_files.write(files, shards, names, report)
-            files.publish(lambda renamed: self._located(places, renamed).SerializeToString())
+            files.publish(lambda renamed: self.located(places, renamed).SerializeToString())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LargeModel:
@@ -198,13 +198,18 @@ class LargeModel:
             location = location_of(tensor)
             weight_files.safe_path(folder, location, tensor.name)
 
-    def _located(
-        self, places: Mapping[str, weight_files.Place], renamed: Mapping[str, str]
+    def located(
+        self, places: Mapping[str, weight_files.Place], renamed: Mapping[str, str] | None = None
     ) -> ModelProto:
-        """A copy of the model, in which the tensors say where they are; ``renamed``: other names
-        of files."""
+        """A copy of the model, in which the tensors say where they are.
+
+        Args:
+            places: of each tensor, by its name, or by its location for a nested one.
+            renamed: other names of files, by the name that a place has.
+        """
+        others = renamed or {}
         places = {
-            key: place._replace(location=renamed.get(place.location, place.location))
+            key: place._replace(location=others.get(place.location, place.location))
             for key, place in places.items()
         }
         located = ModelProto()

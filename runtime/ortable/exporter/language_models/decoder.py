@@ -1,0 +1,173 @@
+"""What a causal language model takes and returns in one step: its cache, the names of its inputs
+and outputs, and a call to export it with. In comes a model of transformers, out goes a Decoder, or
+an error that says why the model has no such step. Called by export.py and loop.py."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ortable.errors import ExportError, InputError
+
+# Names of dimensions, as optimum writes them.
+BATCH, SEQUENCE, PAST = "batch_size", "sequence_length", "past_sequence_length"
+TOTAL = f"{PAST} + {SEQUENCE}"
+# Sizes of the example. torch takes 0 and 1 for constants; the graph holds for them all the same.
+_BATCH, _SEQUENCE, _PAST = 2, 3, 4
+# Architectures whose `generate` computes the cache anew where LongRoPE changes its frequencies.
+_COMPUTE_ANEW = frozenset(("phi3", "phimoe"))
+
+
+@dataclass(frozen=True)
+class CacheLayer:
+    """Of a layer of the cache, what its tensors (batch, heads, past, width) have in common."""
+
+    heads: int
+    key_width: int
+    value_width: int
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A model and the step that it is exported as. ``positions``: forward takes position_ids."""
+
+    model: Any
+    layers: tuple[CacheLayer, ...]
+    positions: bool
+
+    def text_inputs(self) -> list[str]:
+        """Names of the inputs that are no cache."""
+        return ["input_ids", "attention_mask", *(["position_ids"] if self.positions else [])]
+
+    def cache_names(self, what: str) -> list[str]:
+        """``past_key_values.0.key``, ``past_key_values.0.value``, ..., or those of ``present``."""
+        numbers = range(len(self.layers))
+        return [f"{what}.{number}.{kind}" for number in numbers for kind in ("key", "value")]
+
+    def example(self, with_past: bool = True) -> dict[str, Any]:
+        """Keywords of a call of the model."""
+        total = (_PAST if with_past else 0) + _SEQUENCE
+        device = self.model.device
+        text = {
+            "input_ids": torch.zeros(_BATCH, _SEQUENCE, dtype=torch.int64, device=device),
+            "attention_mask": torch.ones(_BATCH, total, dtype=torch.int64, device=device),
+            "position_ids": torch.arange(total, device=device)[-_SEQUENCE:].repeat(_BATCH, 1),
+        }
+        return {
+            **{name: text[name] for name in self.text_inputs()},
+            "past_key_values": self.example_cache(with_past),
+            "use_cache": True,
+        }
+
+    def example_cache(self, with_past: bool = True) -> Any:
+        """A cache of zeros whose layers all keep the whole past: what slides is masked, so that
+        every layer has the same length and the graph says what it drops."""
+        from transformers import DynamicCache
+
+        return DynamicCache(list(self._zeros(_BATCH, _PAST)) if with_past else None)
+
+    def _zeros(self, batch: int, past: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for layer in self.layers:
+            keys, values = (
+                torch.zeros(
+                    (batch, layer.heads, past, width), dtype=layer.dtype, device=self.model.device
+                )
+                for width in (layer.key_width, layer.value_width)
+            )
+            yield keys, values
+
+    def dynamic_shapes(self, with_past: bool = True) -> dict[str, Any]:
+        """The dimensions of the example that a call may change."""
+        text = {
+            "input_ids": {0: BATCH, 1: SEQUENCE},
+            "attention_mask": {0: BATCH, 1: TOTAL if with_past else SEQUENCE},
+            "position_ids": {0: BATCH, 1: SEQUENCE},
+        }
+        return {
+            **{name: text[name] for name in self.text_inputs()},
+            "past_key_values": {0: BATCH, 2: PAST} if with_past else None,
+            "use_cache": None,
+        }
+
+
+def decoder_of(model: Any) -> Decoder:
+    """The step of a causal language model of transformers; runs the model on two tokens.
+
+    Raises InputError for what is no such model, is in training mode or has no weights, and
+    ExportError for a model whose cache is not keys and values of each layer.
+    """
+    _check_model(model)
+    parameters = inspect.signature(model.forward).parameters
+    missing = [n for n in ("input_ids", "attention_mask", "past_key_values") if n not in parameters]
+    if missing:
+        raise ExportError(
+            f"{type(model).__name__}.forward does not take {', '.join(missing)}: a step of a "
+            "conversation takes the new tokens, the mask of all tokens, and the cache. Export it "
+            "with to_onnx"
+        )
+    with torch.no_grad():
+        tokens = torch.zeros(1, 2, dtype=torch.int64, device=model.device)
+        out = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=True)
+    cache = getattr(out, "past_key_values", None)
+    return Decoder(model, _cache_layers(model, cache), "position_ids" in parameters)
+
+
+def computed_anew(config: Mapping[str, Any]) -> int | None:
+    """The length of a text after which ``generate`` computes the whole cache once more, by what
+    config.json says; None for most models, which never do."""
+    rope = config.get("rope_parameters") or {}
+    if config.get("model_type") not in _COMPUTE_ANEW or rope.get("rope_type") != "longrope":
+        return None
+    length = config.get("original_max_position_embeddings")
+    return length if isinstance(length, int) else None
+
+
+def _check_model(model: Any) -> None:
+    name = type(model).__name__
+    generates = getattr(model, "can_generate", None)
+    if not isinstance(model, torch.nn.Module) or generates is None or not generates():
+        raise InputError(
+            "export_language_model takes a model of transformers that generates text, such as "
+            f"AutoModelForCausalLM makes, not {name}; to_onnx exports any module"
+        )
+    config: Any = model.config
+    if config.is_encoder_decoder:
+        raise ExportError(
+            f"{name} is an encoder and a decoder, which are two graphs: export each with to_onnx, "
+            "see 'Language models with a cache' in docs/export.md"
+        )
+    if model.training:
+        raise InputError(f"{name} is in training mode and would drop out values: call model.eval()")
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise InputError(f"{name} has parameters without data (device 'meta'): load its weights")
+
+
+def _cache_layers(model: Any, cache: Any) -> tuple[CacheLayer, ...]:
+    from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+    name = type(model).__name__
+    if type(cache) is not DynamicCache:
+        raise ExportError(
+            f"the cache of {name} is a {type(cache).__name__}, not a DynamicCache of keys and "
+            "values: onnxruntime-genai has no names for its tensors. Export the model with to_onnx"
+        )
+    layers: list[Any] = list(cache.layers)
+    for number, layer in enumerate(layers):
+        kind = type(layer)
+        if kind not in (DynamicLayer, DynamicSlidingWindowLayer) or layer.keys is None:
+            raise ExportError(
+                f"layer {number} of the cache of {name} is a {kind.__name__} without keys and "
+                "values of its own (a state, or those of another layer): onnxruntime-genai has no "
+                "names for it. Export the model with to_onnx"
+            )
+    return tuple(
+        CacheLayer(
+            layer.keys.shape[1], layer.keys.shape[3], layer.values.shape[3], layer.keys.dtype
+        )
+        for layer in layers
+    )

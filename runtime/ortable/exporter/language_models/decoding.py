@@ -1,0 +1,151 @@
+"""How the next token is chosen: what of the settings for ``generate`` (generation_config.json) the
+runner and the loops follow, and how. In come settings and logits, out go scores. Called by
+runner.py, loop.py, steps.py and genai.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ortable.errors import OptionError
+
+# Settings that change which token is the next and are not followed, and the values with which they
+# do nothing.
+_OTHERS: dict[str, tuple[Any, ...]] = {
+    "bad_words_ids": (),
+    "begin_suppress_tokens": (),
+    "exponential_decay_length_penalty": (),
+    "forced_bos_token_id": (),
+    "forced_eos_token_id": (),
+    "guidance_scale": (1, 1.0),
+    "min_length": (0,),
+    "min_new_tokens": (0,),
+    "no_repeat_ngram_size": (0,),
+    "num_beams": (1,),
+    "num_return_sequences": (1,),
+    "penalty_alpha": (),
+    "prompt_lookup_num_tokens": (),
+    "sequence_bias": (),
+    "stop_strings": (),
+    "suppress_tokens": (),
+    "watermarking_config": (),
+}
+_OTHERS_OF_SAMPLES: dict[str, tuple[Any, ...]] = {
+    "epsilon_cutoff": (0, 0.0),
+    "eta_cutoff": (0, 0.0),
+    "min_p": (),
+    "top_h": (),
+    "typical_p": (1, 1.0),
+}
+# Below 1 by so much that its product with a sum of probabilities is below that sum.
+_BELOW_ONE = 1 - 2**-23
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """``ends``: the tokens that end a text; ``fill``: what comes after it; the rest is as in
+    transformers' GenerationConfig, with the values that do nothing where it has none."""
+
+    ends: tuple[int, ...]
+    fill: int
+    repetition_penalty: float = 1.0
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+
+def decoding_of(settings: Mapping[str, Any], sample: bool = False) -> Decoding:
+    """How to choose tokens by the settings of a GenerationConfig.
+
+    Raises OptionError for settings that are not followed.
+    """
+    others = {**_OTHERS, **(_OTHERS_OF_SAMPLES if sample else {})}
+    refused = [
+        f"{name}={settings[name]!r:.60}"
+        for name, nothing in others.items()
+        if settings.get(name) is not None and settings[name] not in nothing
+    ]
+    if refused:
+        raise OptionError(
+            f"generation_config has {', '.join(refused)}, which `generate` follows and the search "
+            "here does not: set it to None, or choose tokens from the logits yourself"
+        )
+    tokens = special_tokens(settings)
+    ends = tokens["eos"]
+    penalty, top_k = settings.get("repetition_penalty"), settings.get("top_k")
+    found = Decoding(
+        () if ends is None else (ends,) if isinstance(ends, int) else tuple(ends),
+        tokens["pad"] or 0,
+        1.0 if penalty is None else float(penalty),
+    )
+    if not sample:
+        return found
+    temperature, top_p = settings.get("temperature"), settings.get("top_p")
+    return Decoding(
+        found.ends,
+        found.fill,
+        found.repetition_penalty,
+        1.0 if temperature is None else float(temperature),
+        50 if top_k is None else int(top_k),  # as generate does
+        1.0 if top_p is None else float(top_p),
+    )
+
+
+def special_tokens(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Tokens that begin, end and fill a text, ``bos``, ``eos`` (one or several) and ``pad``, each
+    None where there is none; texts are filled with the first that ends one where nothing says
+    otherwise, as ``generate`` does."""
+    found = {kind: settings.get(f"{kind}_token_id") for kind in ("bos", "eos", "pad")}
+    if found["pad"] is None and found["eos"] is not None:
+        eos = found["eos"]
+        found["pad"] = eos if isinstance(eos, int) else next(iter(eos), None)
+    return found
+
+
+def scored(
+    decoding: Decoding, logits: torch.Tensor, texts: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Scores float32 (batch, vocabulary) of the next token, from the logits of the last one, the
+    texts so far (batch, length), and their mask: the processors of transformers."""
+    scores = logits.to(torch.float32)
+    for process in _processors(decoding, mask):
+        scores = process(texts, scores)
+    return scores
+
+
+def _processors(decoding: Decoding, mask: torch.Tensor) -> list[Any]:
+    """In the order of ``generate``. What only fills a prompt is no repetition."""
+    found: list[Any] = []
+    if decoding.repetition_penalty != 1.0:
+        from transformers.generation import RepetitionPenaltyLogitsProcessor
+
+        filling = (mask != 0).to(torch.int32).argmax(dim=1)
+        found.append(
+            RepetitionPenaltyLogitsProcessor(
+                decoding.repetition_penalty, prompt_ignore_length=filling
+            )
+        )
+    if decoding.temperature != 1.0:
+        from transformers.generation import TemperatureLogitsWarper
+
+        found.append(TemperatureLogitsWarper(decoding.temperature))
+    if decoding.top_k:
+        from transformers.generation import TopKLogitsWarper
+
+        found.append(TopKLogitsWarper(decoding.top_k))
+    if decoding.top_p < 1.0:
+        from transformers.generation import TopPLogitsWarper
+
+        found.append(TopPLogitsWarper(decoding.top_p))
+    return found
+
+
+def drawn(scores: torch.Tensor, random: torch.Tensor) -> torch.Tensor:
+    """A token (batch,) for each row of scores, drawn with its probability: the first whose
+    cumulated probability is above a number (batch,) of [0, 1)."""
+    cumulated = scores.softmax(-1).cumsum(-1)
+    wanted = random.clamp(0, _BELOW_ONE)[:, None] * cumulated[:, -1:]
+    return (cumulated <= wanted).sum(-1)

@@ -1,0 +1,159 @@
+"""export_language_model: a causal language model of transformers becomes a folder with a graph for
+each step of a conversation, and what onnxruntime-genai and optimum read beside it. In come the
+model and the folder, out goes what runs it. Called by users."""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+
+from ortable.builder import LargeModel
+from ortable.errors import OptionError
+from ortable.exporter.request.options import ExportOptions
+from ortable.ir.proto.shared_weights import save_together
+
+from ..export import export
+from .decoder import Decoder, decoder_of
+from .folder import FIRST, GENAI, MODEL, NEXT, SEARCHES, weights_outside, write_json, written_folder
+from .genai import genai_config
+from .loop import decoding_of_loop, search
+from .runner import OnnxLanguageModel
+
+Weights = Literal["keep", "float32"]
+
+
+def export_language_model(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    merged: bool = True,
+    loop: Literal["greedy", "sample"] | None = None,
+    weights: Weights | None = None,
+    tokenizer: Any = None,
+    genai: bool = True,
+    context_length: int | None = None,
+    target: Literal["onnxruntime"] | None = "onnxruntime",
+    target_opset: int | None = None,
+    export_options: ExportOptions | None = None,
+    validate: bool | float = False,
+    verbose: int = 0,
+) -> OnnxLanguageModel:
+    """Export a causal language model of transformers for conversations.
+
+    One graph takes the prompt (an empty cache), each further token (a cache, one token), and pieces
+    of a text (a cache, several tokens). Its inputs are ``input_ids`` int64 (batch, sequence),
+    ``attention_mask`` int64 (batch, past + sequence), ``position_ids`` int64 (batch, sequence)
+    where the model takes them, and ``past_key_values.N.key`` and ``.value`` (batch, heads, past,
+    width) of each layer; its outputs ``logits`` (batch, sequence, vocabulary) and ``present.N.key``
+    and ``.value`` (batch, heads, past + sequence, width). All sizes but heads, width and vocabulary
+    are free. Caches and logits have the model's dtype.
+
+    Args:
+        model: the model, in eval mode.
+        path: the folder to write; it is made, or what is in it of an earlier export is replaced.
+        merged: False writes two graphs, ``decoder_model.onnx`` for the prompt and
+            ``decoder_with_past_model.onnx`` for the rest, as optimum used to, which share a data
+            file; onnxruntime-genai does not read them.
+        loop: "greedy" also writes ``greedy_search.onnx``, which shares the data file: the whole of
+            greedy decoding in one call, ``input_ids``, ``attention_mask`` and ``max_new_tokens``
+            (int64, no dimensions) to ``sequences`` int64 (batch, length). "sample" writes
+            ``sampled_search.onnx``, which draws tokens by its input ``random``, float32 (steps,
+            batch) of [0, 1), with ``max_new_tokens`` rows or more. What ``model.generation_config``
+            says (tokens that end a text, repetition_penalty, temperature, top_k, top_p) is in them.
+        weights: None or "keep" writes them as the model has them, "float32" as float32, and then
+            the whole model computes so.
+        tokenizer: a tokenizer of transformers, whose files are written too.
+        genai: write ``genai_config.json``.
+        context_length: of the longest text, for ``genai_config.json``; what the configuration says
+            by default.
+        target, target_opset, export_options: as in to_onnx; standard ONNX is ``target=None``.
+        validate: as in to_onnx: compare each graph of a step with eager.
+        verbose: as in to_onnx.
+
+    Returns:
+        OnnxLanguageModel, which runs the graphs: ``generate(input_ids)``.
+
+    Raises:
+        InputError: what is given is no model that generates text, is in training mode or has no
+            weights.
+        ExportError: the model has another cache than keys and values of each layer, layers of the
+            cache differ (``genai=False`` allows that), torch cannot export it, or the folder cannot
+            be written.
+        OptionError: an option has a value that is not accepted, or generation_config a setting that
+            ``loop`` does not follow.
+    """
+    _check_options(merged, loop, weights, genai, context_length)
+    keywords: dict[str, Any] = {  # of `export`, and the place for its own forms of weights
+        "target": target,
+        "target_opset": target_opset,
+        "export_options": export_options,
+        "verbose": verbose,
+    }
+    decoder = decoder_of(_with_weights(model, weights))
+    sample = loop == "sample"
+    with written_folder(path) as folder:
+        # what may refuse comes first
+        decoding = None if loop is None else decoding_of_loop(decoder, sample)
+        if merged and genai:
+            write_json(folder / GENAI, genai_config(decoder, MODEL, context_length))
+        step = _step(decoder, True, validate=validate, **keywords)
+        models = {MODEL: step}
+        if not merged:
+            first = _step(decoder, False, validate=validate, **keywords)
+            models = {FIRST: first, NEXT: step}
+        if loop is not None and decoding is not None:
+            models[SEARCHES[loop]] = search(decoder, decoding, sample, keywords)
+        save_together(models, folder)
+        _write_settings(decoder.model, tokenizer, folder)
+    return OnnxLanguageModel.load(path)
+
+
+def _check_options(merged: Any, loop: Any, weights: Any, genai: Any, length: Any) -> None:
+    for name, value in (("merged", merged), ("genai", genai)):
+        if not isinstance(value, bool):
+            raise OptionError(f"{name} is True or False, not {value!r:.80}")
+    if loop is not None and loop not in tuple(SEARCHES):
+        raise OptionError(f"loop is None or one of {tuple(SEARCHES)}, not {loop!r:.80}")
+    if weights is not None and weights not in get_args(Weights):
+        raise OptionError(
+            f"weights is None or one of {get_args(Weights)}, not {weights!r:.80}: language models "
+            "are written with the weights that they have, or in float32"
+        )
+    if length is not None and (type(length) is not int or length < 1):
+        raise OptionError(f"context_length is a number of tokens or None, not {length!r:.80}")
+
+
+def _with_weights(model: Any, weights: Weights | None) -> Any:
+    """The model, or a copy of it in float32. A form of weights that is no dtype of torch is made of
+    the graph: it is a keyword of `export`, as the target is, and none of this function's."""
+    if weights != "float32" or not isinstance(model, torch.nn.Module):
+        return model
+    if all(each.dtype == torch.float32 for each in model.parameters()):
+        return model
+    return copy.deepcopy(model).to(torch.float32)
+
+
+def _step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeModel:
+    """One graph: a step after others, or the first."""
+    past = decoder.cache_names("past_key_values") if with_past else []
+    made = export(
+        decoder.model,
+        kwargs=decoder.example(with_past),
+        dynamic_shapes=decoder.dynamic_shapes(with_past),
+        input_names=[*decoder.text_inputs(), *past],
+        output_names=["logits", *decoder.cache_names("present")],
+        **keywords,
+    ).model
+    return weights_outside(made)
+
+
+def _write_settings(model: Any, tokenizer: Any, folder: Path) -> None:
+    """The files of transformers: config.json, generation_config.json and those of the tokenizer."""
+    model.config.save_pretrained(folder)
+    model.generation_config.save_pretrained(folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)

@@ -1,0 +1,229 @@
+"""OnnxLanguageModel: runs the folder that export_language_model writes, token by token. In come
+token ids, out go token ids. Made by export.py, and by users."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ortable.compat.onnxruntime import tensor_over
+from ortable.compat.providers import CPU, check_providers, provider_names
+from ortable.errors import InputError, OptionError
+from ortable.exporter.account.sessions import array_of, ort_value
+from ortable.ir.schemas import TENSOR_TYPES
+
+from .decoder import computed_anew
+from .decoding import decoding_of, scored
+from .folder import FIRST, MODEL, NEXT
+
+_PAST, _PRESENT = "past_key_values.", "present."
+
+
+@dataclass(frozen=True)
+class OnnxLanguageModel:
+    """A language model that ONNX Runtime runs; ``export_language_model`` returns one, and ``load``
+    makes one of a folder.
+
+    Sessions are made when they are first needed. From one token to the next the cache stays an
+    OrtValue, on the device of the first provider.
+
+    Args:
+        folder: where the files are.
+        files: names of the ONNX files of a step: one, or that of the prompt and that of the rest.
+        providers: of the sessions, as ONNX Runtime takes them.
+    """
+
+    folder: Path
+    files: tuple[str, ...]
+    providers: tuple[Any, ...] = field(default=(CPU,))
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], providers: Sequence[Any] | None = None
+    ) -> OnnxLanguageModel:
+        """The language model in a folder.
+
+        Args:
+            path: the folder.
+            providers: execution providers, the CPU by default.
+
+        Raises:
+            InputError: there is no such model.
+            ProviderError: a provider is missing.
+        """
+        folder = Path(path)
+        given = (CPU,) if providers is None else tuple(providers)
+        check_providers(given)
+        for files in ((MODEL,), (FIRST, NEXT)):
+            if all((folder / name).is_file() for name in files):
+                return cls(folder, files, given)
+        raise InputError(
+            f"'{folder}' has neither {MODEL} nor {FIRST} and {NEXT}: export_language_model writes "
+            "them"
+        )
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of the inputs of a step after others."""
+        return [value.name for value in self._sessions[-1].get_inputs()]
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the outputs of a step."""
+        return [value.name for value in self._sessions[-1].get_outputs()]
+
+    @cached_property
+    def _sessions(self) -> list[Any]:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        return [
+            onnxruntime.InferenceSession(
+                str(self.folder / name), options, providers=list(self.providers)
+            )
+            for name in self.files
+        ]
+
+    @cached_property
+    def _settings(self) -> dict[str, Any]:
+        return self._read("generation_config.json")
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+    @property
+    def _device(self) -> str:
+        name = provider_names(self.providers[:1])[0]
+        return "cuda" if name == "CUDAExecutionProvider" else "cpu"
+
+    def step(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        cache: Mapping[str, Any] | None = None,
+    ) -> tuple[torch.Tensor, dict[str, Any]]:
+        """Logits (batch, sequence, vocabulary) of new tokens, and the cache with them.
+
+        Args:
+            input_ids: int64 (batch, sequence), the tokens that are not in the cache.
+            attention_mask: int64 (batch, past + sequence), 0 where a token is padding.
+            cache: what an earlier step has returned, OrtValues by layer and kind ("0.key"); None
+                before the first.
+        """
+        session = self._sessions[0 if cache is None else -1]
+        mask = attention_mask.to(torch.int64)
+        known = (mask.cumsum(-1) - 1).clamp(min=0)
+        given = {
+            "input_ids": input_ids.to(torch.int64),
+            "attention_mask": mask,
+            "position_ids": known[:, -input_ids.shape[1] :],
+        }
+        past = self._empty(session, len(input_ids)) if cache is None else cache
+        binding = session.io_binding()
+        for value in session.get_inputs():
+            name = value.name
+            if name.startswith(_PAST):
+                bound = past[name.removeprefix(_PAST)]
+            else:
+                bound = ort_value(array_of(given[name]))
+            binding.bind_ortvalue_input(name, bound)
+        names = [value.name for value in session.get_outputs()]
+        for name in names:
+            binding.bind_output(name, self._device if name.startswith(_PRESENT) else "cpu")
+        session.run_with_iobinding(binding)
+        found = dict(zip(names, binding.get_outputs(), strict=True))
+        logits = tensor_over(found.pop("logits"))
+        return logits, {name.removeprefix(_PRESENT): value for name, value in found.items()}
+
+    def _empty(self, session: Any, batch: int) -> dict[str, Any]:
+        """The cache before the first token."""
+        import onnxruntime
+
+        return {
+            value.name.removeprefix(_PAST): onnxruntime.OrtValue.ortvalue_from_shape_and_type(
+                [batch, value.shape[1], 0, value.shape[3]], TENSOR_TYPES[value.type], self._device
+            )
+            for value in session.get_inputs()
+            if value.name.startswith(_PAST)
+        }
+
+    def generate(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        max_new_tokens: int = 20,
+        eos_token_id: int | Sequence[int] | None = None,
+        pad_token_id: int | None = None,
+    ) -> torch.Tensor:
+        """The prompts and the likeliest tokens after them, int64 (batch, length).
+
+        The tokens are those of ``model.generate(input_ids, do_sample=False)``: the largest logit at
+        each step, repetitions penalised where ``generation_config.json`` says so, until every text
+        has ended; texts that end before others are filled up.
+
+        Args:
+            input_ids: int64 (batch, sequence); shorter prompts are filled on the left.
+            attention_mask: int64 (batch, sequence), 0 where a token only fills; ones by default.
+            max_new_tokens: the most tokens to add.
+            eos_token_id: tokens that end a text; those of ``generation_config.json`` by default, an
+                empty list for none.
+            pad_token_id: what texts are filled with; that of ``generation_config.json`` by default,
+                else the first that ends a text.
+
+        Raises:
+            InputError: the prompts are no integers (batch, sequence), or the mask has another
+                shape.
+            OptionError: ``max_new_tokens`` is not a number of tokens, or ``generation_config.json``
+                has a setting that is not followed (beams, forced or forbidden tokens).
+        """
+        texts, mask = _checked_prompts(input_ids, attention_mask, max_new_tokens)
+        given = {"eos_token_id": eos_token_id, "pad_token_id": pad_token_id}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        decoding = decoding_of({**self._settings, **chosen})
+        ends = torch.tensor(decoding.ends, dtype=torch.int64)
+        finished = torch.zeros(len(texts), dtype=torch.bool)
+        anew = computed_anew(self._read("config.json"))
+        step, cache = texts, None
+        for _ in range(max_new_tokens):
+            if anew is not None and texts.shape[1] == anew + 1:
+                step, cache = texts, None
+            logits, cache = self.step(step, mask, cache)
+            token = scored(decoding, logits[:, -1], texts, mask).argmax(-1)
+            token = torch.where(finished, decoding.fill, token)
+            finished |= torch.isin(token, ends)
+            step = token[:, None]
+            texts = torch.cat([texts, step], dim=1)
+            mask = torch.cat([mask, torch.ones_like(step)], dim=1)
+            if finished.all():
+                break
+        return texts
+
+
+def _checked_prompts(
+    input_ids: Any, attention_mask: Any, max_new_tokens: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if type(max_new_tokens) is not int or max_new_tokens < 1:
+        raise OptionError(f"max_new_tokens is a number of tokens, not {max_new_tokens!r:.80}")
+    texts = torch.as_tensor(input_ids, device="cpu")
+    if texts.dim() != 2 or 0 in texts.shape or texts.is_floating_point():
+        kind = f"{texts.dtype} of shape {tuple(texts.shape)}"
+        raise InputError(f"input_ids is integers (batch, sequence), not {kind}")
+    texts = texts.to(torch.int64)
+    if attention_mask is None:
+        return texts, torch.ones_like(texts)
+    mask = torch.as_tensor(attention_mask, dtype=torch.int64, device="cpu")
+    if mask.shape != texts.shape:
+        raise InputError(
+            f"attention_mask has the shape {tuple(mask.shape)}, input_ids {tuple(texts.shape)}"
+        )
+    return texts, mask
