@@ -40,7 +40,15 @@ PARTS: dict[str, tuple[str, ...]] = {
     "ortable.ir": ("proto",),
     "ortable.passes": ("analysis", "rewrite"),
     "ortable.interpreter": ("mutation", "numbers", "diagnostics"),
-    "ortable.exporter": ("request", "signature", "dispatchers", "account", "capture", "functions"),
+    "ortable.exporter": (
+        "request",
+        "signature",
+        "dispatchers",
+        "account",
+        "capture",
+        "functions",
+        "observing",
+    ),
     "ortable.backend": (
         "sessions",
         "lower",

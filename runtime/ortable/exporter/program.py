@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -268,6 +268,14 @@ class OnnxProgram:
         if self._convention is None:
             self._convention = convention_of(self._model, self._request, self._program)
         return self._convention
+
+    def _refuse_empty(self, names: Collection[str]) -> None:
+        """Refuse calls in which dimensions of these names are 0: eager takes them, and the model
+        is not right, or ends the process; `ortable.observe` finds out. ``save`` writes no
+        such condition."""
+        convention = self._called()
+        sizes = convention.sizes.without_empty(names)
+        self._convention = replace(convention, sizes=sizes)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the module returns, computed by ONNX Runtime.
