@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from ortable.builder import LargeModel
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dimension_names import callers_level
@@ -30,10 +29,9 @@ from .observing.resized import (
 )
 from .observing.runners import CompiledRunner, ProgramRunner, in_modes
 from .observing.table import table
-from .program import OnnxProgram
+from .program import OnnxProgram, largest_sizes, refuse_empty, runner_of
 
 _KEPT = 8
-_UNBOUNDED = 2**31
 
 
 def observe(model: torch.nn.Module, *, keep: int = _KEPT) -> Observation:
@@ -242,9 +240,8 @@ class Observation:
             raise OptionError(f"maximum names {unknown[0]!r}, and the dimensions are {names}")
         runner: ProgramRunner | CompiledRunner
         if isinstance(graph, OnnxProgram):
-            most = {**_largest_sizes(graph), **most}
-            save = None if isinstance(graph.model, LargeModel) else graph.save
-            runner = ProgramRunner(graph, graph._program, graph._called(), save)
+            most = {**largest_sizes(graph), **most}
+            runner = runner_of(graph)
         else:
             runner = CompiledRunner(graph, call)
         try:
@@ -263,7 +260,8 @@ class Observation:
         if not wrong:
             return
         names = [each.name for each in self._varied().free()]
-        graph._refuse_empty([n for n in names if any(each.sizes == f"{n}=0" for each in wrong)])
+        empty = [n for n in names if any(each.sizes == f"{n}=0" for each in wrong)]
+        refuse_empty(graph, empty)
         told = "\n".join(f"  {each.sizes}: {each.reason}" for each in wrong)
         warnings.warn(
             "the model is not what eager is on empty tensors, and the program refuses them:\n"
@@ -369,14 +367,3 @@ class Observation:
 
 def _above_one(sizes: Mapping[str, int]) -> int:
     return sum(size > 1 for size in sizes.values())
-
-
-def _largest_sizes(program: OnnxProgram) -> dict[str, int]:
-    """The largest size of each named dimension, where the program has one."""
-    sizes = program._called().sizes
-    found: dict[str, int] = {}
-    for symbol, (_, most) in sizes.ranges.items():
-        name = sizes.names.get(str(symbol), "")
-        if most < _UNBOUNDED:
-            found[name] = min(most, found.get(name, most))
-    return found

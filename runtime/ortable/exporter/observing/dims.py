@@ -71,7 +71,8 @@ class _Relation:
 
     def text(self, names: Mapping[Sizes, str]) -> str:
         text = self.form.format(*(names[each] for each in self.bases))
-        return str(expression_of(text) or text)
+        found = expression_of(text)
+        return text if found is None else str(found)
 
 
 def seeing(calls: Sequence[SeenCall]) -> Seeing:
