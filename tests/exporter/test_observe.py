@@ -488,6 +488,17 @@ def layers_of(cache: DynamicCache) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+def test_models_of_one_class_do_not_share_a_limit_of_recompilations() -> None:
+    """Above it dynamo runs what it is given in eager, and says so in a log only."""
+    for _ in range(3):
+        seen = observed(torch.nn.Linear(3, 2).eval(), (torch.rand(2, 3),), (torch.rand(5, 3),))
+        storage: dict[str, Any] = {}
+        with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=2):
+            seen.compile(options={"storage": storage})
+        assert len(storage["instance"]) == 1
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
 def test_a_dimension_that_compiling_fixes_is_named() -> None:
     seen = observed(Unrolled(), (torch.rand(2, 3),), (torch.rand(2, 5),))
     with pytest.raises(ExportError, match="dimension 1"), torch.no_grad():
