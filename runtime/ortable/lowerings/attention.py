@@ -120,8 +120,8 @@ def packed_attention(
     """Attention of query, key, value [N, L, E] through one weight [3 E, E] and bias [3 E].
 
     ``mask`` is True, or any number but 0, where a place is not looked at: [L, S] for type 0, [N, S]
-    for 1, [N, H, L, S] for 2. Returns the joined heads [N, L, E] and the weights [N, H, L, S]; a row with no place to
-    look at is NaN, as in torch.
+    for 1, [N, H, L, S] for 2. Returns the joined heads [N, L, E] and the weights [N, H, L, S]; a
+    row with no place to look at is NaN, as in torch.
 
     Raises:
         UnsupportedCase: the mask has no type.
