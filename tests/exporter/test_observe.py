@@ -4,6 +4,7 @@ what is said where there is no graph for all of the calls."""
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 import ortable
 from ortable.errors import ExportError, InputError, OptionError
-from ortable.exporter.observing.apart import Apart
+from ortable.exporter.observing.apart import Apart, NotStarted
 from ortable.exporter.observing.proof import ProofReport, Trial
 
 Call = dict[str, Any]
@@ -365,6 +366,18 @@ def test_a_process_apart_says_what_ort_says(tmp_path) -> None:
             apart.run({name: torch.rand(2, 4).numpy()})
         (result,) = apart.run({name: empty})
         assert result.shape == (0, 2)
+    finally:
+        apart.close()
+
+
+def test_a_model_that_does_not_load_apart_says_nothing_of_a_call() -> None:
+    def save(path: str) -> None:
+        Path(path).write_bytes(b"no model")
+
+    apart = Apart(save)
+    try:
+        with pytest.raises(NotStarted):
+            apart.run({})
     finally:
         apart.close()
 

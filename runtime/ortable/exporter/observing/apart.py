@@ -20,6 +20,10 @@ _SECONDS = 300.0  # that a call has, before its process is ended
 _CHILD = Path(__file__).with_name("child.py")
 
 
+class NotStarted(RuntimeError):
+    """The process did not start, or does not load the model: nothing is known of the call."""
+
+
 class Apart:
     """The process; started at the first call, and again after one that ended it.
 
@@ -43,7 +47,7 @@ class Apart:
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
         """The outputs of the model, in its order.
 
-        Raises RuntimeError: ONNX Runtime fails, or ends the process.
+        Raises RuntimeError: ONNX Runtime fails, or ends the process; NotStarted: it did not begin.
         """
         process = self._started()
         assert self._folder is not None and process.stdin is not None
@@ -72,7 +76,7 @@ class Apart:
             self._save(self._model)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
-            [sys.executable, str(_CHILD), self._model],
+            [sys.executable, "-P", str(_CHILD), self._model],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -81,7 +85,7 @@ class Apart:
         )
         if self._asked("") != "ready\n":
             self._end()
-            raise RuntimeError("ONNX Runtime does not load the model in a process of its own")
+            raise NotStarted("ONNX Runtime does not load the model in a process of its own")
         return self._process
 
     @property

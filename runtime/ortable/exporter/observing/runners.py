@@ -16,7 +16,7 @@ from ortable.exporter.account.sessions import array_of, proto_of
 from ortable.exporter.capture.guards import refusing
 from ortable.exporter.request.program import Program
 
-from .apart import Apart
+from .apart import Apart, NotStarted
 from .calls import SeenCall
 from .proof import Refused, Untried
 
@@ -67,7 +67,10 @@ class ProgramRunner:
         lacking += [name for name, array in feeds.items() if array.dtype.name in _NUMPY_LACKS]
         if lacking:
             raise Untried(f"numpy's files have no dtype for {lacking[0]!r}")
-        found = self._other.run(feeds)
+        try:
+            found = self._other.run(feeds)
+        except NotStarted as error:
+            raise Untried(str(error)) from error
         names = [value.name for value in proto_of(self._call.model).graph.output]
         wanted = dict(zip(names, found, strict=True))
         return convention.restored({name: wanted[name] for name in convention.fetches()}, leaves)
