@@ -9,6 +9,9 @@ Export:
     ExportReport: what an export did, ``program.report``
     Validation: how far a program is from eager, ``program.validate()``
     to_onnx: a module, an exported program or a torch.fx graph becomes an ONNX model
+    observe: dynamic shapes from real calls, for an export or torch.compile
+    Observation: what the calls said
+    ProofReport: a graph against eager at sizes 0, 1, small primes, the maximum
     ExportOptions: how torch makes the graph that is converted
     WeightOptions: which weights ``weights=`` stores as integers, and how
     WeightReport: what it did, and how accurate the model is
@@ -141,6 +144,9 @@ if TYPE_CHECKING:
     from .exporter.export import export as export
     from .exporter.language_models import OnnxLanguageModel as OnnxLanguageModel
     from .exporter.language_models import export_language_model as export_language_model
+    from .exporter.observe import Observation as Observation
+    from .exporter.observe import observe as observe
+    from .exporter.observing.proof import ProofReport as ProofReport
     from .exporter.to_onnx import to_onnx as to_onnx
     from .interpreter import DynamoInterpreter as DynamoInterpreter
     from .interpreter.user_specs import LoadedSpecs as LoadedSpecs
@@ -172,6 +178,7 @@ _PUBLIC: dict[str, str] = {
     "MismatchError": "ortable.errors",
     "Node": "ortable.builder",
     "OnnxLanguageModel": "ortable.exporter.language_models",
+    "Observation": "ortable.exporter.observe",
     "OnnxProgram": "ortable.exporter",
     "OptionError": "ortable.errors",
     "OrtBackend": "ortable.backend.execute.call",
@@ -180,6 +187,7 @@ _PUBLIC: dict[str, str] = {
     "OrtableError": "ortable.errors",
     "OxsDispatcher": "ortable.exporter",
     "PrecompileError": "ortable.errors",
+    "ProofReport": "ortable.exporter.observing.proof",
     "ProviderError": "ortable.errors",
     "ResultSpec": "ortable.builder",
     "RewriteError": "ortable.errors",
@@ -203,6 +211,7 @@ _PUBLIC: dict[str, str] = {
     "get_decomposition_table": "ortable.backend.aot.decompositions",
     "load_specs": "ortable.interpreter.user_specs",
     "match_input_parameters": "ortable.exporter",
+    "observe": "ortable.exporter.observe",
     "onnx_custom_backend": "ortable.backend.aot.entry",
     "onnx_debug_backend": "ortable.debug.backend",
     "plot_dot": "ortable.debug.plot",

@@ -79,6 +79,22 @@ def _fx_config() -> bool:
     return inside is True and compat.fx_config.backed_size_oblivious == before
 
 
+@expects("mark_dynamic", "(tensor, axis): one graph for the sizes of an axis that are above 1")
+def _mark_dynamic() -> bool:
+    made: list[torch.fx.GraphModule] = []
+
+    def kept(graph: torch.fx.GraphModule, example: Any) -> Any:
+        made.append(graph)
+        return graph
+
+    first = torch.ones(3)
+    compat.mark_dynamic(first, 0)
+    double = torch.compile(lambda x: x + x, backend=kept)
+    double(first)
+    double(torch.ones(5))
+    return len(made) == 1
+
+
 @expects("sympy_interp", "(analysis, values, expression) evaluates an expression")
 def _sympy_interp() -> bool:
     import sympy

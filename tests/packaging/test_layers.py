@@ -48,6 +48,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         "capture",
         "functions",
         "language_models",
+        "observing",
     ),
     "ortable.backend": (
         "sessions",

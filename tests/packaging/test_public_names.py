@@ -30,6 +30,7 @@ DOCUMENTED = (
     "get_decomposition_table",
     "load_specs",
     "match_input_parameters",
+    "observe",
     "onnx_custom_backend",
     "onnx_debug_backend",
     "plot_dot",

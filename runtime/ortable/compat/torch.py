@@ -198,6 +198,11 @@ NAMES: dict[str, Private] = {
     "SYMPY_INTERP": Private(
         "torch.fx.experimental.symbolic_shapes:SYMPY_INTERP", "mapping", "evaluate guards"
     ),
+    "mark_dynamic": Private(
+        "torch._dynamo:mark_dynamic",
+        "function",
+        "compile one graph for observed sizes",
+    ),
     "fx_config": Private(
         "torch.fx.experimental._config", "module", "keep a dimension of size 1 dynamic"
     ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -39,11 +39,13 @@ from .attach import attach_weights
 from .calling import Convention, convention_of
 from .files import write_model
 from .keywords import PathName
+from .observing.runners import ProgramRunner
 from .to_onnx import Conversion, serialised
 
 # Weights of so many bytes are kept, and saved, outside of the ModelProto, as torch.onnx does: with
 # its nodes it has to stay below protobuf's limit of 2 GiB.
 OUTGROWN = 1536 * 2**20
+_UNBOUNDED = 2**31
 # What programs of torch.onnx have, and what answers the same question here.
 _ELSEWHERE = {
     "call_reference": "ortable.ExtendedReferenceEvaluator(program.model_proto).run(None, feeds)",
@@ -452,3 +454,31 @@ def _with_outputs(model: Any, names: Sequence[str]) -> Any:
     del proto.graph.output[:]
     proto.graph.output.extend(ValueInfoProto(name=name) for name in names)
     return LargeModel(proto, model.tensors, model.nested) if model is not proto_of(model) else proto
+
+
+# -- for `observe`, which proves programs
+
+
+def runner_of(program: OnnxProgram) -> ProgramRunner:
+    """What runs the program for a proof."""
+    model = program.model
+    save = None if isinstance(model, LargeModel) else program.save
+    return ProgramRunner(program, program._program, program._called(), save)
+
+
+def largest_sizes(program: OnnxProgram) -> dict[str, int]:
+    """The largest size of each named dimension, where the program has one."""
+    sizes = program._called().sizes
+    found: dict[str, int] = {}
+    for symbol, (_, most) in sizes.ranges.items():
+        name = sizes.names.get(str(symbol), "")
+        if most < _UNBOUNDED:
+            found[name] = min(most, found.get(name, most))
+    return found
+
+
+def refuse_empty(program: OnnxProgram, names: Collection[str]) -> None:
+    """Have the program refuse calls in which dimensions of these names are 0: eager takes them, and
+    the model is not right there, or ends the process. A saved model has no such condition."""
+    convention = program._called()
+    program._convention = replace(convention, sizes=convention.sizes.without_empty(names))

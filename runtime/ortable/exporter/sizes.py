@@ -4,8 +4,8 @@ In come a program and tensors, out goes nothing or an error. Called by calling.p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ortable import dims
@@ -13,7 +13,7 @@ from ortable.errors import InputError
 from ortable.exporter.account.resize import bounds_of, ranges_of, sizes_of, solved
 from ortable.exporter.request.program import Program
 from ortable.exporter.request.record import Guard
-from ortable.exporter.signature.dim_expressions import value_of
+from ortable.exporter.signature.dim_expressions import expression_of, value_of
 from ortable.interpreter import results
 
 # One size of a call: the leaf, its axis (None for an integer), the size in the program (an int or a
@@ -56,6 +56,14 @@ class Sizes:
         }
         guards = tuple(program.guards) if guarded else ()
         return cls(found, dict(program.symbol_names), ranges, guards)
+
+    def without_empty(self, names: Collection[str]) -> Sizes:
+        """The same, where dimensions of these names are at least 1."""
+        ranges = {
+            symbol: (max(lower, 1), upper) if self._name(symbol) in names else (lower, upper)
+            for symbol, (lower, upper) in self.ranges.items()
+        }
+        return replace(self, ranges=ranges, checked=set())
 
     def text(self, shape: Sequence[Any]) -> str:
         """A shape in the user's names: ``[batch, 3]``."""
@@ -185,5 +193,11 @@ def _where(slot: Any, axis: int | None) -> str:
 
 
 def _is_default(symbol: Any, lower: Any, program: Program) -> bool:
+    """Whether a bound is torch's own: that of a dimension of which nobody said one, or, of one
+    named as a sum of such dimensions, what comes of theirs."""
     unsaid = program.exported is None or str(symbol) in program.open_dims
-    return bool(unsaid and lower <= _DEFAULT_SMALLEST)
+    found = expression_of(program.symbol_names.get(str(symbol), ""))
+    least = _DEFAULT_SMALLEST
+    if found is not None:
+        least = dims.evaluate(found, dict.fromkeys(dims.symbols(found), _DEFAULT_SMALLEST))
+    return bool(unsaid and lower <= least)

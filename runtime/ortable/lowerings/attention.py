@@ -119,12 +119,12 @@ def packed_attention(
 ) -> Results:
     """Attention of query, key, value [N, L, E] through one weight [3 E, E] and bias [3 E].
 
-    ``mask`` is True where a place is not looked at: [L, S] for type 0, [N, S] for 1, [N, H, L, S]
-    for 2. Returns the joined heads [N, L, E] and the weights [N, H, L, S]; a row with no place to
-    look at is NaN, as in torch.
+    ``mask`` is True, or any number but 0, where a place is not looked at: [L, S] for type 0, [N, S]
+    for 1, [N, H, L, S] for 2. Returns the joined heads [N, L, E] and the weights [N, H, L, S]; a
+    row with no place to look at is NaN, as in torch.
 
     Raises:
-        UnsupportedCase: the mask is not of bools, or has no type.
+        UnsupportedCase: the mask has no type.
     """
     parts = [_heads(graph, x, place, heads, weight, bias) for place, x in enumerate(inputs)]
     query, key, value = parts
@@ -133,8 +133,9 @@ def packed_attention(
     scores = make("MatMul", [query, permuted(graph, key, [0, 1, 3, 2])])
     scores = make("Mul", [scores, const(graph, size**-0.5, dtype)])
     if mask is not None:
-        if graph.get_type(mask) != dtypes.boolean or mask_type not in (0, 1, 2):
-            raise UnsupportedCase("a mask of other values than bools")
+        if mask_type not in (0, 1, 2):
+            raise UnsupportedCase("a mask without a type")
+        mask = cast(graph, mask, dtypes.boolean)
         wide = unsqueezed(graph, mask, [1, 2]) if mask_type == 1 else mask
         scores = make("Where", [wide, const(graph, -float("inf"), dtype), scores])
     probs = make("Softmax", [scores], axis=-1)

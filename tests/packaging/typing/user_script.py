@@ -24,12 +24,14 @@ from ortable import (
     LargeModel,
     LoadedSpecs,
     Node,
+    Observation,
     OnnxLanguageModel,
     OnnxProgram,
     OrtBackend,
     OrtOptions,
     OrtOptionsDict,
     OxsDispatcher,
+    ProofReport,
     ResultSpec,
     SupportedOp,
     Validation,
@@ -44,6 +46,7 @@ from ortable import (
     get_decomposition_table,
     load_specs,
     match_input_parameters,
+    observe,
     onnx_custom_backend,
     onnx_debug_backend,
     plot_dot,
@@ -89,6 +92,20 @@ def to_model(model: Model, x: torch.Tensor, folder: Path, large: bool) -> None:
     assert_type(options.table(), dict[Any, Callable[..., Any]] | None)
     with bypass_export_some_errors(patch_transformers=False) as patches:
         assert_type(patches, tuple[str, ...])
+
+
+def observed(model: Model) -> tuple[OnnxProgram, Any]:
+    with observe(model, keep=2) as seen:
+        model(torch.rand(2, 3))
+        model(torch.rand(5, 3))
+    assert_type(seen, Observation)
+    print(seen, [each.sizes for each in seen.dimensions], seen.dynamic_shapes, len(seen.apart()))
+    program = seen.export(target_opset=20, maximum={"batch": 64})
+    assert_type(program, OnnxProgram)
+    report = seen.prove(program)
+    assert_type(report, ProofReport)
+    print([trial.reason for trial in report.of("refused")], report.check().ok, seen.proof)
+    return program, seen.compile(options={"freeze": "off"}, prove=False)
 
 
 def to_program(model: Model, x: torch.Tensor, folder: Path) -> OnnxProgram:

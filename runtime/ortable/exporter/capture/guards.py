@@ -27,11 +27,10 @@ from typing import Any
 import torch
 from torch.export import Dim, ExportedProgram, graph_signature
 
-from ortable import dims
 from ortable.compat.torch import guards_code, symbol_of
 from ortable.errors import ExportError
 from ortable.exporter.request.record import Guard, UserLine
-from ortable.exporter.signature.dim_expressions import expression_of
+from ortable.exporter.signature.dim_expressions import combined
 from ortable.exporter.signature.dimension_names import callers_level
 from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint
 
@@ -254,27 +253,20 @@ def _checked_by_torch(environment: Any) -> set[str]:
 
 
 def _unified(expression: Any, sizes: Mapping[str, _Size]) -> Any:
-    """The expression with one symbol for the sizes that the caller gave one name, and the sum of
-    others for a size that he named as one (``"past + sequence"``): it has no other size."""
+    """The expression with one symbol for the sizes that the caller gave one name, and the sum in
+    place of one that the caller named as a sum of others."""
     first: dict[str, Any] = {}
     for size in sizes.values():
         if size.name is not None:
             first.setdefault(size.name, size.symbol)
-    values = {name: _named_sum(name, first) or symbol for name, symbol in first.items()}
+    sums = {name: combined(name, first) for name in first}
     return expression.subs(
-        {size.symbol: values[size.name] for size in sizes.values() if size.name is not None}
+        {
+            size.symbol: first[size.name] if sums[size.name] is None else sums[size.name]
+            for size in sizes.values()
+            if size.name is not None
+        }
     )
-
-
-def _named_sum(name: str, symbols: Mapping[str, Any]) -> Any:
-    """What a name that is an expression of other names stands for; None for another name."""
-    import sympy
-
-    wanted = expression_of(name)
-    if wanted is None or not dims.symbols(wanted) <= symbols.keys():
-        return None
-    known = {each: symbols[each] for each in dims.symbols(wanted)}
-    return sympy.sympify(name, locals={**known, "max": sympy.Max, "min": sympy.Min})
 
 
 def _ranges(symbols: Mapping[str, Any], sizes: Mapping[str, _Size]) -> dict[Any, Range]:
@@ -414,3 +406,30 @@ def tell_guards(guards: Sequence[Guard], way: str) -> None:
     if way == "error":
         raise ExportError(text)
     warnings.warn(text, UserWarning, stacklevel=callers_level())
+
+
+def refusing(exported: ExportedProgram, values: Mapping[str, int], names: Mapping[str, str]) -> str:
+    """The first condition of torch that sizes do not meet, and the line that asks: what made a
+    range narrower than the caller's. Empty where torch kept none.
+
+    ``values`` are the sizes by torch's symbols, ``names`` what the symbols are called.
+    """
+    environment = _environment(_inputs(exported))
+    for guard in list(getattr(environment, "guards", ())):
+        expression = environment.replace(guard.expr)
+        known = {each: values[str(each)] for each in expression.free_symbols if str(each) in values}
+        if len(known) < len(expression.free_symbols):
+            continue
+        try:
+            met = expression.subs(known)
+        except ZeroDivisionError:
+            met = False
+        if met == False:  # noqa: E712  (sympy's, or a relation that is still open)
+            places = (guard.sloc.maybe_user_loc, guard.sloc.framework_loc)
+            line = next(filter(None, map(from_location, places)), None)
+            text = _text(_positive(expression), names)
+            if line is None:
+                return text
+            place = "/".join(Path(line.file).parts[-2:])
+            return f"{text}, asked at {place}:{line.line}, in {line.function}"
+    return ""

@@ -1,6 +1,7 @@
 """Names of dimensions that are sums or products of other names, as the outputs of a model print
 them and as optimum writes them for inputs: ``"past_sequence_length + sequence_length"``. In come
-texts or sizes, out go the others. Called by dynamic_shapes.py, outputs.py and resize.py."""
+texts or sizes, out go the others. Called by dynamic_shapes.py, outputs.py, resize.py and
+capture/guards.py."""
 
 from __future__ import annotations
 
@@ -60,3 +61,25 @@ def value_of(text: str, sizes: Mapping[str, int]) -> int | None:
     if found is None or not dims.symbols(found) <= set(sizes):
         return None
     return dims.evaluate(found, sizes)
+
+
+def combined(text: str, values: Mapping[str, Any]) -> Any:
+    """A sum or product of names with other objects, such as torch's symbols, in their place; None
+    for a single name, and where a name has no value or there is another operator."""
+    if text.isidentifier() or expression_of(text) is None:
+        return None
+    try:
+        return _combined(ast.parse(text.strip(), mode="eval").body, values)
+    except (ValueError, KeyError):
+        return None
+
+
+def _combined(node: ast.AST, values: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Name):
+        return values[node.id]
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
+        left, right = _combined(node.left, values), _combined(node.right, values)
+        return _OPERATORS[type(node.op)](left, right)
+    raise ValueError(f"{type(node).__name__} is no part of a sum")

@@ -1,0 +1,54 @@
+"""The architectures that people export, with no dynamic shapes written down: two calls are
+observed, and what varied between them is dynamic, named, and right at both sizes and where the
+proof looks. The commit chooses some; the sweeps run the others."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+import ortable
+from benchmarks.models.architectures import ARCHITECTURES, build_architecture
+
+from .helpers import assert_same
+
+
+def dims(model: Any) -> list[list[str | int]]:
+    shapes = (value.type.tensor_type.shape for value in model.graph.input)
+    return [[dim.dim_param or dim.dim_value for dim in shape.dim] for shape in shapes]
+
+
+@pytest.mark.alternates("name", parts=10)
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_two_calls_say_what_is_dynamic(name: str) -> None:
+    architecture, module = ARCHITECTURES[name], build_architecture(name)
+    calls = [architecture.call(), architecture.call(**architecture.second)]
+    with ortable.observe(module) as seen, torch.no_grad():
+        for args, kwargs in calls:
+            module(*args, **kwargs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # conditions on sizes, and what fails on empty tensors
+        program = seen.export()
+    first, second = ([leaf.shape for leaf in pytree.tree_leaves(call)] for call in calls)
+    varied = [
+        [one != other for one, other in zip(*shapes, strict=True)]
+        for shapes in zip(first, second, strict=True)
+    ]
+    assert [[isinstance(dim, str) for dim in shape] for shape in dims(program.model)] == varied
+    for args, kwargs in calls:
+        assert_same(program.model_proto, module, args, kwargs, architecture.tolerance)
+    proof = seen.proof
+    assert proof is not None
+    assert [trial.sizes for trial in proof.trials if trial.outcome == "right"][:2] == [
+        "call 1",
+        "call 2",
+    ]
+    assert not [trial for trial in proof.failures if not trial.empty], proof
+    for each in seen.dimensions:
+        if not each.derived:
+            tried = [trial for trial in proof.trials if trial.sizes.startswith(f"{each.name}=")]
+            assert "right" in [trial.outcome for trial in tried], proof
