@@ -30,6 +30,25 @@ def _session() -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString())
 
 
+def _in_memory_of() -> bool:
+    """ScatterElements of an input into itself: rows change, and the memory does not."""
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("ScatterElements", ["x", "i", "u"], ["y"])],
+        "g",
+        [value("x", 1, [3]), value("i", 7, [1]), value("u", 1, [1])],
+        [value("y", 1, [3])],
+    )
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    x = torch.zeros(3)
+    given = {"x": x, "i": torch.tensor([1]), "u": torch.ones(1)}
+    feeds = {name: compat.ort_value(tensor) for name, tensor in given.items()}
+    (found,) = compat.in_memory_of(compat.bound_session(session), feeds, ["y"], {"y": "x"}, None)
+    return x.tolist() == [0, 1, 0] and found.data_ptr() == x.data_ptr()
+
+
 def _bound_session() -> bool:
     x = compat.ort_value(torch.ones(2))
     (found,) = compat.bound_session(_session()).run_with_ort_values({"x": x}, ["y"], None)
@@ -129,6 +148,7 @@ CHECKS_OF_ONNXRUNTIME: Checks = {
         lambda: isinstance(compat.device("cpu"), compat.capi.OrtDevice),
     ),
     "bound_session": ("runs over OrtValues, and over vectors of them", _bound_session),
+    "in_memory_of": ("the result lies where the input does", _in_memory_of),
     "register_arena": ("true, also where one is registered", lambda: compat.register_arena()),
     "ort_value": ("over the memory of a tensor, with its type", _ort_value),
     "dlpack_source": ("a line that makes the same", _dlpack_source),

@@ -281,15 +281,14 @@ def compile_with_autograd(
 
         cache = torch_cache(graph_module, options, load_it, table is not None, written, kept)
     with cache as compiler:
-        backend = aot_autograd(
+        wrapped = aot_autograd(
             fw_compiler=compiler(compile_it),
             bw_compiler=compiler(compile_it),
             inference_compiler=compiler(compile_it),
             partition_fn=min_cut_partition,
             decompositions=get_decomposition_table() if table is None else table,
             keep_inference_input_mutations=True,  # what a graph writes into, its call writes into
-        )
-        wrapped = backend(graph_module, args)
+        )(graph_module, args)
         fixed = _attributes(graph_module) if kept is None else ()
         call = without_wrapper(wrapped, compilations, args, fixed)
     if kept is not None:
