@@ -138,7 +138,8 @@ def _compile_placed(
     graph, in_torch, _ = place_nodes(graph)
     if not in_torch and not left:
         return _compile_unpartitioned(graph, options, runner, static)
-    error = missing_error(graph.module, in_torch)
+    written = [node for node in graph.module.graph.nodes if graph.is_mutation(node)]
+    error = missing_error(graph.module, {*in_torch, *written})
     if error is not None:
         raise error  # one for all partitions
     if left:

@@ -13,9 +13,19 @@ from ortable.backend.sessions.providers import graph_device
 
 from .inputs import InputPlan
 
-__all__ = ["AotGraph"]
+__all__ = ["AotGraph", "writes_argument"]
 
 _COPIES = (torch.ops.aten.copy_.default, torch.ops.aten.copy_)
+
+
+def writes_argument(node: Node) -> bool:
+    """Whether a node copies a result into an argument: the call does that, nothing is converted."""
+    return (
+        node.op == "call_function"
+        and node.target in _COPIES
+        and isinstance(node.args[0], Node)
+        and node.args[0].op == "placeholder"
+    )
 
 
 class AotGraph:
@@ -63,8 +73,4 @@ class AotGraph:
 
     def is_mutation(self, node: Node) -> bool:
         """Whether a node writes a result into an argument at the end."""
-        return (
-            node.op == "call_function"
-            and node.target in _COPIES
-            and node.args[0] in self.inputs.position
-        )
+        return writes_argument(node) and node.args[0] in self.inputs.position

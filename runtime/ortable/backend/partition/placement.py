@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.backend.lower.aot_graph import AotGraph
+from ortable.backend.lower.aot_graph import AotGraph, writes_argument
 from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ortable.interpreter.assertions import asserts_inside
 from ortable.interpreter.calls import operator_key
@@ -149,7 +149,7 @@ def list_placements(
     """
     found = []
     for node in graph_module.graph.nodes:
-        if node.op != "call_function" or node.target is operator.getitem:
+        if node.op != "call_function" or node.target is operator.getitem or writes_argument(node):
             continue
         name, why = operator_key(node), in_torch.get(node)
         if why is None:

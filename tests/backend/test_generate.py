@@ -1,0 +1,106 @@
+"""`generate` of transformers with a compiled forward: the tokens of eager, few graphs, and none after
+the first tokens; static and dynamic caches, beams, a smaller model that proposes tokens. Of two
+architectures the commit chooses one, and the sweeps run the other."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+
+from tests.exporter.language_models import VOCABULARY, build
+
+STATIC = {"cache_implementation": "static", "disable_compile": True}
+
+
+def made(name):
+    model = build(name)
+    model.generation_config.pad_token_id = 0
+    return model
+
+
+def generate(model, count=7, **keywords):
+    torch.manual_seed(0)
+    ids = torch.randint(3, VOCABULARY, (2, 5))
+    mask = torch.ones_like(ids)
+    return model.generate(
+        ids, attention_mask=mask, max_new_tokens=count, do_sample=False, **keywords
+    )
+
+
+def graphs():
+    return counters["stats"]["unique_graphs"]
+
+
+def compile_forward(model, dynamic=None, **options):
+    torch._dynamo.reset()
+    counters.clear()
+    model.forward = torch.compile(
+        model.forward, backend="ortable", dynamic=dynamic, options=options or None
+    )
+
+
+@pytest.mark.alternates("name", parts=2)
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+@pytest.mark.parametrize(
+    ("dynamic", "keywords", "most"),
+    [
+        (True, {}, 2),
+        (None, {}, 3),
+        (None, STATIC, 2),
+        (True, {"num_beams": 3}, 2),
+    ],
+    ids=["dynamic sizes", "automatic", "static cache", "beams"],
+)
+def test_tokens_and_graphs(name, dynamic, keywords, most) -> None:
+    model = made(name)
+    expected = generate(model, **keywords)
+    compile_forward(model, dynamic)
+    assert torch.equal(generate(model, **keywords), expected)
+    assert graphs() <= most
+    before = graphs()
+    if not keywords:  # longer texts need no other graph
+        assert generate(model, 20).shape == (2, 25)
+        assert graphs() == before
+
+
+@pytest.mark.alternates("name", parts=2)
+@pytest.mark.parametrize("name", ["mistral", "gemma2"])
+def test_sliding_windows(name) -> None:
+    model = made(name)
+    expected = generate(model, 12)
+    compile_forward(model, True)
+    assert torch.equal(generate(model, 12), expected)
+    assert graphs() <= 3
+
+
+def test_a_smaller_model_proposes_tokens() -> None:
+    model = made("llama")
+    assistant = copy.deepcopy(model)
+    with torch.no_grad():
+        for weight in assistant.parameters():
+            weight.add_(torch.randn_like(weight), alpha=0.01)
+    ids = torch.arange(3, 8)[None]
+    given = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 9, "do_sample": False}
+    expected = model.generate(ids, **given)
+    compile_forward(model, True)
+    assert torch.equal(model.generate(ids, assistant_model=assistant, **given), expected)
+
+
+@pytest.mark.alternates("kind", parts=2)
+@pytest.mark.parametrize("kind", ["int4", "int8"])
+def test_small_weights_decode(kind) -> None:
+    """Group sizes fit the small model; the tokens are those of the rounded model, at every step."""
+    options = {"weights": {"kind": kind, "group_size": 16}}
+    model = made("llama")
+    compile_forward(model, True, **options)
+    tokens = generate(model)
+    assert tokens.shape == (2, 12)
+    again = made("llama")
+    compile_forward(again, None, **options)
+    with torch.no_grad():
+        logits = again.forward(input_ids=tokens[:, :-1], use_cache=False).logits
+    chosen = logits.argmax(-1)[:, 4:]
+    assert (chosen == tokens[:, 5:]).double().mean() > 0.7
