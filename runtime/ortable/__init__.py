@@ -14,6 +14,7 @@ Export:
     attach_weights: weights for a model that was exported without
     match_input_parameters: what to feed to a model whose weights are inputs
     bypass_export_some_errors: works around known failures of torch.export
+    register_transformers: transformers' own exporters have the format "ortable"
 
 torch.compile:
     onnx_custom_backend: the backend as a function, with its options as keywords
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
     from .exporter import from_seed_style as from_seed_style
     from .exporter import match_input_parameters as match_input_parameters
     from .exporter.export import export as export
+    from .exporter.register_transformers import register_transformers as register_transformers
     from .exporter.to_onnx import to_onnx as to_onnx
     from .interpreter import DynamoInterpreter as DynamoInterpreter
     from .interpreter.user_specs import LoadedSpecs as LoadedSpecs
@@ -196,6 +198,7 @@ _PUBLIC: dict[str, str] = {
     "plot_dot": "ortable.debug.plot",
     "pretty_onnx": "ortable.ir.proto.text",
     "refresh": "ortable.backend.execute.weights",
+    "register_transformers": "ortable.exporter.register_transformers",
     "supported_ops": "ortable.interpreter.user_specs",
     "to_onnx": "ortable.exporter.to_onnx",
     "watch_modules": "ortable.backend.aot.watch_modules",
