@@ -149,7 +149,9 @@ class OrtableRunner(ModelRunner):
         outputs = [value.name for value in session.get_outputs()]
         written = {f"{name}{_WRITTEN}": name for name in self._names}
         count = self.out_spec.num_leaves - len(self.out_constants)
-        self._outputs, self._written = outputs[:count], {n: written[n] for n in outputs[count:]}
+        self._outputs = outputs[:count]
+        # the others are new values of inputs, and of buffers, which start anew in every call
+        self._written = {name: written[name] for name in outputs[count:] if name in written}
 
     @property
     def device(self) -> torch.device:
