@@ -90,7 +90,7 @@ def kind_of(case: str) -> str:
 
     try:
         model = getattr(transformers, case.split("/")[1])
-        return KINDS.get(model.main_input_name, "others")
+        return KINDS.get(str(model.main_input_name), "others")
     except (AttributeError, ImportError):
         return "others"
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import torch
 
+import ortable
 from ortable.errors import FunctionNotFoundError, OrtableError
+from ortable.exporter.transformers_backend import OrtableConfig, OrtableExporter, OrtableRunner
 from tests.suites.workers import Record
 
 from . import inputs, models
@@ -100,8 +102,6 @@ def prepared(model: Any, call: dict[str, Any]) -> dict[str, Any]:
 
 def exported(model: Any, call: Mapping[str, Any], shapes: Any) -> tuple[Any, Any]:
     """The model's OnnxProgram, and its runner, through the registry of transformers."""
-    from ortable.exporter.transformers_backend import OrtableConfig, OrtableExporter, OrtableRunner
-
     config = OrtableConfig(dynamic_shapes=shapes)
     try:
         program, metadata = OrtableExporter().export_program(
@@ -126,12 +126,11 @@ def exported(model: Any, call: Mapping[str, Any], shapes: Any) -> tuple[Any, Any
 
 def specialised(program: Any, shapes: Mapping[str, Any]) -> str:
     """The dynamic dimension that the model's code has fixed to its example, if there is one."""
-    inputs_ = {
-        value.name: value.type.tensor_type.shape.dim for value in program.model_proto.graph.input
-    }
+    graph = program.model_proto.graph
+    known = {value.name: value.type.tensor_type.shape.dim for value in graph.input}
     for name, axes in shapes.items():
         for axis in axes or ():
-            dims = inputs_.get(name) or inputs_.get(f"input.{name}")
+            dims = known.get(name) or known.get(f"input.{name}")
             if dims and not dims[axis].dim_param:
                 return f"the model fixes dimension {axis} of {name} to {dims[axis].dim_value}"
     return ""
@@ -194,30 +193,28 @@ def differing(got: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
                 f"{name} is {found.dtype} {list(found.shape)}, not {tensor.dtype} "
                 f"{list(tensor.shape)}"
             )
-        if not tensor.numel():
-            continue
-        if tensor.is_floating_point() or tensor.is_complex():
-            largest = (
-                float(tensor[torch.isfinite(tensor)].abs().max())
-                if torch.isfinite(tensor).any()
-                else 0.0
-            )
-            close = torch.isclose(
-                found, tensor, rtol=RELATIVE, atol=OF_LARGEST * largest + 1e-6, equal_nan=True
-            )
-        else:
-            close = found == tensor
-        if not close.all():
-            apart = (
-                (found.double() - tensor.double()).abs()[~close]
-                if not tensor.is_complex()
-                else (found - tensor).abs()[~close]
-            )
+        apart = _apart(found, tensor)
+        if apart.any():
+            furthest = float((_wide(found) - _wide(tensor)).abs()[apart].max())
             return (
-                f"{name}: {int((~close).sum())} of {close.numel()} differ, by up to "
-                f"{float(apart.max()):.3g} of {float(tensor.abs().max()):.3g}"
+                f"{name}: {int(apart.sum())} of {apart.numel()} differ, by up to {furthest:.3g} of "
+                f"{float(_wide(tensor).abs().max()):.3g}"
             )
     return ""
+
+
+def _apart(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """True where two tensors differ: numbers that are no floats, in anything."""
+    if not wanted.numel() or not (wanted.is_floating_point() or wanted.is_complex()):
+        return found != wanted
+    finite = wanted[torch.isfinite(wanted)].abs()
+    largest = float(finite.max()) if finite.numel() else 0.0
+    bound = OF_LARGEST * largest + 1e-6
+    return ~torch.isclose(found, wanted, rtol=RELATIVE, atol=bound, equal_nan=True)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.is_complex() else tensor.double()
 
 
 def _kept(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
@@ -246,6 +243,13 @@ def described(error: BaseException) -> tuple[str, str]:
     path = Path(last.filename).name if last else ""
     text = " ".join(str(error).split())
     return f"{path}:{last.lineno if last else ''}", f"{type(error).__name__}: {text[:400]}"
+
+
+def _ours(error: BaseException) -> bool:
+    """True when the converter was at work, and not torch on behalf of transformers."""
+    ours = Path(ortable.__file__).parent
+    files = [Path(frame.filename) for frame in _frames(error)]
+    return any(ours in file.parents and file.name != "transformers_backend.py" for file in files)
 
 
 def _frames(error: BaseException) -> list[Any]:

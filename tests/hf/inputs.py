@@ -118,8 +118,8 @@ def _tensor(kind: str, shape: list[int], rest: list[Any], fields: Fields, seed: 
         return torch.randint(int(rest[0]), int(rest[1]), shape, generator=seed)
     if kind == "zeros":
         return torch.zeros(shape, dtype=torch.int64)
-    if kind == "bool":
-        return torch.ones(shape, dtype=torch.bool)
+    if kind in ("bool", "false"):
+        return torch.full(shape, kind == "bool")
     made = torch.ones(shape, dtype=torch.int64)
     if kind == "mask":
         made[1:2, -2:] = 0

@@ -77,12 +77,10 @@ def _related(kind: Any, small: Mapping[str, Any]) -> dict[str, Any]:
         if len(kinds) > 1 and name in names:
             found[name] = kinds
             found["num_hidden_layers"] = len(kinds)
-    if "layer_types" in found and "mlp_layer_types" in found:
-        count = found["num_hidden_layers"] = max(
-            len(found[n]) for n in ("layer_types", "mlp_layer_types")
-        )
-        for name in ("layer_types", "mlp_layer_types"):
-            found[name] = (found[name] * count)[:count]
+    both = [name for name in ("layer_types", "mlp_layer_types") if name in found]
+    for name in both:  # of one length
+        count = found["num_hidden_layers"] = max(len(found[each]) for each in both)
+        found[name] = (found[name] * count)[:count]
     return found
 
 
