@@ -96,12 +96,16 @@ def kind_of(case: str) -> str:
 
 
 def summary(console: Console, records: Sequence[Record]) -> None:
-    """Outcomes by what models take and by mode, and what took long."""
-    outcomes = ("exact", "fault", "refused", "missing", "uncaptured", "unrunnable", "timeout")
-    table = Table(*("takes", "mode", *outcomes, "exact of what runs"))
+    """Outcomes by what models take and by mode, the share of exact ones among those that run in
+    eager mode, and what took long."""
+    shown = {
+        "exact": "exact", "fault": "fault", "refused": "refused", "missing": "missing",
+        "uncaptured": "torch", "unrunnable": "not run", "timeout": "late", "crash": "crash",
+    }  # fmt: skip
+    table = Table(*("takes", "mode", *shown.values(), "share"))
     found = Counter((kind_of(r.case), mode_of(r), r.outcome) for r in records)
     for kind, mode in sorted({key[:2] for key in found}):
-        row = [found[kind, mode, outcome] for outcome in outcomes]
+        row = [found[kind, mode, outcome] for outcome in shown]
         runs = sum(row) - found[kind, mode, "unrunnable"]
         share = f"{row[0] / runs:.1%}" if runs else "-"
         table.add_row(kind, mode, *(str(count or "") for count in row), share)
