@@ -21,6 +21,7 @@ Export:
     export_language_model: a causal language model with its cache, for onnxruntime-genai and others
     OnnxLanguageModel: runs what export_language_model wrote, token by token
     bypass_export_some_errors: works around known failures of torch.export
+    register_transformers: transformers' own exporters have the format "ortable"
 
 torch.compile:
     onnx_custom_backend: the backend as a function, with its options as keywords
@@ -147,6 +148,7 @@ if TYPE_CHECKING:
     from .exporter.observe import Observation as Observation
     from .exporter.observe import observe as observe
     from .exporter.observing.proof import ProofReport as ProofReport
+    from .exporter.register_transformers import register_transformers as register_transformers
     from .exporter.to_onnx import to_onnx as to_onnx
     from .interpreter import DynamoInterpreter as DynamoInterpreter
     from .interpreter.user_specs import LoadedSpecs as LoadedSpecs
@@ -217,6 +219,7 @@ _PUBLIC: dict[str, str] = {
     "plot_dot": "ortable.debug.plot",
     "pretty_onnx": "ortable.ir.proto.text",
     "refresh": "ortable.backend.execute.weights",
+    "register_transformers": "ortable.exporter.register_transformers",
     "supported_ops": "ortable.interpreter.user_specs",
     "to_onnx": "ortable.exporter.to_onnx",
     "watch_modules": "ortable.backend.aot.watch_modules",

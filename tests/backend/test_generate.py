@@ -1,6 +1,6 @@
-"""`generate` of transformers with a compiled forward: the tokens of eager, few graphs, and none after
-the first tokens; static and dynamic caches, beams, a smaller model that proposes tokens. Of two
-architectures the commit chooses one, and the sweeps run the other."""
+"""`generate` of transformers with a compiled forward: the tokens of eager, few graphs, and none
+after the first tokens; static and dynamic caches, beams, a smaller model that proposes tokens. Of
+two architectures the commit chooses one, and the sweeps run the other."""
 
 from __future__ import annotations
 

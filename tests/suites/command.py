@@ -17,14 +17,15 @@ from tqdm import tqdm
 
 from tests.rotation import turn
 
-from .expected import LISTABLE, compact, judge, load, matching, part_of
+from .expected import LISTABLE, Expectations, compact, judge, load, matching, part_of
 from .workers import Record, run
 
 
 @dataclass(frozen=True)
 class Suite:
     """A suite: its name, which is that of its exceptions, what collects its cases, what checks one,
-    what a whole run counts, and how many parts the short run of CI is one of."""
+    what a whole run counts, and how many parts the short run of CI is one of; where its exceptions
+    are, if not in expected/, and what it prints besides."""
 
     name: str
     about: str
@@ -33,6 +34,8 @@ class Suite:
     counts: Callable[[Sequence[Record]], Mapping[str, int]]
     parts: int
     limit_s: float = 60.0
+    exceptions: Callable[[], Expectations] | None = None
+    summary: Callable[[Console, Sequence[Record]], None] | None = None
 
 
 def arguments(suite: Suite) -> argparse.ArgumentParser:
@@ -57,7 +60,7 @@ def arguments(suite: Suite) -> argparse.ArgumentParser:
 def main(suite: Suite, argv: Sequence[str] | None = None) -> int:
     """Run, report, and say whether all is as expected."""
     options = arguments(suite).parse_args(argv)
-    expected = load(suite.name)
+    expected = load(suite.name) if suite.exceptions is None else suite.exceptions()
     everything = suite.collect()
     console = Console()
     part, parts = _part(options, suite, console)
@@ -67,6 +70,8 @@ def main(suite: Suite, argv: Sequence[str] | None = None) -> int:
     records = [*earlier, *_run(suite, left, options)]
     counts = suite.counts(records)
     _report(console, records, counts)
+    if suite.summary is not None:
+        suite.summary(console, records)
     if options.list:
         _print_groups(console, records)
     wrong = judge(records, chosen, everything, expected, counts)

@@ -11,9 +11,10 @@ from ortable.lowerings.histogram import frequencies
 from ortable.lowerings.padding import full_pads
 from ortable.lowerings.scatter import clamped_bound, expanded_index, put_diagonal, scatter_reduce, stretch_end
 from ortable.lowerings.shapes import common_sizes
-from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_bool, is_float, rank_of, shape_of
+from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_bool, is_float, is_static, rank_of, shape_of
 from ortable.prelude.indexing import marked_indices, scatter_elements, scatter_slices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
+from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import along_axis, as_flat, expanded, iota, moved_axes, sliced, wrapped_index, zeros_of
 from ortable.prelude.values import as_scalar, as_vec, at_least_1d, cast, const, permuted, reshape_to, unsqueezed, with_rank_of
 
@@ -124,14 +125,17 @@ def aten_masked_scatter(graph: Graph, res: ResultSpec, self: Result, mask: Resul
     if count_of(graph, source) == 0:
         graph.case = 1
         return expanded(graph, self, common_sizes(graph, [self, mask]))
-    # the k-th place where the mask is True takes the k-th element of source
+    # the k-th place where the mask is True takes the k-th element of source; one of unknown size may have none, and what is gathered for places that keep theirs has to be there
     graph.case = 2
+    flat = as_flat(graph, source)
+    one_more = graph.make_node('Concat', [flat, at_least_1d(graph, const_like(graph, 0, source))], axis=0)
+    some = flat if is_static(count_of(graph, source)) else one_more
     sizes = common_sizes(graph, [self, mask])
     here = as_flat(graph, expanded(graph, mask, sizes))
     count = graph.make_node('CumSum', [graph.make_node('Cast', [here], to=int64), const(graph, 0, int64)])
     index = graph.make_node('Where', [here, graph.make_node('Sub', [count, const(graph, 1, int64)]), const(graph, 0, int64)])
     kept = as_flat(graph, expanded(graph, self, sizes))
-    return reshape_to(graph, graph.make_node('Where', [here, graph.make_node('Gather', [as_flat(graph, source), index]), kept]), sizes)
+    return reshape_to(graph, graph.make_node('Where', [here, graph.make_node('Gather', [some, index]), kept]), sizes)
 
 
 def aten_put(graph: Graph, res: ResultSpec, self: Result, index: Result, source: Result, accumulate: Bool = False) -> Result:

@@ -52,6 +52,7 @@ from ortable import (
     plot_dot,
     pretty_onnx,
     refresh,
+    register_transformers,
     supported_ops,
     to_onnx,
     watch_modules,
@@ -133,6 +134,7 @@ def weights(model: Model, path: str) -> None:
     assert_type(loaded.proto, ModelProto)
     assert_type(loaded.nbytes, int)
     assert_type(attach_weights(loaded, model.state_dict(), partial=True), LargeModel)
+    assert_type(register_transformers(), None)
     feeds = match_input_parameters(model, ["linear.weight", "x"], [torch.zeros(2, 3)])
     print(sorted(feeds))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,8 @@ _TWO_IN_A_BYTE = (onnx.TensorProto.INT4, onnx.TensorProto.UINT4)
 def make_session(
     model: Any, providers: Sequence[Any] | None = None, session_options: Any = None
 ) -> Any:
-    """An InferenceSession of a ModelProto or LargeModel, whose weights are given by address.
+    """An InferenceSession of a ModelProto, of a LargeModel, whose weights are given by address, or
+    of the Path of a file.
 
     ``providers``: the CPU by default; ``session_options``: a SessionOptions, or settings of one by
     name, a name with a dot being a config entry.
@@ -60,12 +62,14 @@ def make_session(
     wanted = [CPU] if providers is None else list(providers)
     check_providers(wanted)
     options = _session_options(session_options)
-    if not isinstance(model, onnx.ModelProto):
+    if isinstance(model, (onnx.ModelProto, Path)):
+        source = str(model) if isinstance(model, Path) else model.SerializeToString()
+    else:
         arrays = model.numpy_tensors()
         values = [ort_value(array) for array in arrays.values()]
         options.add_external_initializers(list(arrays), values)
-        model = model.session_proto()
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=wanted)
+        source = model.session_proto().SerializeToString()
+    session = onnxruntime.InferenceSession(source, options, providers=wanted)
     silent = [name for name in provider_names(wanted) if name not in session.get_providers()]
     if silent:
         raise ProviderError(

@@ -1,0 +1,191 @@
+"""ortable in transformers' registry of exporters: models go through transformers' own API, to a
+folder and back, and the runner returns what the model does in eager mode."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+import transformers
+from transformers.cache_utils import StaticCache
+from transformers.exporters import AutoHfExporter, ExportedModel
+from transformers.exporters.auto import EXPORT_BACKENDS
+from transformers.exporters.utils import get_leaf_tensors
+
+import ortable
+from ortable.errors import InputError, OptionError, ProviderError
+from tests.exporter.language_models import build
+from tests.packaging.files import ROOT
+
+ortable.register_transformers()
+_TINY = {
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37,
+}  # fmt: skip
+
+
+def ids(batch: int, length: int) -> torch.Tensor:
+    return torch.randint(2, 90, (batch, length))
+
+
+def exporter() -> Any:
+    return AutoHfExporter.from_config({"export_format": "ortable"})
+
+
+def check_equal(got: Any, expected: Any) -> None:
+    """The same class, and the same tensors by name: value, dtype and shape."""
+    assert type(got) is type(expected)
+    found, wanted = get_leaf_tensors(got), get_leaf_tensors(expected)
+    assert list(found) == list(wanted)
+    for name, tensor in wanted.items():
+        torch.testing.assert_close(found[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def bert() -> tuple[Any, dict[str, Any]]:
+    config = transformers.BertConfig(vocab_size=97, max_position_embeddings=32, **_TINY)
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    return transformers.BertModel(config), {"input_ids": ids(2, 5), "attention_mask": mask}
+
+
+def vit() -> tuple[Any, dict[str, Any]]:
+    config = transformers.ViTConfig(image_size=16, patch_size=4, **_TINY)
+    return transformers.ViTForImageClassification(config), {
+        "pixel_values": torch.randn(2, 3, 16, 16)
+    }
+
+
+def llama() -> tuple[Any, dict[str, Any]]:
+    return build("llama"), {"input_ids": ids(2, 5), "attention_mask": torch.ones(2, 5).long()}
+
+
+def t5() -> tuple[Any, dict[str, Any]]:
+    return build("t5"), {"input_ids": ids(2, 7), "decoder_input_ids": ids(2, 3)}
+
+
+@pytest.mark.parametrize("made", [bert, vit, llama, t5], ids=lambda made: made.__name__)
+def test_export_save_load_and_run(made: Any, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, inputs = made()
+    model.eval()
+    with torch.no_grad():
+        expected = model(**inputs)
+    exported = exporter().export(model, dict(inputs), {"target_opset": 20})
+    check_equal(exported(**inputs), expected)
+    exported.save_pretrained(tmp_path / "saved")
+    (file,) = (tmp_path / "saved").glob("*.onnx")
+    assert onnx.load(file, load_external_data=False).opset_import[0].version == 20
+    loaded = ExportedModel.from_pretrained(tmp_path / "saved")
+    check_equal(loaded(**inputs), expected)
+    assert loaded.config.model_type == model.config.model_type
+    assert str(loaded.device) == "cpu"
+    loaded.save_pretrained(tmp_path / "again")
+    check_equal(ExportedModel.from_pretrained(tmp_path / "again")(**inputs), expected)
+
+
+def test_dynamic_sizes_of_a_model_and_names_of_its_tensors() -> None:
+    torch.manual_seed(0)
+    model = build("llama")
+    inputs = {"input_ids": ids(2, 5), "attention_mask": torch.ones(2, 5).long()}
+    exported = exporter().export(model, inputs, {"dynamic": True, "target": "onnxruntime"})
+    other = {"input_ids": ids(3, 9), "attention_mask": torch.ones(3, 9).long()}
+    with torch.no_grad():
+        check_equal(exported(**other), model(**other))
+    assert exported.program.input_names == ["input_ids", "attention_mask"]
+    assert exported.program.output_names[:2] == ["logits", "past_key_values.layers.0.keys"]
+
+
+@pytest.mark.filterwarnings("ignore:the model holds only for sizes")
+def test_the_parts_of_generation(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = build("llama")
+    inputs = {"input_ids": ids(2, 5), "attention_mask": torch.ones(2, 5).long()}
+    exported = exporter().export_for_generation(model, inputs, {"prefill": {}, "decode": {}})
+    assert list(exported.components) == ["prefill", "decode"]
+    exported.save_pretrained(tmp_path)
+    runners = ExportedModel.from_pretrained(tmp_path).runners
+    with torch.no_grad():
+        first = model(**inputs)
+        got = runners["prefill"](position_ids=torch.arange(5).expand(2, 5), **inputs)
+        check_equal(got, first)
+        step = {"input_ids": ids(2, 1), "attention_mask": torch.ones(2, 6).long()}
+        place = torch.full((2, 1), 5)
+        second = runners["decode"](past_key_values=got.past_key_values, position_ids=place, **step)
+        check_equal(second, model(past_key_values=first.past_key_values, **step))
+
+
+def static_cache(model: Any, length: int) -> StaticCache:
+    cache = StaticCache(config=model.config, max_cache_len=length)
+    cache.early_initialization(2, 2, 8, torch.float32, torch.device("cpu"))
+    return cache
+
+
+def test_a_cache_that_forward_writes_to_is_written_to() -> None:
+    torch.manual_seed(0)
+    model = build("llama")
+    exported = exporter().export(
+        model, {"input_ids": ids(2, 1), "past_key_values": static_cache(model, 12)}, {}
+    )
+    assert exported.program.output_names[-1] == (
+        "input.past_key_values.layers.1.cumulative_length_mutated"
+    )
+    given, own = static_cache(model, 12), static_cache(model, 12)
+    for token in (ids(2, 1), ids(2, 1)):
+        with torch.no_grad():
+            expected = model(input_ids=token, past_key_values=own)
+        check_equal(exported(input_ids=token, past_key_values=given), expected)
+        check_equal(given, own)
+
+
+def test_constants_of_a_call_and_missing_inputs() -> None:
+    model, inputs = vit()
+    model.eval()
+    exported = exporter().export(model, {**inputs, "interpolate_pos_encoding": True}, {})
+    with torch.no_grad():
+        check_equal(exported(**inputs), model(**inputs, interpolate_pos_encoding=True))
+    with pytest.raises(InputError, match="'pixel_values', which is not in the arguments"):
+        exported(interpolate_pos_encoding=True)
+
+
+def test_where_a_model_runs_is_checked() -> None:
+    model, inputs = vit()
+    exported = exporter().export(model.eval(), inputs, {})
+    with pytest.raises(OptionError, match="device, or providers"):
+        exported.to("cpu", providers=["CPUExecutionProvider"])
+    with pytest.raises(ProviderError, match="not on meta"):
+        exported.to("meta")
+    with pytest.raises(OptionError, match="intra_op"):
+        exported.to(session_options={"intra_op_number": 1})
+
+
+def test_a_quantizer_of_onnx_models_is_refused() -> None:
+    class Quantizer:
+        quantizes_fx_graph = False
+
+    model, inputs = vit()
+    with pytest.raises(OptionError, match="Quantizer quantizes ONNX models"):
+        exporter().export(model.eval(), inputs, {"quantizer": Quantizer()})
+
+
+def test_registering_twice_is_registering_once() -> None:
+    before = EXPORT_BACKENDS["ortable"]
+    ortable.register_transformers()
+    assert EXPORT_BACKENDS["ortable"] is before
+
+
+def test_importing_ortable_does_not_import_transformers() -> None:
+    path = [str(ROOT / name) for name in ("runtime", "generated", "codegen")]
+    code = (
+        f"import sys; sys.path[:0] = {path!r}\n"
+        "import ortable; ortable.register_transformers; ortable.export\n"
+        "assert 'transformers' not in sys.modules\n"
+        "sys.modules['transformers.exporters'] = None\n"
+        "try:\n    ortable.register_transformers()\n"
+        "except ortable.errors.VersionError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "pip install -U" in done.stdout

@@ -1,0 +1,256 @@
+"""One model of transformers, eager and exported: builds it, calls it, exports it through the
+registry of transformers, runs it with ONNX Runtime, and compares every tensor that it returns. In
+comes ``model_type/Class/mode``, out comes a record. Called in the workers of __main__.py."""
+
+from __future__ import annotations
+
+import copy
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import ortable
+from ortable.errors import FunctionNotFoundError, OrtableError
+from ortable.exporter.transformers_backend import OrtableConfig, OrtableExporter, OrtableRunner
+from tests.suites.workers import Record
+
+from . import inputs, models
+
+MODES = ("static", "dynamic", "decode")
+RELATIVE, OF_LARGEST = 1e-3, 2e-4
+AUTO = torch.export.Dim.AUTO
+SECOND = inputs.Sizes(batch=3, tokens=11, decoder=6, frames=96)
+# Shorter than the sliding windows of tiny.yaml: of what a window has dropped, an exported step of
+# transformers, which keeps whole caches, does not know that it was there.
+PROMPT = inputs.Sizes(tokens=4)
+
+
+class _Stop(Exception):
+    """Ends a check with an outcome."""
+
+    def __init__(self, outcome: str, where: str, detail: str) -> None:
+        super().__init__(detail)
+        self.outcome, self.where, self.detail = outcome, where, detail
+
+
+def check_case(case: str) -> Record:
+    """What comes of one case: exact, or what failed and where."""
+    name, _, mode = case.rpartition("/")
+    warnings.simplefilter("ignore")
+    try:
+        _check(name, mode)
+    except _Stop as stop:
+        return Record(case, stop.outcome, stop.where, stop.detail)
+    return Record(case, "exact")
+
+
+def _check(name: str, mode: str) -> None:
+    model = _tried("unrunnable", lambda: models.build(name))
+    if mode == "decode":
+        calls = [_tried("unrunnable", lambda: decode_call(model, PROMPT))]
+    else:
+        sizes = (inputs.Sizes(), SECOND)[: 2 if mode == "dynamic" else 1]
+        calls = [_tried("unrunnable", lambda s=each: inputs.make(model, s)) for each in sizes]
+    for call in calls:
+        _tried("unrunnable", lambda c=call: eager(model, c))
+    calls = [_tried("uncaptured", lambda c=call: prepared(model, c)) for call in calls]
+    expected = [_tried("unrunnable", lambda c=call: eager(model, c)) for call in calls]
+    if differing(eager(model, calls[0], seed=1), expected[0]):
+        raise _Stop("unrunnable", "eager", "its results differ from call to call")
+    shapes = dynamic_shapes(*calls) if mode == "dynamic" else None
+    program, runner = exported(model, calls[0], shapes)
+    for place, call, wanted in zip(("run", "second size"), calls, expected, strict=False):
+        try:
+            _compared(lambda c=call: runner(**copy.deepcopy(c)), wanted, place)
+        except _Stop:
+            if fault := fault_of_torch(program, call, wanted):
+                raise _Stop("uncaptured", place, fault) from None
+            raise
+
+
+def _compared(made: Callable[[], Any], wanted: Mapping[str, torch.Tensor], place: str) -> None:
+    got = _tried("error", made, place)
+    if difference := differing(leaves(got), wanted):
+        raise _Stop("mismatch", place, difference)
+
+
+def fault_of_torch(program: Any, call: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """What the program of torch.export, run by torch, does wrong with a call; empty when it is
+    right, and the fault is ours."""
+    try:
+        with torch.no_grad():
+            got = program.exported_program.module()(**copy.deepcopy(dict(call)))
+    except Exception as error:
+        return f"torch's own program refuses this call: {described(error)[1]}"
+    difference = differing(leaves(got), wanted)
+    return f"torch's own program gives another result: {difference}" if difference else ""
+
+
+def prepared(model: Any, call: dict[str, Any]) -> dict[str, Any]:
+    """The call with what transformers computes of it before an export: sizes and places of patches,
+    for which torch would have to read tensors."""
+    from transformers.exporters.utils import precompute_export_inputs
+
+    with torch.no_grad():
+        precompute_export_inputs(model, call)
+    return call
+
+
+def exported(model: Any, call: Mapping[str, Any], shapes: Any) -> tuple[Any, Any]:
+    """The model's OnnxProgram, and its runner, through the registry of transformers."""
+    config = OrtableConfig(dynamic_shapes=shapes)
+    try:
+        program, metadata = OrtableExporter().export_program(
+            model, copy.deepcopy(dict(call)), config
+        )
+    except FunctionNotFoundError as error:
+        raise _Stop("missing", *described(error)) from error
+    except OrtableError as error:
+        raise _Stop("refused", *described(error)) from error
+    except Exception as error:
+        ours = any(
+            "ortable" in frame.filename
+            for frame in _frames(error)[-12:]
+            if "exporter/transformers_backend" not in frame.filename
+        )
+        raise _Stop("error" if ours else "uncaptured", *described(error)) from error
+    if fixed := specialised(program, shapes or {}):
+        raise _Stop("uncaptured", "torch.export", fixed)
+    runner = _tried("error", lambda: OrtableRunner.from_program(program, metadata), "session")
+    return program, runner
+
+
+def specialised(program: Any, shapes: Mapping[str, Any]) -> str:
+    """The dynamic dimension that the model's code has fixed to its example, if there is one."""
+    graph = program.model_proto.graph
+    known = {value.name: value.type.tensor_type.shape.dim for value in graph.input}
+    for name, axes in shapes.items():
+        for axis in axes or ():
+            dims = known.get(name) or known.get(f"input.{name}")
+            if dims and not dims[axis].dim_param:
+                return f"the model fixes dimension {axis} of {name} to {dims[axis].dim_value}"
+    return ""
+
+
+def decode_call(model: Any, sizes: inputs.Sizes) -> dict[str, Any]:
+    """One step of generation after a prompt: a token, and the cache that the prompt has filled."""
+    prompt = inputs.make(model, sizes)
+    prompt["attention_mask"] = torch.ones_like(prompt["input_ids"])
+    with torch.no_grad():
+        first = model(**prompt, use_cache=True)
+    cache = getattr(first, "past_key_values", None)
+    if cache is None:
+        raise models.Unbuilt("it returns no cache named past_key_values")
+    batch, length = prompt["input_ids"].shape
+    return {
+        "input_ids": prompt["input_ids"][:, :1],
+        "attention_mask": torch.ones(batch, length + 1, dtype=torch.int64),
+        "past_key_values": cache,
+    }
+
+
+def dynamic_shapes(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Dimensions that differ between two calls are dynamic."""
+    return {name: _dynamic(value, second[name]) for name, value in first.items()}
+
+
+def _dynamic(first: Any, second: Any) -> Any:
+    if not isinstance(first, torch.Tensor):
+        return None
+    pairs = enumerate(zip(first.shape, second.shape, strict=True))
+    return {axis: AUTO for axis, (one, other) in pairs if one != other}
+
+
+# -- eager, and comparing with it
+
+
+def eager(model: Any, call: Mapping[str, Any], seed: int = 0) -> dict[str, torch.Tensor]:
+    """Every tensor that the model returns."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        return leaves(model(**copy.deepcopy(dict(call))))
+
+
+def leaves(value: Any) -> dict[str, torch.Tensor]:
+    """Tensors by the way to them."""
+    from transformers.exporters.utils import get_leaf_tensors
+
+    return {name: tensor.clone() for name, tensor in get_leaf_tensors(value).items()}
+
+
+def differing(got: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """What differs first, empty when nothing does."""
+    if list(got) != list(wanted):
+        return f"it returns {list(got)}, not {list(wanted)}"[:300]
+    for name, tensor in wanted.items():
+        found = _kept(got[name], tensor)
+        if found.dtype != tensor.dtype or found.shape != tensor.shape:
+            return (
+                f"{name} is {found.dtype} {list(found.shape)}, not {tensor.dtype} "
+                f"{list(tensor.shape)}"
+            )
+        apart = _apart(found, tensor)
+        if apart.any():
+            furthest = float((_wide(found) - _wide(tensor)).abs()[apart].max())
+            return (
+                f"{name}: {int(apart.sum())} of {apart.numel()} differ, by up to {furthest:.3g} of "
+                f"{float(_wide(tensor).abs().max()):.3g}"
+            )
+    return ""
+
+
+def _apart(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """True where two tensors differ: numbers that are no floats, in anything."""
+    if not wanted.numel() or not (wanted.is_floating_point() or wanted.is_complex()):
+        return found != wanted
+    finite = wanted[torch.isfinite(wanted)].abs()
+    largest = float(finite.max()) if finite.numel() else 0.0
+    bound = OF_LARGEST * largest + 1e-6
+    return ~torch.isclose(found, wanted, rtol=RELATIVE, atol=bound, equal_nan=True)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.is_complex() else tensor.double()
+
+
+def _kept(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """The last keys or values of a cache: transformers' exporters keep all of them in layers with
+    a sliding window, the model only those in the window."""
+    if found.dim() != 4 or wanted.dim() != 4 or found.shape[-2] <= wanted.shape[-2]:
+        return found
+    return found[..., -wanted.shape[-2] :, :]
+
+
+# -- what is said of a failure
+
+
+def _tried(outcome: str, made: Callable[[], Any], where: str = "") -> Any:
+    try:
+        return made()
+    except Exception as error:
+        place, detail = described(error)
+        raise _Stop(outcome, where or place, detail) from error
+
+
+def described(error: BaseException) -> tuple[str, str]:
+    """Where an error was raised, and the first lines of what it says."""
+    frames = _frames(error)
+    last = frames[-1] if frames else None
+    path = Path(last.filename).name if last else ""
+    text = " ".join(str(error).split())
+    return f"{path}:{last.lineno if last else ''}", f"{type(error).__name__}: {text[:400]}"
+
+
+def _ours(error: BaseException) -> bool:
+    """True when the converter was at work, and not torch on behalf of transformers."""
+    ours = Path(ortable.__file__).parent
+    files = [Path(frame.filename) for frame in _frames(error)]
+    return any(ours in file.parents and file.name != "transformers_backend.py" for file in files)
+
+
+def _frames(error: BaseException) -> list[Any]:
+    return list(traceback.extract_tb(error.__traceback__))
