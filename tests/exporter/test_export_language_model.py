@@ -464,7 +464,7 @@ def test_a_cache_that_genai_does_not_take_is_written_without_its_file(tmp_path: 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"weights": "int3"}, "weights is None or one of .*'float32'.*'int3'"),
+        ({"weights": "int3"}, "weights is None, 'int4', 'int8'.*'int3'"),
         ({"loop": "beam"}, "loop is None or one of .*'greedy', 'sample'.*'beam'"),
         ({"merged": 1}, "merged is True or False"),
         ({"context_length": 0}, "context_length is a number of tokens"),

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias
 
 import torch
 
@@ -15,6 +16,7 @@ from ortable.builder import LargeModel
 from ortable.errors import OptionError
 from ortable.exporter.request.options import ExportOptions
 from ortable.ir.proto.shared_weights import save_together
+from ortable.passes.weight_codes import WeightOptions, checked_weights
 
 from ..export import export
 from .decoder import Decoder, decoder_of
@@ -23,7 +25,8 @@ from .genai import genai_config
 from .loop import decoding_of_loop, search
 from .runner import OnnxLanguageModel
 
-Weights = Literal["keep", "float32"]
+_WHOLE = ("keep", "float32")
+Weights: TypeAlias = Literal["keep", "float32", "int4", "int8"] | Mapping[str, Any] | WeightOptions
 
 
 def export_language_model(
@@ -65,7 +68,8 @@ def export_language_model(
             batch) of [0, 1), with ``max_new_tokens`` rows or more. What ``model.generation_config``
             says (tokens that end a text, repetition_penalty, temperature, top_k, top_p) is in them.
         weights: None or "keep" writes them as the model has them, "float32" as float32, and then
-            the whole model computes so.
+            the whole model computes so; "int4", "int8", a dict or WeightOptions stores those of
+            linear layers and embeddings as integers.
         tokenizer: a tokenizer of transformers, whose files are written too.
         genai: write ``genai_config.json``.
         context_length: of the longest text, for ``genai_config.json``; what the configuration says
@@ -86,12 +90,14 @@ def export_language_model(
         OptionError: an option has a value that is not accepted, or generation_config a setting that
             ``loop`` does not follow.
     """
-    _check_options(merged, loop, weights, genai, context_length)
-    keywords: dict[str, Any] = {  # of `export`, and the place for its own forms of weights
+    _check_options(merged, loop, genai, context_length)
+    rounding = None if weights in _WHOLE else checked_weights(weights)
+    keywords: dict[str, Any] = {  # of `export`
         "target": target,
         "target_opset": target_opset,
         "export_options": export_options,
         "verbose": verbose,
+        "weights": rounding,
     }
     decoder = decoder_of(_with_weights(model, weights))
     sample = loop == "sample"
@@ -112,24 +118,19 @@ def export_language_model(
     return OnnxLanguageModel.load(path)
 
 
-def _check_options(merged: Any, loop: Any, weights: Any, genai: Any, length: Any) -> None:
+def _check_options(merged: Any, loop: Any, genai: Any, length: Any) -> None:
     for name, value in (("merged", merged), ("genai", genai)):
         if not isinstance(value, bool):
             raise OptionError(f"{name} is True or False, not {value!r:.80}")
     if loop is not None and loop not in tuple(SEARCHES):
         raise OptionError(f"loop is None or one of {tuple(SEARCHES)}, not {loop!r:.80}")
-    if weights is not None and weights not in get_args(Weights):
-        raise OptionError(
-            f"weights is None or one of {get_args(Weights)}, not {weights!r:.80}: language models "
-            "are written with the weights that they have, or in float32"
-        )
     if length is not None and (type(length) is not int or length < 1):
         raise OptionError(f"context_length is a number of tokens or None, not {length!r:.80}")
 
 
 def _with_weights(model: Any, weights: Weights | None) -> Any:
-    """The model, or a copy of it in float32. A form of weights that is no dtype of torch is made of
-    the graph: it is a keyword of `export`, as the target is, and none of this function's."""
+    """The model, or a copy of it in float32. Integers are made of the graph: they are a keyword of
+    `export`, as the target is, and none of this function's."""
     if weights != "float32" or not isinstance(model, torch.nn.Module):
         return model
     if all(each.dtype == torch.float32 for each in model.parameters()):
