@@ -1,5 +1,5 @@
-"""`weights=` of export_language_model: one graph for prompt and tokens whose layers read codes, in a
-data file that the loop over all tokens shares."""
+"""`weights=` of export_language_model: one graph for prompt and tokens whose layers read codes, in
+a data file that the loop over all tokens shares."""
 
 from __future__ import annotations
 
