@@ -75,6 +75,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         "trusted": options.freeze == "trust",
         "copies": None if rounding is not None else options.weight_copies,
         "rounding": rounding,
+        "codes": options.optimize and options.rewrites != ("none",) and not training,
     }
     if stream is None:
         execute = _run_alone if training else None
