@@ -1,6 +1,6 @@
-"""Weights of four bits that torch packs for kernels of this processor: where each code lies is asked
-of torch's own packing, since it differs between processors. In come packed bytes, out go codes.
-Called by the generated converter of the product that reads them."""
+"""Weights of four bits that torch packs for kernels of this processor: where each code lies is
+asked of torch's own packing, since it differs between processors. In come packed bytes, out go
+codes. Called by the generated converter of the product that reads them."""
 
 from __future__ import annotations
 

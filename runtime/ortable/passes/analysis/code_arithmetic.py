@@ -13,7 +13,6 @@ import ml_dtypes
 import numpy as np
 
 from ortable import dtypes
-from ortable.errors import BuilderError
 from ortable.ir import Graph, constants
 from ortable.ir.constants import get_constant, is_constant
 from ortable.ir.node import Node
@@ -39,8 +38,15 @@ class Parts:
     shifts: np.ndarray | None = None
     dequantized: bool = False
 
-    def moved(self, shape: tuple[int, ...], move: Callable[[np.ndarray], np.ndarray]) -> Parts:
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """All of them."""
+        shifts = [] if self.shifts is None else [self.shifts]
+        return [self.numbers, self.scales, *shifts]
+
+    def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> Parts:
         """The same of a result that has the elements in other places."""
+        shape = np.broadcast_shapes(*(array.shape for array in self.arrays))
 
         def one(part: np.ndarray) -> np.ndarray:
             return move(np.ascontiguousarray(np.broadcast_to(part, shape)))
@@ -88,9 +94,8 @@ def parts_of(graph: Graph, name: str, spread: int, depth: int = _DEEPEST) -> Par
     if node.key in _MOVES:
         inner = parts_of(graph, node.inputs[0], spread, depth - 1)
         if inner is None:
-            return None
-        shape = graph.get_shape(node.inputs[0])
-        return inner.moved(shape, lambda part: _moved(graph, node, part))
+            return None  # not even whole numbers
+        return inner.moved(lambda part: _moved(graph, node, part))
     if node.key == "DequantizeLinear":
         return _dequantized(graph, node, spread)
     if node.key == "Mul":
@@ -103,7 +108,8 @@ def parts_of(graph: Graph, name: str, spread: int, depth: int = _DEEPEST) -> Par
             inner = parts_of(graph, product, spread, depth - 1)
             if inner is not None and inner.shifts is None:
                 return Parts(inner.numbers, inner.scales, get_constant(graph, shifts))
-    return None
+    plain = whole_numbers(graph, name, spread, depth)
+    return None if plain is None else Parts(plain, np.ones((1,) * plain.ndim, np.float32))
 
 
 def _dequantized(graph: Graph, node: Node, spread: int) -> Parts | None:
@@ -115,21 +121,22 @@ def _dequantized(graph: Graph, node: Node, spread: int) -> Parts | None:
     if numbers is None:
         return None
     axis, size = node.attrs.get("axis", 1) % numbers.ndim, node.attrs.get("block_size", 0)
+    row = [-1 if each == axis else 1 for each in range(numbers.ndim)]
+    places = np.arange(numbers.shape[axis]) // (size or 1)
 
     def spread_out(part: np.ndarray) -> np.ndarray:
-        if size:
-            wide = np.repeat(part, size, axis)
-            return np.take(wide, range(numbers.shape[axis]), axis)
-        return part.reshape([-1 if each == axis else 1 for each in range(numbers.ndim)])
+        return (
+            np.take(part, places, axis)
+            if size
+            else part.reshape(row if part.size > 1 else [1] * len(row))
+        )
 
     if zeros:
         numbers = numbers - spread_out(get_constant(graph, zeros).astype(np.int16))
     return Parts(numbers, spread_out(get_constant(graph, scales)), dequantized=True)
 
 
-def whole_numbers(
-    graph: Graph, name: str, spread: int, depth: int = _DEEPEST
-) -> np.ndarray | None:
+def whole_numbers(graph: Graph, name: str, spread: int, depth: int = _DEEPEST) -> np.ndarray | None:
     """The value of a constant of float32 that holds integers, as int16; None for another."""
     node = _maker(graph, name)
     if node is None or depth == 0:
@@ -162,7 +169,7 @@ def coded_weight(parts: Parts, last: bool, wide: bool) -> CodedWeight | None:
         last: whether it is [N, K], not [K, N].
         wide: whether codes may have 8 bits.
     """
-    arrays = [parts.numbers, parts.scales, *([] if parts.shifts is None else [parts.shifts])]
+    arrays = parts.arrays
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     if len(shape) != 2 or min(shape) == 0:
         return None

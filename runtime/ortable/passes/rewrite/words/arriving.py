@@ -1,6 +1,7 @@
 """Words of the rules about models that arrive quantised, whose weights are arithmetic of integer
-codes: the same weights as DequantizeLinear takes them. In come the weight of a product, a constant,
-and what it is multiplied with; out go facts, initializers and sums. Called by rules of ort_codes."""
+codes: the same weights as DequantizeLinear takes them. In come the weight of a product, which is a
+constant, and what it is multiplied with; out go facts, initializers and sums. Called by rules of
+ort_codes."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ __all__ = [
     "scaled_codes",
 ]
 
-_SPREAD = {True: 255, False: 15}  # how far codes are apart at most, of 8 bits and of 4
+# How far codes without their zero points are apart at most, of 8 bits and of 4.
+_SPREAD = {True: 511, False: 31}
 
 
 def coded_weight_of(graph: Graph, w: Result, last: Bool) -> Opaque:
@@ -125,7 +127,7 @@ def code_shifts(graph: Graph, weight: Opaque) -> Result:
 
 
 def group_sums(graph: Graph, x: Result, weight: Opaque) -> Result:
-    """The sums of ``x`` [..., K] over groups, [..., groups]: what the shifts are multiplied with."""
+    """The sums of ``x`` [..., K] over groups, [..., groups]: what shifts are multiplied with."""
     groups = weight.shifts.shape[0]
     shape = [0] * (graph.get_rank(x) - 1) + [groups, weight.codes.shape[1] // groups]
     apart = graph.make_node("Reshape", [x, consts(graph, shape, dtypes.int64)])
