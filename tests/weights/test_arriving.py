@@ -119,8 +119,9 @@ def test_groups_in_another_order_stay_arithmetic(front) -> None:
 
 
 @FRONTS
-def test_without_rules_it_stays_arithmetic(front) -> None:
-    counts, error = front(*build(FOUR["torchao in groups"][0]), rewrites="none")
+@pytest.mark.parametrize("rewrites", ["none", ["default", "-ort_codes", "-ort_weights"]])
+def test_without_rules_it_stays_arithmetic(rewrites, front) -> None:
+    counts, error = front(*build(FOUR["torchao in groups"][0]), rewrites=rewrites)
     assert error < EXACT
     assert not counts["MatMulNBits"]
 
