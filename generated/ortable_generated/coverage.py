@@ -147,7 +147,7 @@ COVERAGE: tuple[
     ('aten::_upsample_nearest_exact3d.vec', 'specs/aten/resize.yaml', '', '18', 'f32', False, 1, 0, 2, '', '', '11/11', '5/5'),
     ('aten::_upsample_nearest_exact3d_backward', 'specs/aten/backward_resample.yaml', '', '18', 'f32', False, 1, 0, 1, '', '', '', ''),
     ('aten::_weight_int4pack_mm', 'specs/aten/linalg_norm.yaml', '', '', '', False, 0, 0, 0, '', '', '', ''),
-    ('aten::_weight_int4pack_mm_for_cpu', 'specs/aten/linalg_norm.yaml', '', '', '', False, 0, 0, 0, '', '', '', ''),
+    ('aten::_weight_int4pack_mm_for_cpu', 'specs/aten/linalg_norm.yaml', '', '18', 'f32 bf16 u8', True, 1, 0, 3, '', '', '', ''),
     ('aten::_weight_int8pack_mm', 'specs/aten/linalg_norm.yaml', '', '18', 'bf16 i8', False, 1, 0, 1, '', '', '', ''),
     ('aten::_weight_norm', 'specs/aten/norm.yaml', '', '18', 'f32 f64 bf16', False, 1, 0, 4, '', '', '', ''),
     ('aten::_weight_norm_interface', 'specs/aten/backward_norm.yaml', '', '18', 'f32 f64 bf16', False, 1, 0, 3, '', '', '', ''),

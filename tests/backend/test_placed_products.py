@@ -1,4 +1,4 @@
-"""Products of packed and of 8-bit weights, which torch runs between the sessions."""
+"""Packing of weights, and products of 8-bit floats, which torch runs between the sessions."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ UNCHECKED = (
     "aten::adaptive_max_pool2d_backward", "aten::adaptive_max_pool3d_backward",
     "aten::fractional_max_pool2d_backward", "aten::fractional_max_pool3d_backward",
     "aten::_pdist_backward", "aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward",
-    "aten::mkldnn_rnn_layer", "aten::_weight_int8pack_mm",
+    "aten::mkldnn_rnn_layer", "aten::_weight_int8pack_mm", "aten::_weight_int4pack_mm_for_cpu",
     "aten::_cdist_backward", "aten::_adaptive_avg_pool2d_backward",
     "aten::_adaptive_avg_pool3d_backward", "aten::unfold_backward",
     "aten::value_selecting_reduction_backward", "aten::avg_pool2d_backward",

@@ -8,6 +8,7 @@ from ortable.inference import accumulate, broadcast, reduce_shape, unify
 from ortable.lowerings.complex.arithmetic import c_gathered, promote_complex
 from ortable.lowerings.linalg.field import in_precision
 from ortable.lowerings.linalg.solvers import matrix_norm, vector_norm
+from ortable.lowerings.packed_weights import unpacked_nibbles
 from ortable.prelude.complex_arithmetic import c_add, c_mul, part_dtype
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
@@ -71,6 +72,20 @@ def aten__trilinear(graph: Graph, res: ResultSpec, i1: Result, i2: Result, i3: R
     """aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor"""
     pair = graph.make_node('Mul', [unsqueezed(graph, i1, expand1), unsqueezed(graph, i2, expand2)])
     return summed_over(graph, graph.make_node('Mul', [pair, unsqueezed(graph, i3, expand3)]), sumdim, False)
+
+
+def aten__weight_int4pack_mm_for_cpu(graph: Graph, res: ResultSpec, self: Result, mat2: Result, qGroupSize: Int, qScaleAndZeros: Result) -> Result:
+    """aten::_weight_int4pack_mm_for_cpu(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) -> Tensor"""
+    outer = dim_of(graph, mat2, 0)
+    inner = 2 * dim_of(graph, mat2, 1)
+    groups = dim_of(graph, qScaleAndZeros, 0)
+    wide = opmath(graph, self)
+    codes = cast(graph, unpacked_nibbles(graph, mat2), dtype_of(graph, wide))
+    rows = permuted(graph, cast(graph, qScaleAndZeros, dtype_of(graph, wide)), [1, 0, 2])
+    scales, zeros = graph.make_node('Split', [rows, consts(graph, [1, 1], int64)], 2, axis=2)
+    apart = graph.make_node('Sub', [reshape_to(graph, codes, [outer, groups, qGroupSize]), const(graph, 8, dtype_of(graph, wide))])
+    weight = reshape_to(graph, graph.make_node('Add', [graph.make_node('Mul', [apart, scales]), zeros]), [outer, inner])
+    return cast(graph, graph.make_node('MatMul', [wide, permuted(graph, weight, [1, 0])]), dtype_of(graph, self))
 
 
 def aten__weight_int8pack_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result, scales: Result) -> Result:
@@ -278,6 +293,10 @@ def rule_aten__pdist_forward(graph: Graph, self: Result, p: Float = 2.0) -> Rule
 
 def rule_aten__trilinear(graph: Graph, i1: Result, i2: Result, i3: Result, expand1: Ints, expand2: Ints, expand3: Ints, sumdim: Ints, unroll_dim: Int = 1) -> Rules:
     return ((dtype_or_none(graph, i1), None),)
+
+
+def rule_aten__weight_int4pack_mm_for_cpu(graph: Graph, self: Result, mat2: Result, qGroupSize: Int, qScaleAndZeros: Result) -> Rules:
+    return ((dtype_or_none(graph, self), unify((('m', 'k'), ('n', 'h'), ('g', 'n', 't')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2), shape_or_none(graph, qScaleAndZeros)])[0]),)
 
 
 def rule_aten__weight_int8pack_mm(graph: Graph, self: Result, mat2: Result, scales: Result) -> Rules:

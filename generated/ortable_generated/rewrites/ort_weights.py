@@ -75,14 +75,13 @@ def match_ort_bits_gemm(m: Matcher, root: Node) -> Match | None:
     if not is_known(weight):
         m.refuse('is_known(weight)')
         return None
-    if not (bias is None or is_bias_row(graph, bias, codes, 0 if transposed == 1 else 1)):
-        m.refuse('bias is None or is_bias_row(bias, codes, 0 if transposed == 1 else 1)')
-        return None
-    return Match((root, n1), (root.outputs[0],), (x, bias, weight))
+    is_row = is_bias_row(graph, bias, codes, 0 if transposed == 1 else 1)
+    return Match((root, n1), (root.outputs[0],), (x, bias, weight, is_row))
 
 
-def make_ort_bits_gemm(graph: Graph, res: ResultSpec, x: Result, bias: Result | None, weight: Any) -> Any:
-    return graph.make_node('MatMulNBits', [x, packed_codes(graph, weight), packed_scales(graph, weight), packed_zeros(graph, weight), None, bias], res.outputs, domain='com.microsoft', K=inner_size(weight), N=outer_size(weight), bits=bits_of(weight), block_size=group_of(weight), accuracy_level=accuracy_level(graph))
+def make_ort_bits_gemm(graph: Graph, res: ResultSpec, x: Result, bias: Result | None, weight: Any, is_row: Any) -> Any:
+    rows = graph.make_node('MatMulNBits', [x, packed_codes(graph, weight), packed_scales(graph, weight), packed_zeros(graph, weight), None, bias if is_row else None], domain='com.microsoft', K=inner_size(weight), N=outer_size(weight), bits=bits_of(weight), block_size=group_of(weight), accuracy_level=accuracy_level(graph))
+    return rows if bias is None or is_row else graph.make_node('Add', [rows, bias], res.outputs)
 
 
 def match_ort_bits_matmul(m: Matcher, root: Node) -> Match | None:

@@ -120,6 +120,19 @@ def _evaluator(graph: GraphState, node: Node) -> ReferenceEvaluator:
     return make(written, opsets)
 
 
+def computed(graph: GraphState, node: Node, values: Sequence[np.ndarray | None]) -> np.ndarray:
+    """What a node of one result makes of other values than those of its inputs.
+
+    Raises:
+        BuilderError: onnx's reference implementation lacks the operator, or refuses the values.
+    """
+    try:
+        (result,) = _run(_evaluator(graph, node), list(values))
+    except Exception as error:  # the reference implementation raises anything
+        raise BuilderError(f"{node!r} cannot be computed by onnx.reference: {error}") from error
+    return np.asarray(result)
+
+
 def _run(evaluator: ReferenceEvaluator, values: list[np.ndarray | None]) -> Sequence[Any]:
     """The results of an evaluator of one node.
 

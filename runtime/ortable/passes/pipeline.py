@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
+
+from ortable import dtypes
+from ortable.ir import initializers
 
 from . import (
     common_subexpressions,
@@ -27,6 +31,8 @@ from .rewrite.record import RewriteRecord
 from .rewrite.rule import Rule
 
 FOLDED_BYTES = 1 << 20  # the largest result that constant folding stores
+_CODES = "ort_codes"  # the file of rules about weights that arrive as codes
+_CODE_TYPES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,30 @@ def _apply_rules(run: _Run) -> int:
     return len(record.fired) - before
 
 
+def _arrange_codes(run: _Run) -> int:
+    record = run.result.rewrites
+    before = len(record.fired)
+    rewrite(run.graph, _of_codes(run.options.rules), record)
+    return len(record.fired) - before
+
+
+@cache
+def _of_codes(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    own = set(choose.rules(_CODES))
+    return tuple(rule for rule in rules if rule in own)
+
+
+def _has_codes(run: _Run) -> bool:
+    """Whether there may be weights that are codes, packed or not, which folding would unpack."""
+    if not run.options.folding or run.graph.target != "onnxruntime" or not run.options.rules:
+        return False
+    stored = run.graph.initializers_dict.values()
+    return any(
+        initializers.dtype_of(each) in _CODE_TYPES and len(initializers.shape_of(each)) > 1
+        for each in stored
+    )
+
+
 def _has_rules(run: _Run) -> bool:
     return bool(run.options.rules)
 
@@ -136,6 +166,7 @@ PASSES: tuple[Pass, ...] = (
         lambda run: weight_transposes.fold_weight_transposes(run.graph),
         when=lambda run: run.options.weight_transposes,
     ),
+    Pass("rewrites", _arrange_codes, when=_has_codes),
     Pass(
         "constant_folding",
         lambda run: folding.constant_folding(run.graph, FOLDED_BYTES),

@@ -1,7 +1,8 @@
-"""Rounds the weights of a graph to integer codes, by the rules of the tables about weights. In come
-a graph and `WeightOptions`, out goes the same graph, changed in place, and what was rounded. Called
-by the exporter and by the backend when somebody asks for it with `weights=`; no other pass runs
-these rules."""
+"""Rounds the weights of a graph to integer codes, by the rules of the tables about weights, and
+hands codes that a model has already to kernels. In come a graph and `WeightOptions`, out goes the
+same graph, changed in place, and what was rounded. Called by the exporter and by the backend: to
+round when somebody asks for it with `weights=`, which no other pass does; to arrange codes that
+arrive where weights become constants."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ from .rewrite.record import RewriteRecord
 from .unused import remove_unused
 from .weight_codes import Codes, Rounding, WeightOptions
 
-__all__ = ["round_weights"]
+__all__ = ["arrange_codes", "round_weights"]
 
 # Files of rules: products first, whose codes tables of embeddings share where they are tied.
-_PRODUCTS = ("weights", "ort_weights")
+_PRODUCTS = ("ort_codes", "weights", "ort_weights")
+_ARRIVING = ("ort_codes", "ort_weights")
 _TABLES = "ort_embeddings"
 
 
@@ -45,3 +47,15 @@ def round_weights(
         graph.rounding = None
     remove_unused(graph)
     return rounding
+
+
+def arrange_codes(graph: Any) -> bool:
+    """Codes of 4 bits that a model has as weights become those of kernels, in place, without
+    rounding anything else; says whether there were any.
+
+    Args:
+        graph: the graph, after all other passes, with its weights as constants.
+    """
+    record = rewrite(graph, choose.rules((*_ARRIVING, _TABLES)))
+    remove_unused(graph)
+    return bool(record.fired)

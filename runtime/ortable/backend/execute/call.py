@@ -42,7 +42,7 @@ from .frozen import (
     with_constants,
 )
 from .in_place import running_in_place, written_in_place
-from .rounded import needs_constants, with_rounded_constants
+from .rounded import has_codes, needs_constants, with_arriving_codes, with_rounded_constants
 from .shards import gathered_by_fsdp
 from .weights import is_watchable, signature, sweep, windows_of
 
@@ -81,6 +81,7 @@ class OrtBackend:
         trusted: what is written into constants shows after `refresh` only.
         copies: how many sessions may have these weights as constants; None: any number.
         rounding: constants are weights as integer codes: no call takes them as inputs.
+        codes: weights that are integer codes go to kernels for them once they are constants.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class OrtBackend:
         trusted: bool = False,
         copies: int | None = None,
         rounding: WeightOptions | None = None,
+        codes: bool = False,
     ) -> None:
         # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
         self._boxed_call = True
@@ -110,7 +112,7 @@ class OrtBackend:
         self._make = make
         self._key = key
         self._resizable, self._trusted, self._copies = resizable, trusted, copies
-        self._rounding = rounding
+        self._rounding, self._codes = rounding, codes
         self._execute = execute
         self._plain_session = session
         self._dimensions = Dimensions()
@@ -284,6 +286,8 @@ class OrtBackend:
     ) -> tuple[ModelProto, dict[str, Any]]:
         """The model with these weights as constants, and their values."""
         if self._rounding is None:
+            if self._codes and has_codes(role for role, _ in named.values()):
+                return with_arriving_codes(self.compiled.model, named, self.weights)
             return with_constants(self.compiled.model, named)
         return with_rounded_constants(self.compiled.model, named, self._rounding, self.weights)
 

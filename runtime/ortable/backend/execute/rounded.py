@@ -1,15 +1,17 @@
-"""Weights as integer codes in a session, for option `weights`. In come a model, weights by the
-names of its inputs, and `WeightOptions`; out come a model for kernels that read codes, and the
-constants of it. Called by `call` where weights become constants."""
+"""Weights as integer codes in a session: those that option `weights` rounds, and those of a model
+that arrives quantised. In come a model, weights by the names of its inputs, and perhaps
+`WeightOptions`; out come a model for kernels that read codes, and the constants of it. Called by
+`call` where weights become constants."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from onnx import ModelProto
 
+from ortable import dtypes
 from ortable.backend.roles import InputRole
 from ortable.compat.onnxruntime import ort_value
 from ortable.errors import OptionError
@@ -18,7 +20,36 @@ from ortable.passes.weight_codes import WeightOptions
 from .feeds import feed_any, in_order
 from .frozen import with_constants
 
-__all__ = ["needs_constants", "with_rounded_constants"]
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder
+
+__all__ = ["has_codes", "needs_constants", "with_arriving_codes", "with_rounded_constants"]
+
+# Codes of weights: a byte each, two in a byte, or eight packed into an int.
+_CODES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
+
+
+def has_codes(roles: Iterable[InputRole]) -> bool:
+    """Whether weights among these inputs may be integer codes: matrices of small or packed ints."""
+    return any(role.elem_type in _CODES and len(role.shape or ()) > 1 for role in roles)
+
+
+def with_arriving_codes(
+    model: ModelProto,
+    weights: Mapping[str, tuple[InputRole, torch.Tensor]],
+    record: dict[str, Any],
+) -> tuple[ModelProto, dict[str, Any]]:
+    """What `with_constants` makes, for kernels that read codes where weights are codes of 4 bits.
+
+    :param weights: role and tensor by name of the input
+    :param record: is told the model, where kernels read codes
+    """
+    from ortable.passes.weight_rounding import arrange_codes  # of a process that converts
+
+    builder = _with_weights(model, weights)
+    if not arrange_codes(builder):
+        return with_constants(model, weights)
+    return _written(builder, weights, record)
 
 
 def with_rounded_constants(
@@ -32,14 +63,35 @@ def with_rounded_constants(
     :param weights: role and tensor by name of the input
     :param record: is told which were rounded, the operators that read codes, and the model
     """
+    from ortable.passes.weight_rounding import arrange_codes, round_weights
+
+    builder = _with_weights(model, weights)
+    if has_codes(role for role, _ in weights.values()):
+        arrange_codes(builder)
+    rounding = round_weights(builder, options)
+    record["rounded"] = tuple(rounding.rounded.values())
+    return _written(builder, weights, record)
+
+
+def _with_weights(
+    model: ModelProto, weights: Mapping[str, tuple[InputRole, torch.Tensor]]
+) -> GraphBuilder:
+    """The graph of a model whose weights are initializers."""
     from ortable.builder import GraphBuilder  # of a process that converts, or rounds
-    from ortable.passes.weight_rounding import round_weights
 
     plain, _ = with_constants(model, weights, values=False)
     builder = GraphBuilder(plain, target="onnxruntime")
     for name, (role, tensor) in weights.items():
         builder.initializers_dict[name] = in_order(role, tensor.data)
-    rounding = round_weights(builder, options)
+    return builder
+
+
+def _written(
+    builder: GraphBuilder,
+    weights: Mapping[str, tuple[InputRole, torch.Tensor]],
+    record: dict[str, Any],
+) -> tuple[ModelProto, dict[str, Any]]:
+    """The model of a graph, and its constants."""
     large = builder.to_onnx(large_model=True, optimize=False)
     constants = {
         name: feed_any(weights[name][0], weights[name][1].data)
@@ -47,7 +99,6 @@ def with_rounded_constants(
         else ort_value(torch.from_numpy(value))
         for name, value in large.tensors.items()
     }
-    record["rounded"] = tuple(rounding.rounded.values())
     record["onnx"] = large.proto
     return large.session_proto(), constants
 

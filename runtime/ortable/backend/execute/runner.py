@@ -28,6 +28,7 @@ from .rounded import needs_constants
 
 __all__ = ["is_one_of_several_processes", "run_with_onnxruntime"]
 
+_LEFT_OUT = frozenset({"none", "-ort_codes", "-ort_weights"})  # then no code goes to kernels
 _NO_WEIGHTS = "the graph reads no parameter and no buffer"
 
 
@@ -75,6 +76,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         "trusted": options.freeze == "trust",
         "copies": None if rounding is not None else options.weight_copies,
         "rounding": rounding,
+        "codes": options.optimize and not training and _LEFT_OUT.isdisjoint(options.rewrites),
     }
     if stream is None:
         execute = _run_alone if training else None

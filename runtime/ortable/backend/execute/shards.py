@@ -4,7 +4,8 @@ into them leave no trace on the tensors that a graph is given. Called by `weight
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch.fx import GraphModule
@@ -13,14 +14,34 @@ from ortable.compat.torch import fsdp_parameters, is_traceable_wrapper_subclass
 
 __all__ = ["gathered_by_fsdp", "inner_arguments", "plain_tensors"]
 
+_CODES = (torch.int8, torch.uint8, torch.int32)
+
 
 def inner_arguments(graph_module: GraphModule) -> frozenset[int]:
     """Positions of the arguments that are inside tensors of a subclass, the local part of a DTensor
-    for one.  A write into the outer tensor counts no version on the inner one.
+    for one, but for quantised ones.  A write into the outer tensor counts no version on the inner
+    one.  Quantised tensors are written as a whole, if ever, and the values tell.
     """
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
-    kinds = [type(node.meta.get("desc")).__name__ for node in placeholders]
-    return frozenset(i for i, kind in enumerate(kinds) if kind.startswith("Subclass"))
+    outer: dict[Any, list[int]] = {}
+    for index, node in enumerate(placeholders):
+        place = node.meta.get("desc")
+        if type(place).__name__.startswith("Subclass"):
+            outer.setdefault(getattr(place, "base", None), []).append(index)
+    values = [node.meta.get("val") for node in placeholders]
+    return frozenset(
+        index
+        for parts in outer.values()
+        if not _are_quantised([values[part] for part in parts])
+        for index in parts
+    )
+
+
+def _are_quantised(parts: Sequence[Any]) -> bool:
+    """Whether a tensor is made of integer codes, and scales for them."""
+    tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+    codes = any(part.dtype in _CODES and part.dim() > 1 for part in tensors)
+    return codes and any(part.dtype.is_floating_point for part in tensors)
 
 
 def plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:

@@ -1,0 +1,166 @@
+# Generated from specs/rewrites/ort_codes.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match
+from ortable.passes.rewrite.words.arriving import axis_of_codes, code_scales, code_shifts, code_zeros, coded_table, coded_weight_of, codes_of_weight, group_of_codes, group_sums, has_shifts, scaled_codes
+from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
+from ortable.passes.rewrite.words.shapes import is_known
+from ortable.prelude.facts import rank_of
+
+if TYPE_CHECKING:
+    from ortable.ir import Graph, ResultSpec
+    from ortable.ir.node import Node
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
+
+
+_GATHER = {'axis': 0}
+_GEMM = {'alpha': 1.0, 'beta': 1.0, 'transA': 0, 'transB': 0}
+_RESHAPE = {'allowzero': 0}
+
+
+def match_ort_codes_of_gather(m: Matcher, root: Node) -> Match | None:
+    """return Gather(w, indices, axis=0)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('axis',), _GATHER):
+        return None
+    if not literal_equals(root.attrs.get('axis', 0), 0):
+        return None
+    w, indices = root.inputs
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    weight = coded_table(graph, w)
+    if not is_known(weight):
+        m.refuse('is_known(weight)')
+        return None
+    return Match((root,), (root.outputs[0],), (indices, weight))
+
+
+def make_ort_codes_of_gather(graph: Graph, res: ResultSpec, indices: Result, weight: Any) -> Any:
+    table = graph.make_node('DequantizeLinear', [codes_of_weight(graph, weight), code_scales(graph, weight), code_zeros(graph, weight)], axis=axis_of_codes(weight), block_size=group_of_codes(weight))
+    return graph.make_node('Gather', [table, indices], res.outputs, axis=0)
+
+
+def match_ort_codes_of_gemm(m: Matcher, root: Node) -> Match | None:
+    """return Gemm(x, w, maybe(bias), transB=transposed)"""
+    graph = m.graph
+    if not 2 <= len(root.inputs) <= 3 or not m.plain(root, ('transB',), _GEMM):
+        return None
+    transposed = root.attrs.get('transB', 0)
+    x, w = root.inputs[:2]
+    bias = root.inputs[2] or None if len(root.inputs) > 2 else None
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
+    weight = coded_weight_of(graph, w, transposed == 1)
+    if not is_known(weight):
+        m.refuse('is_known(weight)')
+        return None
+    return Match((root,), (root.outputs[0],), (x, bias, weight))
+
+
+def make_ort_codes_of_gemm(graph: Graph, res: ResultSpec, x: Result, bias: Result | None, weight: Any) -> Any:
+    kernel = graph.make_node('DequantizeLinear', [codes_of_weight(graph, weight), code_scales(graph, weight), code_zeros(graph, weight)], axis=axis_of_codes(weight), block_size=group_of_codes(weight))
+    rows = graph.make_node('Gemm', [x, kernel, bias], transB=1)
+    shifted = has_shifts(weight)
+    return graph.make_node('Add', [rows, graph.make_node('MatMul', [group_sums(graph, x, weight), code_shifts(graph, weight)])], res.outputs) if shifted else rows
+
+
+def match_ort_codes_of_matmul(m: Matcher, root: Node) -> Match | None:
+    """return MatMul(x, w)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    x, w = root.inputs
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
+    if not rank_of(graph, x) >= 2:
+        m.refuse('rank_of(x) >= 2')
+        return None
+    weight = coded_weight_of(graph, w, False)
+    if not is_known(weight):
+        m.refuse('is_known(weight)')
+        return None
+    return Match((root,), (root.outputs[0],), (x, weight))
+
+
+def make_ort_codes_of_matmul(graph: Graph, res: ResultSpec, x: Result, weight: Any) -> Any:
+    kernel = graph.make_node('DequantizeLinear', [codes_of_weight(graph, weight), code_scales(graph, weight), code_zeros(graph, weight)], axis=axis_of_codes(weight), block_size=group_of_codes(weight))
+    rows = graph.make_node('MatMul', [x, graph.make_node('Transpose', [kernel], perm=[1, 0])])
+    shifted = has_shifts(weight)
+    return graph.make_node('Add', [rows, graph.make_node('MatMul', [group_sums(graph, x, weight), code_shifts(graph, weight)])], res.outputs) if shifted else rows
+
+
+def accept_ort_codes_scaled(m: Matcher, x: Any, w: Any, scales: Any, rows: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
+        return None
+    if not rank_of(graph, x) >= 2:
+        m.refuse('rank_of(x) >= 2')
+        return None
+    weight = scaled_codes(graph, w, scales, rows)
+    if not is_known(weight):
+        m.refuse('is_known(weight)')
+        return None
+    return (weight,)
+
+
+def match_ort_codes_scaled_1(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(x, w); rows = Reshape(product, shape); return Mul(rows, scales)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for rows, scales in m.orders(root):
+        n1 = m.producer(rows, 'Reshape')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, (), _RESHAPE):
+            continue
+        product, shape = n1.inputs
+        n2 = m.producer(product, 'MatMul')
+        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+            continue
+        x, w = n2.inputs
+        accepted = accept_ort_codes_scaled(m, x, w, scales, rows)
+        if accepted is None:
+            continue
+        weight, = accepted
+        return Match((root, n1, n2), (root.outputs[0],), (x, shape, weight))
+    return None
+
+
+def match_ort_codes_scaled_2(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(x, w); rows = product; return Mul(rows, scales)"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for product, scales in m.orders(root):
+        n1 = m.producer(product, 'MatMul')
+        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+            continue
+        x, w = n1.inputs
+        shape = None
+        rows = product
+        accepted = accept_ort_codes_scaled(m, x, w, scales, rows)
+        if accepted is None:
+            continue
+        weight, = accepted
+        return Match((root, n1), (root.outputs[0],), (x, shape, weight))
+    return None
+
+
+def make_ort_codes_scaled(graph: Graph, res: ResultSpec, x: Result, shape: Result | None, weight: Any) -> Any:
+    kernel = graph.make_node('DequantizeLinear', [codes_of_weight(graph, weight), code_scales(graph, weight), code_zeros(graph, weight)], axis=axis_of_codes(weight), block_size=group_of_codes(weight))
+    whole = graph.make_node('MatMul', [x, graph.make_node('Transpose', [kernel], perm=[1, 0])])
+    return whole if shape is None else graph.make_node('Reshape', [whole, shape], res.outputs)

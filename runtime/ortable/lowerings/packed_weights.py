@@ -1,0 +1,84 @@
+"""Weights of four bits that torch packs for kernels of this processor: where each code lies is
+asked of torch's own packing, since it differs between processors. In come packed bytes, out go
+codes. Called by the generated converter of the product that reads them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+from ortable import dtypes
+from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
+from ortable.prelude.facts import Result
+from ortable.prelude.values import const, consts, reshape_to
+
+__all__ = ["unpacked_nibbles"]
+
+_SIZES = (32, 64, 96)  # along K, at which torch is asked
+
+
+def unpacked_nibbles(graph: Graph, packed: Result) -> Result:
+    """The codes [N, K], uint8 from 0 to 15, of the bytes [N, K / 2] that
+    `_convert_weight_to_int4pack_for_cpu` makes on this processor.
+
+    Raises:
+        UnsupportedCase: sizes are not known, or codes lie where no step along K leads.
+    """
+    rows, half = graph.get_shape(packed)
+    if not isinstance(rows, int) or not isinstance(half, int):
+        raise UnsupportedCase("packed weights of a size that is not known while converting")
+    found = _places(rows)
+    if found is None:
+        raise UnsupportedCase(
+            "weights of four bits are packed on this processor in an order that is not known"
+        )
+    steps, offsets, strides = found
+    inner = 2 * half
+    low = graph.make_node("BitwiseAnd", [packed, const(graph, 15, dtypes.uint8)])
+    high = graph.make_node("BitShift", [packed, const(graph, 4, dtypes.uint8)], direction="RIGHT")
+    axis = consts(graph, [-1], dtypes.int64)
+    each = [graph.make_node("Unsqueeze", [part, axis]) for part in (low, high)]
+    nibbles = reshape_to(graph, graph.make_node("Concat", each, axis=-1), [-1])
+    first = graph.make_initializer("", (steps * inner + offsets)[:, None])
+    along = graph.make_initializer("", np.arange(inner, dtype=np.int64)[None])
+    stride = graph.make_initializer("", strides[:, None])
+    moved = graph.make_node("Mul", [along, stride])
+    places = graph.make_node("Add", [first, moved])
+    codes: Result = graph.make_node("Gather", [nibbles, places], axis=0)
+    return codes
+
+
+@lru_cache(maxsize=256)
+def _places(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Where the code [n, k] of N rows of K lies among the nibbles, the low one of a byte first:
+    ``steps[n] * K + offsets[n] + k * strides[n]``. None where torch's packing is another kind."""
+    found = [_probed(rows, inner) for inner in _SIZES]
+    first, second = (places[:, 0] for places in found[:2])
+    strides = found[0][:, 1] - first
+    steps, rest = np.divmod(second - first, _SIZES[1] - _SIZES[0])
+    if rest.any():
+        return None
+    offsets = first - steps * _SIZES[0]
+    for inner, places in zip(_SIZES, found, strict=True):
+        wanted = (steps * inner + offsets)[:, None] + np.arange(inner) * strides[:, None]
+        if not np.array_equal(wanted, places):
+            return None
+    return steps, offsets, strides
+
+
+def _probed(rows: int, inner: int) -> np.ndarray:
+    """Where the codes of a matrix [N, K] lie, as torch says: it packs the digits of their places,
+    four bits after four bits."""
+    own = torch.arange(rows * inner).reshape(rows, inner)
+    source = torch.zeros(rows * inner, dtype=torch.int64)
+    for shift in range(0, max(int(own[-1, -1]).bit_length(), 1), 4):
+        digits = ((own >> shift) & 15).to(torch.int32)
+        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(digits, 1).reshape(-1)
+        nibbles = torch.stack([packed & 15, packed >> 4], 1).reshape(-1)
+        source |= nibbles.to(torch.int64) << shift
+    places = torch.empty_like(source)
+    places[source] = torch.arange(rows * inner)
+    return places.reshape(rows, inner).numpy()
