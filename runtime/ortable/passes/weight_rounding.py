@@ -16,8 +16,8 @@ from .weight_codes import Codes, Rounding, WeightOptions
 __all__ = ["round_weights"]
 
 # Files of rules: products first, whose codes tables of embeddings share where they are tied.
-_PRODUCTS = ("weights", "ort_weights")
-_TABLES = "ort_embeddings"
+_PRODUCTS = ("weights", "weights_half", "ort_weights")
+_TABLES = ("ort_embeddings", "ort_embeddings_half")
 
 
 def round_weights(

@@ -23,6 +23,7 @@ from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import PHASES, ExportRecord
 
 from .certificate import WeightReport
+from .half_weights import StoredWeights
 from .metadata import own_version
 from .sessions import proto_of
 from .tables import markdown_table
@@ -142,8 +143,8 @@ class ExportReport:
         return self.record.rewrites.counts()
 
     @property
-    def weights(self) -> WeightReport | None:
-        """What ``weights=`` rounded, and how accurate the model is."""
+    def weights(self) -> WeightReport | StoredWeights | None:
+        """What ``weights=`` did, and how accurate the model is where it rounded."""
         return self.record.weights
 
     @property
