@@ -66,7 +66,7 @@ def test_compiled_models_are_as_exact_as_eager(name, dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("name", ("llama", "bert", *NETS))
+@pytest.mark.parametrize("name", ("llama", "mlp"))
 def test_exported_models_are_as_exact_as_eager(name, dtype) -> None:
     model, kwargs, eager, exact = half(name, dtype)
     program = ortable.export(model, (), kwargs, target="onnxruntime")
@@ -74,7 +74,7 @@ def test_exported_models_are_as_exact_as_eager(name, dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("name", ("llama", "gpt2", "convnet"))
+@pytest.mark.parametrize("name", ("llama", "convnet"))
 def test_keep_and_float32_change_no_number_but_by_rounding(name, dtype) -> None:
     model, kwargs, eager, exact = half(name, dtype)
     took = {}
@@ -135,8 +135,10 @@ def test_kept_weights_are_cast_one_after_the_other(dtype) -> None:
     onnx.checker.check_model(late)
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [*((name, torch.bfloat16) for name in NAMES), *((name, torch.float16) for name in NAMES[:3])],
+)
 def test_every_linear_layer_of_half_floats_reads_codes(name, dtype) -> None:
     model, kwargs, eager, _ = half(name, dtype)
     storage: dict = {}

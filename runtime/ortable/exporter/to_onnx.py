@@ -15,8 +15,8 @@ from onnx import ModelProto
 
 from ortable.compat.versions import check_versions
 from ortable.exporter.account.certificate import rounded_builder
-from ortable.exporter.account.half_weights import stored_builder
 from ortable.exporter.account.first_difference import explained
+from ortable.exporter.account.half_weights import stored_builder
 from ortable.exporter.account.metadata import (
     annotate,
     description,
@@ -360,7 +360,9 @@ def convert(
     check_names("output_names", output_names, "auto")
     options = checked_options(export_options)
     rounding = checked_rounding(weights, max_error, validate, export_modules_as_functions)
-    opset = checked_opset(target_opset, checked_target(target), coded=isinstance(rounding, WeightOptions))
+    opset = checked_opset(
+        target_opset, checked_target(target), coded=isinstance(rounding, WeightOptions)
+    )
     passes = pipeline.chosen(
         optimize,
         rewrites,

@@ -153,7 +153,8 @@ def checked_weights(given: Any) -> WeightOptions | Stored | None:
             )
         return WeightOptions(**given)
     raise OptionError(
-        "weights is None, 'keep', 'float32', 'int4', 'int8', a dict such as {'kind': 'int4', 'group_size': 64}, or "
+        "weights is None, 'keep', 'float32', 'int4', 'int8', a dict such as "
+        "{'kind': 'int4', 'group_size': 64}, or "
         f"ortable.WeightOptions(...), not {given!r}"
     )
 

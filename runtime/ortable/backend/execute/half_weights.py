@@ -35,9 +35,7 @@ def casting_late(model: ModelProto) -> ModelProto:
     result = ModelProto()
     result.CopyFrom(model)
     nodes = list(result.graph.node)
-    halves = {
-        each.name for each in result.graph.input if each.type.tensor_type.elem_type in HALVES
-    }
+    halves = {each.name for each in result.graph.input if each.type.tensor_type.elem_type in HALVES}
     early = [len(node.input) == 1 and node.input[0] in halves for node in nodes]
     del result.graph.node[:]
     for wanted in (True, False):
