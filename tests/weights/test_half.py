@@ -171,8 +171,9 @@ def test_a_file_keeps_half_floats_unless_asked() -> None:
         program = ortable.export(model, (), kwargs, target="onnxruntime", weights=word)
         assert is_as_exact(first_of(program(**kwargs)), eager, exact)
         sizes[word] = program.model.ByteSize()
-        assert (program.report.weights is None) == (word is None)
-    report = program.report.weights
+        assert program.report.weights is None
+        assert (program.report.stored_weights is None) == (word is None)
+    report = program.report.stored_weights
     assert sizes[None] == sizes["keep"] < sizes["float32"] - report.half_bytes_before // 2
     assert report.half_bytes_after < 0.2 * report.half_bytes_before
     assert "weights='float32'" in str(report)

@@ -360,9 +360,7 @@ def convert(
     check_names("output_names", output_names, "auto")
     options = checked_options(export_options)
     rounding = checked_rounding(weights, max_error, validate, export_modules_as_functions)
-    opset = checked_opset(
-        target_opset, checked_target(target), coded=isinstance(rounding, WeightOptions)
-    )
+    opset = checked_opset(target_opset, checked_target(target), _is_coded(rounding))
     passes = pipeline.chosen(
         optimize,
         rewrites,
@@ -413,6 +411,11 @@ def convert(
         _validate(model, request, program, validate)
         _write(model, filename, record)
     return Conversion(model, builder, request, program, form, dims, regions_around())
+
+
+def _is_coded(weights: object) -> bool:
+    """Whether weights become integers."""
+    return isinstance(weights, WeightOptions)
 
 
 def _captured(request: Request) -> Program:

@@ -5,7 +5,7 @@ OrtBackend; called by `aot.build`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -21,7 +21,7 @@ from ortable.backend.sessions.providers import provider_names
 from ortable.backend.sessions.session import make_run_options, make_session
 from ortable.backend.sessions.tune import tuned_settings
 from ortable.compat.onnxruntime import bound_session
-from ortable.passes.weight_codes import WeightOptions
+from ortable.passes.weight_codes import Stored, WeightOptions
 
 from .call import OrtBackend, freezable_positions
 from .half_weights import casting_late, memory_of_weights, without_matrices
@@ -37,11 +37,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
     """:raises ProviderError: a provider is missing, or ONNX Runtime refuses the model"""
     providers, stream = session_providers(options.providers or (), compiled.device)
     frozen = frozen_weights(compiled, options)
-    asked = options.weights if compiled.fetches else None
-    if asked not in (None, "keep") and isinstance(frozen, str):
-        if frozen != _NO_WEIGHTS:
-            raise needs_constants(frozen)
-        asked = None
+    asked = _asked(compiled, options, frozen)
     rounding = asked if isinstance(asked, WeightOptions) else None
     if not compiled.fetches:
         return OrtBackend(compiled, None, None, frozen=frozen)
@@ -97,6 +93,21 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         return DeviceRun(session, stream, [fetch.device for fetch in compiled.fetches])
 
     return OrtBackend(compiled, session, run_options, make=make, execute=on_device, **common)
+
+
+def _asked(
+    compiled: CompiledGraph, options: OrtOptions, frozen: Sequence[int] | str
+) -> WeightOptions | Stored | None:
+    """What option `weights` asks of this graph.
+
+    :raises OptionError: it needs constants, and weights become none
+    """
+    asked = options.weights if compiled.fetches else None
+    if asked in (None, "keep") or not isinstance(frozen, str):
+        return asked
+    if frozen != _NO_WEIGHTS:
+        raise needs_constants(frozen)
+    return None
 
 
 def _run_alone(session: Any) -> Callable[..., Any]:

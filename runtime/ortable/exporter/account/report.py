@@ -143,9 +143,16 @@ class ExportReport:
         return self.record.rewrites.counts()
 
     @property
-    def weights(self) -> WeightReport | StoredWeights | None:
-        """What ``weights=`` did, and how accurate the model is where it rounded."""
-        return self.record.weights
+    def weights(self) -> WeightReport | None:
+        """What ``weights=`` rounded, and how accurate the model is."""
+        found = self.record.weights
+        return found if isinstance(found, WeightReport) else None
+
+    @property
+    def stored_weights(self) -> StoredWeights | None:
+        """What weights take with ``weights="keep"`` and ``"float32"``."""
+        found = self.record.weights
+        return found if isinstance(found, StoredWeights) else None
 
     @property
     def comparisons(self) -> list[Comparison]:
