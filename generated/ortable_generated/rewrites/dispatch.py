@@ -1117,7 +1117,7 @@ RULES: tuple[Rule, ...] = (
         ('Cast', (), 1, 'match_half_weight_as_float32', ()),
         name='half_weight_as_float32',
         file='specs/rewrites/ort_half.yaml',
-        stage='simplify',
+        stage='arrange',
         home="ortable_generated.rewrites.ort_half",
         maker='make_half_weight_as_float32',
         off='it stores weights in twice as many bytes, which `weights=` asks for',

@@ -37,8 +37,9 @@ def match_ort_half_gemm(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_half_gemm(graph: Graph, res: ResultSpec, x: Result, w: Result, bias: Result | None, transposed: Any) -> Any:
-    rows = graph.make_node('Gemm', [graph.make_node('Cast', [x], to=1), graph.make_node('Cast', [w], to=1)], transB=transposed)
-    whole = rows if bias is None else graph.make_node('Add', [rows, graph.make_node('Cast', [bias], to=1)])
+    kernel = graph.make_node('Cast', [w], to=1)
+    wide = graph.make_node('Cast', [x], to=1)
+    whole = graph.make_node('Gemm', [wide, kernel], transB=transposed) if bias is None else graph.make_node('Gemm', [wide, kernel, graph.make_node('Cast', [bias], to=1)], transB=transposed)
     return graph.make_node('Cast', [whole], res.outputs, to=dtype_of(graph, x))
 
 
