@@ -74,7 +74,7 @@ def test_gradients_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"weights": "int2"}, "Option 'weights': weights is None, 'int4'"),
+        ({"weights": "int2"}, "Option 'weights': weights is None, 'keep'"),
         ({"weights": "int4", "freeze": "off"}, "Remove one of the two"),
         ({"weights": "int4", "autotune": True}, "Remove one of the two"),
     ],

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 
 from ortable.errors import OptionError
-from ortable.passes.weight_codes import WeightOptions, checked_weights
+from ortable.passes.weight_codes import Stored, WeightOptions, checked_weights
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -54,7 +54,7 @@ class OrtOptionsDict(TypedDict, total=False):
     hints: bool
     watch_modules: bool
     raise_on: Iterable[str]
-    weights: Literal["int4", "int8"] | Mapping[str, Any] | WeightOptions | None
+    weights: Literal["keep", "float32", "int4", "int8"] | Mapping[str, Any] | WeightOptions | None
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,10 @@ class OrtOptions:
         raise_on: names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose, to try out
             what happens next: fallbacks, the minifier
         weights: `"int4"` or `"int8"`: weights of linear layers and embeddings as integers; a dict
-            of the fields of `WeightOptions`, or one, says which and how. For inference alone;
-            None: as they are
+            of the fields of `WeightOptions`, or one, says which and how. `"keep"`: matrices of
+            bfloat16 and float16 stay in torch's memory alone, and are cast at each call;
+            `"float32"`: a session keeps them in float32, or the graph is refused. For inference
+            alone, but for `"keep"`; None: as `"float32"` where weights become constants
 
     Raises:
         OptionError: an unknown option, a value that is not accepted, or two that contradict each
@@ -137,7 +139,7 @@ class OrtOptions:
     hints: bool = True
     watch_modules: bool = True
     raise_on: tuple[str, ...] = ()
-    weights: WeightOptions | None = None
+    weights: WeightOptions | Stored | None = None
 
     if TYPE_CHECKING:  # what is accepted is wider than what the checked record holds
 
@@ -151,12 +153,12 @@ class OrtOptions:
                 f"Option 'rewrites' is {list(self.rewrites)}, and 'optimize' False: rewrites are a "
                 "part of what 'optimize' runs. Remove one of the two."
             )
-        if self.weights is not None and self.freeze == "off":
+        if self.weights not in (None, "keep") and self.freeze == "off":
             raise OptionError(
-                "Option 'weights' rounds weights that are constants, and 'freeze' is 'off': none "
-                "is. Remove one of the two."
+                "Option 'weights' rounds or casts weights that are constants, and 'freeze' is "
+                "'off': none is. Remove one of the two."
             )
-        if self.weights is not None and self.autotune:
+        if isinstance(self.weights, WeightOptions) and self.autotune:
             raise OptionError(
                 "Option 'weights' changes what the model computes, and 'autotune' would let torch "
                 "run it with its own weights. Remove one of the two."
@@ -358,7 +360,7 @@ def _check_rewrites(name: str, value: Any) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _check_weights(name: str, value: Any) -> WeightOptions | None:
+def _check_weights(name: str, value: Any) -> WeightOptions | Stored | None:
     try:
         return checked_weights(value)
     except OptionError as error:

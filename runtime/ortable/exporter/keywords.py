@@ -26,7 +26,9 @@ DynamicShapes: TypeAlias = (
     | torch.export.ShapesCollection
     | torch.export.AdditionalInputs
 )
-Weights: TypeAlias = Literal["int4", "int8"] | Mapping[str, Any] | WeightOptions | None
+Weights: TypeAlias = (
+    Literal["keep", "float32", "int4", "int8"] | Mapping[str, Any] | WeightOptions | None
+)
 
 
 class ToOnnxKeywords(TypedDict, total=False):

@@ -16,6 +16,7 @@ from onnx import ModelProto
 from ortable.compat.versions import check_versions
 from ortable.exporter.account.certificate import rounded_builder
 from ortable.exporter.account.first_difference import explained
+from ortable.exporter.account.half_weights import stored_builder
 from ortable.exporter.account.metadata import (
     annotate,
     description,
@@ -65,7 +66,7 @@ from ortable.exporter.signature.outputs import (
     write_dims,
 )
 from ortable.passes import pipeline
-from ortable.passes.weight_codes import WeightOptions
+from ortable.passes.weight_codes import Stored, WeightOptions
 
 from ..builder import GraphBuilder, LargeModel
 from ..interpreter import DynamoInterpreter, generated_tables
@@ -265,7 +266,9 @@ def to_onnx(
         weights: ``"int4"`` or ``"int8"`` stores the weights of linear layers and embeddings as
             integers; a dict of the fields of `WeightOptions`, or one, says which and how. With
             ``return_builder``, ``builder.record.weights`` says how accurate the model is.
-            It needs opset 21, the default then. None: weights stay as they are.
+            It needs opset 21, the default then. ``"keep"``: as they are, as None, and the record
+            says what they take; ``"float32"``: weights of bfloat16 and float16 that the graph
+            casts are stored in float32. Neither changes what the model computes.
         max_error: with ``weights``, how far an output may be from what it was on the example call:
             root of the mean square of the difference, over that of the output. Layers that are
             furthest off keep their weights, as many as that takes.
@@ -357,7 +360,7 @@ def convert(
     check_names("output_names", output_names, "auto")
     options = checked_options(export_options)
     rounding = checked_rounding(weights, max_error, validate, export_modules_as_functions)
-    opset = checked_opset(target_opset, checked_target(target), coded=rounding is not None)
+    opset = checked_opset(target_opset, checked_target(target), _is_coded(rounding))
     passes = pipeline.chosen(
         optimize,
         rewrites,
@@ -410,6 +413,11 @@ def convert(
     return Conversion(model, builder, request, program, form, dims, regions_around())
 
 
+def _is_coded(weights: object) -> bool:
+    """Whether weights become integers."""
+    return isinstance(weights, WeightOptions)
+
+
 def _captured(request: Request) -> Program:
     """The program to convert; the record has what it took to get there."""
     record = request.record
@@ -442,12 +450,16 @@ def _round(
     builder: GraphBuilder,
     request: Request,
     program: Program,
-    weights: WeightOptions | None,
+    weights: WeightOptions | Stored | None,
     max_error: float | None,
 ) -> None:
     if weights is None:
         return
     record = request.record
+    if not isinstance(weights, WeightOptions):
+        record.weights = stored_builder(builder, weights, record.rewrites)
+        record.say("rewrite", str(record.weights))
+        return
     with record.phase("round weights"):
         feeds = None if program.fakes else example_feeds(builder, request, program)
         record.weights = rounded_builder(builder, weights, feeds, max_error, record.rewrites)

@@ -8,6 +8,7 @@ from ortable import dims, dtypes
 from ortable.errors import BuilderError
 from ortable.ir import Graph, constants, editing, initializers
 from ortable.ir.captures import inner_graphs
+from ortable.ir.casts import HALVES
 from ortable.ir.node import Node
 from ortable.ir.origins import Rewritten
 from ortable_generated.onnx.traits import KEEPS_WEIGHTS
@@ -61,15 +62,21 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
 
 
 def _stores_more(graph: Graph, node: Node) -> bool:
-    """Whether the node reads a weight of 8 bits or less, or turns one: what others read as it is
-    would be stored twice (see `weight_transposes`)."""
+    """Whether the node reads a weight of 8 bits or less, or one of half floats as something larger,
+    or turns one: what others read as it is would be stored twice (see `weight_transposes`)."""
     if node.key in KEEPS_WEIGHTS:
         return any(name in graph.initializers_dict for name in node.inputs)
     for name in node.inputs:
         value = graph.initializers_dict.get(name)
-        if value is not None and initializers.dtype_of(value) in _QUANTISED:
+        dtype = None if value is None else initializers.dtype_of(value)
+        if dtype in _QUANTISED:
             size = initializers.size_of(value)
             return size > 1 and any(_bytes_of(graph, each) >= size for each in node.outputs)
+        if dtype in HALVES:  # of more elements than a number or two: its name is kept as well
+            size = initializers.size_of(value)
+            if size > initializers.SMALL:
+                wide = size * dtypes.ITEMSIZE[dtype]
+                return any(_bytes_of(graph, each) > wide for each in node.outputs)
     return False
 
 

@@ -17,10 +17,21 @@ import torch
 
 from ortable.errors import OptionError, UnsupportedCase
 
-__all__ = ["BITS", "Rounded", "Rounding", "WeightOptions", "checked_weights", "rounded"]
+__all__ = [
+    "BITS",
+    "STORED",
+    "Rounded",
+    "Rounding",
+    "Stored",
+    "WeightOptions",
+    "checked_weights",
+    "rounded",
+]
 
 BITS = {"int4": 4, "int8": 8}
 Kind: TypeAlias = Literal["int4", "int8"]
+Stored: TypeAlias = Literal["keep", "float32"]  # how half floats are kept, with the same numbers
+STORED: tuple[Stored, ...] = ("keep", "float32")
 _AT_ONCE = 1 << 18  # elements that are rounded at a time: what is computed of them stays in caches
 
 
@@ -120,15 +131,17 @@ def _literally(name: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 
-def checked_weights(given: Any) -> WeightOptions | None:
-    """What a value of ``weights=`` asks for: None, ``"int4"``, ``"int8"``, a dict of the fields of
-    `WeightOptions`, or one.
+def checked_weights(given: Any) -> WeightOptions | Stored | None:
+    """What a value of ``weights=`` asks for: None, ``"keep"``, ``"float32"``, ``"int4"``,
+    ``"int8"``, a dict of the fields of `WeightOptions`, or one.
 
     Raises:
         OptionError: it is none of these.
     """
     if given is None or isinstance(given, WeightOptions):
         return given
+    if isinstance(given, str) and given in STORED:
+        return given  # type: ignore[return-value]
     if isinstance(given, str) and given in BITS:
         return WeightOptions(kind=given)  # type: ignore[arg-type]
     if isinstance(given, Mapping):
@@ -140,7 +153,8 @@ def checked_weights(given: Any) -> WeightOptions | None:
             )
         return WeightOptions(**given)
     raise OptionError(
-        "weights is None, 'int4', 'int8', a dict such as {'kind': 'int4', 'group_size': 64}, or "
+        "weights is None, 'keep', 'float32', 'int4', 'int8', a dict such as "
+        "{'kind': 'int4', 'group_size': 64}, or "
         f"ortable.WeightOptions(...), not {given!r}"
     )
 

@@ -17,9 +17,9 @@ from .weight_codes import Codes, Rounding, WeightOptions
 __all__ = ["arrange_codes", "round_weights"]
 
 # Files of rules: products first, whose codes tables of embeddings share where they are tied.
-_PRODUCTS = ("ort_codes", "weights", "ort_weights")
+_PRODUCTS = ("ort_codes", "weights", "weights_half", "ort_weights")
 _ARRIVING = ("ort_codes", "ort_weights")
-_TABLES = "ort_embeddings"
+_TABLES = ("ort_embeddings", "ort_embeddings_half")
 
 
 def round_weights(

@@ -33,7 +33,8 @@ class CompileRecord(Mapping[str, Any]):
     an entry has several (`{"addmm": "aten::addmm/2"}`); `cache` where the conversion was found;
     `timings` are seconds a phase; `tuned` what option `tune` found, once a session is made;
     `weights` what option `weights` did then: `rounded`, a row for each weight, and the model,
-    `onnx`, whose weights are not in it.
+    `onnx`, whose weights are not in it; for `"keep"` and `"float32"` `model_bytes` and
+    `session_bytes`, what weights take in torch's memory and in the session beside that.
     """
 
     kind: str

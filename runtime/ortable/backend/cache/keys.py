@@ -36,6 +36,7 @@ def conversion_key(
         target_opset(options.target_opset),
         options.optimize,
         content(options.rewrites),
+        options.weights == "keep",
         sorted(options.raise_on),
         provider_names(options.providers),
         sorted(static),

@@ -5,7 +5,7 @@ OrtBackend; called by `aot.build`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -21,8 +21,10 @@ from ortable.backend.sessions.providers import provider_names
 from ortable.backend.sessions.session import make_run_options, make_session
 from ortable.backend.sessions.tune import tuned_settings
 from ortable.compat.onnxruntime import bound_session
+from ortable.passes.weight_codes import Stored, WeightOptions
 
 from .call import OrtBackend, freezable_positions
+from .half_weights import casting_late, memory_of_weights, without_matrices
 from .openmp import without_waiting_threads
 from .rounded import needs_constants
 
@@ -36,11 +38,8 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
     """:raises ProviderError: a provider is missing, or ONNX Runtime refuses the model"""
     providers, stream = session_providers(options.providers or (), compiled.device)
     frozen = frozen_weights(compiled, options)
-    rounding = options.weights if compiled.fetches else None
-    if rounding is not None and isinstance(frozen, str):
-        if frozen != _NO_WEIGHTS:
-            raise needs_constants(frozen)
-        rounding = None
+    asked = _asked(compiled, options, frozen)
+    rounding = asked if isinstance(asked, WeightOptions) else None
     if not compiled.fetches:
         return OrtBackend(compiled, None, None, frozen=frozen)
 
@@ -49,6 +48,9 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
     tuned: dict[str, Any] = {}
 
     def make(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
+        if asked == "keep":
+            model = casting_late(model)
+
         def session(more: Mapping[str, Any]) -> Any:
             settings = options.session_options
             if more:
@@ -64,7 +66,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
 
         return session(_tuned(model, session, options, tuned) if options.tune else {})
 
-    key = session_key(compiled, options, providers, training, options.tune, repr(rounding))
+    key = session_key(compiled, options, providers, training, options.tune, repr(asked))
     session = None
     if isinstance(frozen, str):
         session = shared_session(key, (), lambda: make(compiled.model))
@@ -82,6 +84,9 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         execute = _run_alone if training else None
         backend = OrtBackend(compiled, session, run_options, make=make, execute=execute, **common)
         backend.tuned = tuned
+        if isinstance(asked, str):
+            constants = () if isinstance(frozen, str) else frozen
+            backend.weights.update(memory_of_weights(compiled, constants))
         return backend
     if run_options is not options.run_options:
         run_ahead(compiled, run_options)
@@ -90,6 +95,21 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         return DeviceRun(session, stream, [fetch.device for fetch in compiled.fetches])
 
     return OrtBackend(compiled, session, run_options, make=make, execute=on_device, **common)
+
+
+def _asked(
+    compiled: CompiledGraph, options: OrtOptions, frozen: Sequence[int] | str
+) -> WeightOptions | Stored | None:
+    """What option `weights` asks of this graph.
+
+    :raises OptionError: it needs constants, and weights become none
+    """
+    asked = options.weights if compiled.fetches else None
+    if asked in (None, "keep") or not isinstance(frozen, str):
+        return asked
+    if frozen != _NO_WEIGHTS:
+        raise needs_constants(frozen)
+    return None
 
 
 def _run_alone(session: Any) -> Callable[..., Any]:
@@ -131,7 +151,10 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         return (
             "collectives of torch.distributed may write into weights without a trace: freeze='on'"
         )
-    return freezable_positions(compiled) or _NO_WEIGHTS
+    found = freezable_positions(compiled)
+    if found and options.weights == "keep":
+        return without_matrices(compiled, found) or "option weights is 'keep'"
+    return found or _NO_WEIGHTS
 
 
 def is_one_of_several_processes() -> bool:

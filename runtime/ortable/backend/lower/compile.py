@@ -25,6 +25,8 @@ from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
 from ortable.interpreter.numbers import scalars
 from ortable.passes import pipeline
+from ortable.passes.rewrite import choose
+from ortable.passes.rewrite.engine import rewrite
 from ortable.prelude.complex_value import join_pair, part_type
 
 from .aot_graph import AotGraph
@@ -69,6 +71,8 @@ def compile_graph(
     converted = time.perf_counter()
     passes = pipeline.chosen(options.optimize, options.rewrites)
     rewrites = pipeline.run_passes(builder, passes).rewrites
+    if options.weights == "keep":
+        rewrite(builder, choose.rules("ort_half_products"), rewrites)
     optimized = time.perf_counter()
     # what runs is what the options ask for, and nothing else
     proto = builder.to_onnx(optimize=False)

@@ -23,6 +23,7 @@ from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import PHASES, ExportRecord
 
 from .certificate import WeightReport
+from .half_weights import StoredWeights
 from .metadata import own_version
 from .sessions import proto_of
 from .tables import markdown_table
@@ -144,7 +145,14 @@ class ExportReport:
     @property
     def weights(self) -> WeightReport | None:
         """What ``weights=`` rounded, and how accurate the model is."""
-        return self.record.weights
+        found = self.record.weights
+        return found if isinstance(found, WeightReport) else None
+
+    @property
+    def stored_weights(self) -> StoredWeights | None:
+        """What weights take with ``weights="keep"`` and ``"float32"``."""
+        found = self.record.weights
+        return found if isinstance(found, StoredWeights) else None
 
     @property
     def comparisons(self) -> list[Comparison]:

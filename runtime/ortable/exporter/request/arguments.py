@@ -14,7 +14,7 @@ import torch
 
 from ortable.errors import ExportError, OptionError
 from ortable.ir.versions import DEFAULT_OPSET, OLDEST_OPSET, RUNTIME_OPSET, TARGETS, newest_opset
-from ortable.passes.weight_codes import WeightOptions, checked_weights
+from ortable.passes.weight_codes import Stored, WeightOptions, checked_weights
 
 _CODED_OPSET = 21  # DequantizeLinear has blocks
 _FILES = {
@@ -131,7 +131,7 @@ def checked_validate(validate: Any) -> None:
 
 def checked_rounding(
     weights: Any, max_error: Any, validate: Any, functions: Any
-) -> WeightOptions | None:
+) -> WeightOptions | Stored | None:
     """What ``weights`` asks for, None for nothing.
 
     Raises:
@@ -144,16 +144,16 @@ def checked_rounding(
             raise OptionError(
                 f"max_error is a number of 0 or more, 0.01 for one, not {max_error!r}"
             )
-        if options is None:
+        if not isinstance(options, WeightOptions):
             raise OptionError("max_error limits what weights= rounds: give weights='int8', or so")
-    if options is None:
-        return None
+    if options is None or options == "keep":
+        return options
     if functions:
         raise OptionError(
-            "weights= rounds what is in the graph, and export_modules_as_functions moves it into "
+            "weights= changes what is in the graph, and export_modules_as_functions moves it into "
             "functions: remove one of the two"
         )
-    if validate is True:
+    if validate is True and isinstance(options, WeightOptions):
         raise OptionError(
             "validate=True compares with eager as exactly as floats allow, and weights= rounds: "
             "give max_error, which limits the error, or validate=0.1, the largest absolute "

@@ -30,7 +30,7 @@ class ExportRecord:
     ``comparisons``: what ``validate=True`` compared. ``rewrites``: which rules fired where, how
     often each was tried, and why it was refused. ``assertions``: what the program checks when it
     runs (``assert``, ``torch._check``) and the model does not, since ONNX has no operator that
-    raises. ``weights``: the WeightReport of ``weights=``, None without.
+    raises. ``weights``: the WeightReport or StoredWeights of ``weights=``, None without.
     """
 
     strategy: str = ""

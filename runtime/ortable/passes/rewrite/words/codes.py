@@ -13,6 +13,7 @@ import torch
 
 from ortable import dtypes
 from ortable.ir import Graph, initializers
+from ortable.ir.casts import HALVES
 from ortable.ir.constants import is_constant
 from ortable.passes.analysis.constants import whole_constant
 from ortable.passes.weight_codes import Rounded, Rounding, rounded
@@ -33,6 +34,8 @@ __all__ = [
     "packed_zeros",
     "packing",
     "rounds_embedding",
+    "rounds_half_embedding",
+    "rounds_half_weight",
     "rounds_weight",
     "weight_codes",
     "weight_group",
@@ -63,11 +66,20 @@ class Packing(NamedTuple):
 def rounds_weight(graph: Graph, w: Result, transposed: Bool) -> Bool:
     """Whether ``weights=`` rounds a weight [K, N], or [N, K] where the product reads it
     ``transposed``: an initializer of float32 with at least a group of codes along K."""
+    return _is_chosen(graph, w, transposed, (dtypes.float32,))
+
+
+def rounds_half_weight(graph: Graph, w: Result, transposed: Bool) -> Bool:
+    """The same of an initializer of bfloat16 or float16."""
+    return _is_chosen(graph, w, transposed, HALVES)
+
+
+def _is_chosen(graph: Any, w: str, transposed: bool, kinds: tuple[int, ...]) -> bool:
+    """Whether ``weights=`` rounds a weight, an initializer of one of these types."""
     rounding = _rounding(graph)
     if rounding is None or not rounding.options.chooses(_called(w)):
         return False
-    owner = _owner(graph, w)
-    if owner is None or graph.get_type(w) != dtypes.float32:
+    if _owner(graph, w) is None or graph.get_type(w) not in kinds:
         return False
     shape = graph.get_shape(w)
     if len(shape) != 2 or not all(isinstance(size, int) for size in shape):
@@ -78,10 +90,17 @@ def rounds_weight(graph: Graph, w: Result, transposed: Bool) -> Bool:
 
 def rounds_embedding(graph: Graph, w: Result) -> Bool:
     """Whether ``weights=`` rounds a table of embeddings [N, K], whose rows are whole groups."""
-    rounding = _rounding(graph)
-    if rounding is None or not rounding.options.embeddings or not rounds_weight(graph, w, True):
-        return False
-    return graph.get_shape(w)[1] % rounding.options.group_size == 0
+    return rounds_weight(graph, w, True) and _is_table(graph, w)
+
+
+def rounds_half_embedding(graph: Graph, w: Result) -> Bool:
+    """The same of a table of bfloat16 or float16."""
+    return rounds_half_weight(graph, w, True) and _is_table(graph, w)
+
+
+def _is_table(graph: Any, w: str) -> bool:
+    options = _rounding(graph).options  # type: ignore[union-attr]
+    return bool(options.embeddings and graph.get_shape(w)[1] % options.group_size == 0)
 
 
 def weight_group(graph: Graph) -> Int:
@@ -104,7 +123,7 @@ def weight_codes(
     found = rounding.made.get((w, transposed))
     if found is None:
         value = owner.initializers_dict[w]
-        tensor = value if initializers.is_torch(value) else torch.from_numpy(_array(value, w))
+        tensor = value if initializers.is_torch(value) else _tensor(_array(value, w))
         matrix = tensor.detach() if transposed else tensor.detach().t()
         found = rounding.made[w, transposed] = rounded(matrix, rounding.options)
     sizes = (int(found.codes.shape[0]), int(found.codes.shape[1]))
@@ -255,6 +274,12 @@ def _owner(graph: Any, w: str) -> Any:
     if graph is None or not initializers.is_readable(graph.initializers_dict[w]):
         return None
     return graph
+
+
+def _tensor(array: np.ndarray) -> torch.Tensor:
+    if array.dtype == dtypes.to_numpy(dtypes.bfloat16):  # torch knows it by its bits alone
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 def _array(value: Any, name: str) -> np.ndarray:
