@@ -18,7 +18,7 @@ __all__ = ["arrange_codes", "round_weights"]
 
 # Files of rules: products first, whose codes tables of embeddings share where they are tied.
 _PRODUCTS = ("ort_codes", "weights", "weights_half", "ort_weights")
-_ARRIVING = ("ort_codes", "ort_weights")
+_ARRIVING = ("ort_codes", "ort_weights", "ort_embeddings")
 _TABLES = ("ort_embeddings", "ort_embeddings_half")
 
 
@@ -56,6 +56,6 @@ def arrange_codes(graph: Any) -> bool:
     Args:
         graph: the graph, after all other passes, with its weights as constants.
     """
-    record = rewrite(graph, choose.rules((*_ARRIVING, _TABLES)))
+    record = rewrite(graph, choose.rules(_ARRIVING))
     remove_unused(graph)
     return bool(record.fired)
