@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check format sweeps opsets case-counts conformance node-tests module-tests fuzz derive support bench bench-conversion bench-large bench-training bench-autotune bench-rewrites clean
+.PHONY: help run test codegen check format sweeps opsets case-counts conformance node-tests module-tests timm vision fuzz derive support bench bench-conversion bench-large bench-training bench-autotune bench-rewrites clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -63,6 +63,12 @@ node-tests: $(READY)  ## ONNX's node tests through reader, rules, rewrites, writ
 
 module-tests: $(READY)  ## torch's modules, optimizers, custom and higher-order operators against eager (ARGS=--bounded)
 	$(BIN)/python -m tests.suites.module_tests --jobs $(JOBS) $(ARGS)
+
+timm: $(READY)  ## a model of each module of timm, exported and compiled, against eager (ARGS=--bounded: the short run)
+	$(BIN)/python -m tests.vision timm --jobs $(JOBS) $(ARGS)
+
+vision: $(READY)  ## the architectures of torchvision, exported and compiled, against eager (ARGS=--bounded)
+	$(BIN)/python -m tests.vision torchvision --jobs $(JOBS) $(ARGS)
 
 fuzz: $(READY)  ## random programs of the specs' own samples, through every front door (ARGS='--count 1000')
 	$(BIN)/python -m tests.fuzz --jobs $(JOBS) $(ARGS)
