@@ -74,8 +74,8 @@ def suite(library: str) -> Suite:
         collect=collect,
         check=check,
         counts=counts,
-        parts=16,
-        limit_s=120.0,
+        parts=24,
+        limit_s=180.0,
     )
 
 

@@ -119,11 +119,11 @@ def _is_table(model: torch.nn.Module, name: str) -> bool:
     return name in dict(model.named_buffers()) and not name.endswith("running_mean")
 
 
-def make(name: str, batch: int) -> tuple[Any, ...]:
-    """The arguments of a call with so many pictures; with another number they are others."""
+def make(name: str, batch: int, seed: int = 0) -> tuple[Any, ...]:
+    """The arguments of a call with so many pictures; with another seed they are others."""
     entry, kind = table()[name], name.split("/")[1]
     height, width = entry.size if isinstance(entry.size, tuple) else (entry.size, entry.size)
-    generator = torch.Generator().manual_seed(batch)
+    generator = torch.Generator().manual_seed(seed)
     shape = (batch, 3, entry.frames, height, width) if entry.frames else (batch, 3, height, width)
     if kind == "detection":
         shape = (3, height, width)

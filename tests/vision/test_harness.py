@@ -46,7 +46,7 @@ def test_an_entry_has_a_model() -> None:
 def test_calls_are_described_by_the_table(name: str, shapes: list[tuple[int, ...]]) -> None:
     made = models.make(name, 2)
     assert [tuple(tensor.shape) for tensor in made] == shapes
-    assert not torch.equal(made[0], models.make(name, 3)[0][:2])
+    assert not torch.equal(made[0], models.make(name, 2, seed=1)[0])
 
 
 def test_what_is_all_equal_gets_noise() -> None:
@@ -67,7 +67,7 @@ def test_what_differs_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("library", "case"),
-    [("timm", "timm/vision_transformer/*"), ("torchvision", "torchvision/*/squeezenet1_1/dynamic")],
+    [("timm", "timm/vision_transformer/dynamic"), ("torchvision", "torchvision/*/squeezenet1_1/static")],
 )
 def test_models_are_built_exported_and_compared(library: str, case: str, tmp_path: Path) -> None:
     results = tmp_path / "results.jsonl"
