@@ -67,7 +67,10 @@ def test_what_differs_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("library", "case"),
-    [("timm", "timm/vision_transformer/dynamic"), ("torchvision", "torchvision/*/squeezenet1_1/static")],
+    [
+        ("timm", "timm/vision_transformer/dynamic"),
+        ("torchvision", "torchvision/*/squeezenet1_1/static"),
+    ],
 )
 def test_models_are_built_exported_and_compared(library: str, case: str, tmp_path: Path) -> None:
     results = tmp_path / "results.jsonl"
