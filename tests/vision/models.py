@@ -15,7 +15,7 @@ import yaml
 
 LIBRARIES = ("timm", "torchvision")
 TABLE = Path(__file__).parent / "models.yaml"
-KINDS = ("classification", "segmentation", "detection", "video", "optical_flow", "quantization")
+KINDS = ("classification", "segmentation", "detection", "video", "optical_flow")
 CLASSES = 10
 
 
@@ -64,8 +64,7 @@ def build(name: str) -> torch.nn.Module:
     model = model.eval()
     for parameter in model.parameters():
         parameter.requires_grad_(False)
-    if "/quantization/" not in name:
-        _fill(model)
+    _fill(model)
     return model
 
 
