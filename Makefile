@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check format sweeps opsets case-counts conformance node-tests module-tests hf fuzz derive support bench bench-conversion bench-large bench-training bench-autotune bench-rewrites clean
+.PHONY: help run test codegen check format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -67,6 +67,12 @@ module-tests: $(READY)  ## torch's modules, optimizers, custom and higher-order 
 hf: $(READY)  ## every model class of transformers, made small, exported, against eager (ARGS=--bounded)
 	$(BIN)/python -m tests.hf --jobs $(JOBS) $(ARGS)
 
+timm: $(READY)  ## a model of each module of timm, exported and compiled, against eager (ARGS=--bounded: the short run)
+	$(BIN)/python -m tests.vision timm --jobs $(JOBS) $(ARGS)
+
+vision: $(READY)  ## the architectures of torchvision, exported and compiled, against eager (ARGS=--bounded)
+	$(BIN)/python -m tests.vision torchvision --jobs $(JOBS) $(ARGS)
+
 fuzz: $(READY)  ## random programs of the specs' own samples, through every front door (ARGS='--count 1000')
 	$(BIN)/python -m tests.fuzz --jobs $(JOBS) $(ARGS)
 
@@ -81,6 +87,9 @@ bench-conversion: $(READY)  ## conversion time, next to torch.onnx
 
 bench-large: $(READY)  ## memory of the export of 3 GB of weights
 	$(BIN)/python -m benchmarks.large_model $(ARGS)
+
+bench-decode: $(READY)  ## tokens of a language model, float32 and small weights, next to eager, inductor and torch.onnx
+	$(BIN)/python -m benchmarks.decode $(ARGS)
 
 bench-training: $(READY)  ## training steps, next to eager
 	$(BIN)/python -m benchmarks.training $(ARGS)

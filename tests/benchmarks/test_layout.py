@@ -20,7 +20,9 @@ TOPICS = sorted(path.parent.name for path in FOLDER.glob("*/__main__.py"))
 
 
 def test_the_topics_are_those_of_the_makefile_and_the_readme() -> None:
-    assert TOPICS == ["autotune", "backend", "conversion", "large_model", "rewrites", "training"]
+    assert TOPICS == [
+        "autotune", "backend", "conversion", "decode", "large_model", "rewrites", "training",
+    ]  # fmt: skip
     for path in (ROOT / "Makefile", FOLDER / "README.md"):
         named = re.findall(r"\bbenchmarks\.(\w+)", path.read_text(encoding="utf-8"))
         assert set(named) == set(TOPICS), path

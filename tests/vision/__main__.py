@@ -1,0 +1,85 @@
+"""``python -m tests.vision timm|torchvision``: a model of each of the library's architectures, made
+small, exported with static sizes, with a dynamic batch, and compiled by torch.compile, against
+eager. Exit status 1 when one is not exact and not listed in tests/suites/expected, or that file is
+out of date."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tests.suites.command import Suite, main
+from tests.suites.workers import Record
+
+from . import models
+
+MODES = ("static", "dynamic", "compile")
+SLOW_S = 10.0
+
+
+def cases(library: str) -> list[str]:
+    """``library/.../mode``, those of one model beside one another; no dynamic batch where a model
+    takes none."""
+    found = {name: entry for name, entry in models.table().items() if name.startswith(library)}
+    return [
+        f"{name}/{mode}"
+        for name, entry in found.items()
+        for mode in MODES
+        if entry.batch or mode != "dynamic"
+    ]
+
+
+def counts(records: Sequence[Record]) -> Mapping[str, int]:
+    """How many cases of each mode are exact."""
+    exact = Counter(mode_of(record) for record in records if record.outcome == "exact")
+    return {f"{mode} exact": exact[mode] for mode in MODES}
+
+
+def mode_of(record: Record) -> str:
+    """static, dynamic or compile."""
+    return record.case.rpartition("/")[2]
+
+
+def prepare() -> None:
+    """What every worker needs is imported once, before it is forked."""
+    import torch
+
+    import ortable  # noqa: F401
+    from tests.sweeps import torchvision_kernels
+
+    torch.set_num_threads(1)
+    torchvision_kernels.provide()
+    import timm  # noqa: F401
+    import torchvision.models.detection  # noqa: F401
+
+
+def check(case: str) -> Record:
+    """A record of one case."""
+    from .check import check_case
+
+    return check_case(case)
+
+
+def suite(library: str) -> Suite:
+    """The suite of a library."""
+
+    def collect() -> list[str]:
+        prepare()
+        return cases(library)
+
+    return Suite(
+        name={"timm": "timm", "torchvision": "vision"}[library],
+        about=__doc__ or "",
+        collect=collect,
+        check=check,
+        counts=counts,
+        parts=24,
+        limit_s=180.0,
+    )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] not in models.LIBRARIES:
+        sys.exit(f"python -m tests.vision {'|'.join(models.LIBRARIES)} [...]")
+    sys.exit(main(suite(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,90 @@
+"""The harness of `make timm` and `make vision`: its table, what it compares, and runs of it in
+processes of their own, because other libraries use a torchvision that they find."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.suites.expected import load
+
+from . import check, models
+from .__main__ import cases, counts
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_cases_and_their_exceptions_fit() -> None:
+    for library, name, least in (("timm", "timm", 290), ("torchvision", "vision", 130)):
+        every = cases(library)
+        assert len(every) == len(set(every)) >= least
+        assert set(load(name).listed) <= set(every)
+    assert "timm/swin_transformer/compile" in cases("timm")
+    # a list of pictures has no dynamic batch
+    assert "torchvision/detection/fcos_resnet50_fpn/static" in cases("torchvision")
+    assert "torchvision/detection/fcos_resnet50_fpn/dynamic" not in cases("torchvision")
+
+
+def test_an_entry_has_a_model() -> None:
+    with pytest.raises(ValueError, match="needs a model"):
+        models._entry("x", {"size": 3})
+    assert models._entry("x", {"model": "y", "size": [4, 6]}).size == (4, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("timm/byoanet", [(2, 3, 256, 256)]),
+        ("torchvision/video/r3d_18", [(2, 3, 8, 64, 64)]),
+        ("torchvision/optical_flow/raft_small", [(2, 3, 128, 128)] * 2),
+    ],
+)
+def test_calls_are_described_by_the_table(name: str, shapes: list[tuple[int, ...]]) -> None:
+    made = models.make(name, 2)
+    assert [tuple(tensor.shape) for tensor in made] == shapes
+    assert not torch.equal(made[0], models.make(name, 2, seed=1)[0])
+
+
+def test_what_is_all_equal_gets_noise() -> None:
+    norm = torch.nn.BatchNorm2d(8)
+    norm.register_buffer("window", torch.ones(8))
+    models._fill(norm)
+    assert all(tensor.std() > 0 for tensor in [norm.weight, norm.bias, norm.running_mean])
+    assert bool((norm.running_var > 0).all()) and bool((norm.window == 1).all())
+
+
+def test_what_differs_is_told() -> None:
+    one = check.leaves({"x": torch.tensor([1.0, 2.0])})
+    assert check.differing(one, {"['x']": torch.tensor([1.0, 2.0001])}) == ""
+    assert "1 of 2 differ" in check.differing(one, {"['x']": torch.tensor([1.0, 2.1])})
+    assert "torch.float32 [2]" in check.differing(one, {"['x']": torch.tensor([1, 2])})
+    assert "returns" in check.differing(one, {"['y']": torch.tensor([1.0, 2.0])})
+
+
+@pytest.mark.parametrize(
+    ("library", "case"),
+    [
+        ("timm", "timm/vision_transformer/dynamic"),
+        ("torchvision", "torchvision/*/squeezenet1_1/static"),
+    ],
+)
+def test_models_are_built_exported_and_compared(library: str, case: str, tmp_path: Path) -> None:
+    results = tmp_path / "results.jsonl"
+    command = [sys.executable, "-m", "tests.vision", library, case, "--results", str(results)]
+    found = subprocess.run(
+        [*command, "--jobs", "1"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-2000:]
+    assert "as expected" in found.stdout
+    assert results.read_text().count('"exact"') == len(results.read_text().splitlines()) > 0
+
+
+def test_exact_cases_are_counted_by_mode() -> None:
+    from tests.suites.workers import Record
+
+    records = [Record("timm/a/static", "exact"), Record("timm/a/compile", "error")]
+    assert counts(records) == {"static exact": 1, "dynamic exact": 0, "compile exact": 0}
