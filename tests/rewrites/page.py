@@ -29,7 +29,23 @@ WORDS = {
 }
 # why nothing is proven of a rule, where the record does not say it
 _KERNEL = "what GroupQueryAttention computes is defined by ONNX Runtime's kernel alone"
+_BITS = "what kernels for codes compute is defined by ONNX Runtime alone"
+_ROUNDS = "it rounds, where `weights=` asks for it"
+_CODES = (
+    "ort_bits_bias", "ort_bits_embedding", "ort_bits_gemm", "ort_bits_matmul",
+    "ort_bits_transposed_matmul", "ort_codes_of_gather", "ort_codes_of_gemm",
+    "ort_codes_of_matmul", "ort_codes_scaled",
+)  # fmt: skip
+_ROUNDED = (
+    "half_weights_of_gemm", "half_weights_of_gemm_in_half", "half_weights_of_matmul",
+    "half_weights_of_matmul_in_half", "half_weights_of_transposed_matmul",
+    "half_weights_of_transposed_matmul_in_half", "ort_half_weights_of_gather",
+    "ort_weights_of_gather", "weights_of_gemm", "weights_of_matmul",
+    "weights_of_transposed_matmul",
+)  # fmt: skip
 REASONS = {
+    **dict.fromkeys(_CODES, _BITS),
+    **dict.fromkeys(_ROUNDED, _ROUNDS),
     "cross_entropy_gradient": "it needs 128 classes",
     "ort_attention_causal": _KERNEL,
     "ort_attention_causal_by_division": _KERNEL,
