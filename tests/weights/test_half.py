@@ -56,6 +56,7 @@ def is_as_exact(found: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor) -
     return distance(found, exact) < 1.5 * distance(eager, exact)
 
 
+@pytest.mark.alternates("name", parts=3)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", (*NAMES, *NETS))
 def test_compiled_models_are_as_exact_as_eager(name, dtype) -> None:
@@ -73,6 +74,7 @@ def test_exported_models_are_as_exact_as_eager(name, dtype) -> None:
     assert is_as_exact(first_of(program(**kwargs)), eager, exact)
 
 
+@pytest.mark.alternates("name", parts=2)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", ("llama", "convnet"))
 def test_keep_and_float32_change_no_number_but_by_rounding(name, dtype) -> None:
@@ -135,10 +137,9 @@ def test_kept_weights_are_cast_one_after_the_other(dtype) -> None:
     onnx.checker.check_model(late)
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [*((name, torch.bfloat16) for name in NAMES), *((name, torch.float16) for name in NAMES[:3])],
-)
+@pytest.mark.alternates("name", parts=3)
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_linear_layer_of_half_floats_reads_codes(name, dtype) -> None:
     model, kwargs, eager, _ = half(name, dtype)
     storage: dict = {}
