@@ -4,6 +4,7 @@ that take their cache as flat tensors, and greedy decoding with ONNX Runtime."""
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,13 @@ _LLAMA = {
     **_TEXT, "hidden_size": HEADS * WIDTH, "intermediate_size": 64, "num_hidden_layers": LAYERS,
     "num_attention_heads": HEADS, "num_key_value_heads": 2, "max_position_embeddings": 64,
 }  # fmt: skip
+
+# how forward and its result call the cache: transformers 5.24 renamed it
+CACHE = (
+    "cache"
+    if "cache" in inspect.signature(transformers.LlamaForCausalLM.forward).parameters
+    else "past_key_values"
+)
 
 # name of the architecture in transformers -> arguments of its configuration
 DECODERS: dict[str, dict[str, Any]] = {

@@ -442,7 +442,8 @@ def test_a_decoder_with_a_cache_is_one_graph(llama) -> None:
     seen = observed(llama, decoding(2, 3, 4), decoding(1, 5, 7))
     assert list(names(seen)) == ["batch", "sequence", "past + sequence", "past"]
     program = seen.export()
-    assert program.input_names[-1] == "past_key_values_value_cache_0"
+    # as transformers registers its cache with pytree, or its exporters do
+    assert program.input_names[-1] in ("past_key_values_value_cache_0", "past_key_values_1")
     assert seen.proof is not None and seen.proof.ok
     outcomes = {trial.sizes: trial.outcome for trial in seen.proof.trials}
     assert outcomes["past=0"] == outcomes["past=1"] == outcomes["sequence=1"] == "right"
@@ -454,7 +455,10 @@ def test_generate_is_two_graphs(llama) -> None:
         for batch, length in ((2, 5), (3, 4)):
             prompt = torch.randint(3, 31, (batch, length))
             llama.generate(prompt, max_new_tokens=3, pad_token_id=0)
-    with pytest.raises(ExportError, match=r"'past_key_values.key_cache\[0\]' is absent in call 1"):
+    with pytest.raises(
+        ExportError,
+        match=r"cache[^']*' is absent in call 1|past_key_values[^']*' is absent in call 1",
+    ):
         seen.export()
     assert "seen.apart()" in repr(seen)
     prompts, tokens = seen.apart()

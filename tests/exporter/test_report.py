@@ -29,7 +29,7 @@ def test_the_record_has_the_seconds_of_every_phase(tmp_path, capsys) -> None:
         verbose=1,
     )
     record = builder.record
-    assert tuple(record.seconds) == PHASES
+    assert tuple(record.seconds) == tuple(each for each in PHASES if each != "round weights")
     assert all(seconds > 0 for seconds in record.seconds.values())
     assert record.strategy == "torch.export, strict=False"
     printed = capsys.readouterr().out

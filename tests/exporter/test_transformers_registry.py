@@ -19,7 +19,7 @@ from transformers.exporters.utils import get_leaf_tensors
 
 import ortable
 from ortable.errors import InputError, OptionError, ProviderError
-from tests.exporter.language_models import build
+from tests.exporter.language_models import CACHE, build
 from tests.packaging.files import ROOT
 
 ortable.register_transformers()
@@ -95,7 +95,7 @@ def test_dynamic_sizes_of_a_model_and_names_of_its_tensors() -> None:
     with torch.no_grad():
         check_equal(exported(**other), model(**other))
     assert exported.program.input_names == ["input_ids", "attention_mask"]
-    assert exported.program.output_names[:2] == ["logits", "past_key_values.layers.0.keys"]
+    assert exported.program.output_names[:2] == ["logits", f"{CACHE}.layers.0.keys"]
 
 
 @pytest.mark.filterwarnings("ignore:the model holds only for sizes")
@@ -113,8 +113,9 @@ def test_the_parts_of_generation(tmp_path: Path) -> None:
         check_equal(got, first)
         step = {"input_ids": ids(2, 1), "attention_mask": torch.ones(2, 6).long()}
         place = torch.full((2, 1), 5)
-        second = runners["decode"](past_key_values=got.past_key_values, position_ids=place, **step)
-        check_equal(second, model(past_key_values=first.past_key_values, **step))
+        kept, own = ({CACHE: getattr(each, CACHE)} for each in (got, first))
+        second = runners["decode"](**kept, position_ids=place, **step)
+        check_equal(second, model(**own, **step))
 
 
 def static_cache(model: Any, length: int) -> StaticCache:
@@ -127,16 +128,16 @@ def test_a_cache_that_forward_writes_to_is_written_to() -> None:
     torch.manual_seed(0)
     model = build("llama")
     exported = exporter().export(
-        model, {"input_ids": ids(2, 1), "past_key_values": static_cache(model, 12)}, {}
+        model, {"input_ids": ids(2, 1), CACHE: static_cache(model, 12)}, {}
     )
     assert exported.program.output_names[-1] == (
-        "input.past_key_values.layers.1.cumulative_length_mutated"
+        f"input.{CACHE}.layers.1.cumulative_length_mutated"
     )
     given, own = static_cache(model, 12), static_cache(model, 12)
     for token in (ids(2, 1), ids(2, 1)):
         with torch.no_grad():
-            expected = model(input_ids=token, past_key_values=own)
-        check_equal(exported(input_ids=token, past_key_values=given), expected)
+            expected = model(input_ids=token, **{CACHE: own})
+        check_equal(exported(input_ids=token, **{CACHE: given}), expected)
         check_equal(given, own)
 
 

@@ -13,6 +13,7 @@ import torch
 from onnx import NodeProto
 from torch.fx import GraphModule, Interpreter, Node
 
+from ortable.backend.lower.aot_graph import writes_argument
 from ortable.compat.torch import OpOverload
 from ortable.errors import MismatchError
 from ortable.exporter.account.tolerances import EXACT, Tolerance, tolerance_of
@@ -144,6 +145,8 @@ class _Recorder(Interpreter):
     def run_node(self, n: Node) -> Any:
         if any(self.env.get(node) is _UNKNOWN for node in n.all_input_nodes):
             return _UNKNOWN
+        if writes_argument(n):  # at the end: views of the argument are kept as they were read
+            return self.env[n.args[1]] if isinstance(n.args[1], Node) else n.args[1]
         value = self._of_drawn(n) if "drawn" in n.kwargs else super().run_node(n)
         if n.name in self.wanted and isinstance(value, torch.Tensor) and not _is_empty(n):
             self.values[n.name] = value

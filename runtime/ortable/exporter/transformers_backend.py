@@ -79,6 +79,9 @@ class OrtableExporter(DynamoExporter):
         {}
     )  # ortable says itself what it is tested with
 
+    # transformers 5.24 asks before it loads what runs code, as a pickle does: an ONNX file does not
+    requires_trust_remote_code = False
+
     def export_program(
         self, model: Any, sample_inputs: MutableMapping[str, Any], config: Any
     ) -> tuple[OnnxProgram, ExportMetadata]:

@@ -34,11 +34,13 @@ class CacheLayer:
 
 @dataclass(frozen=True)
 class Decoder:
-    """A model and the step that it is exported as. ``positions``: forward takes position_ids."""
+    """A model and the step that it is exported as. ``positions``: forward takes position_ids;
+    ``cache``: how forward and its result call the cache, which transformers renamed in 5.24."""
 
     model: Any
     layers: tuple[CacheLayer, ...]
     positions: bool
+    cache: str
 
     def text_inputs(self) -> list[str]:
         """Names of the inputs that are no cache."""
@@ -60,7 +62,7 @@ class Decoder:
         }
         return {
             **{name: text[name] for name in self.text_inputs()},
-            "past_key_values": self.example_cache(with_past),
+            self.cache: self.example_cache(with_past),
             "use_cache": True,
         }
 
@@ -90,7 +92,7 @@ class Decoder:
         }
         return {
             **{name: text[name] for name in self.text_inputs()},
-            "past_key_values": {0: BATCH, 2: PAST} if with_past else None,
+            self.cache: {0: BATCH, 2: PAST} if with_past else None,
             "use_cache": None,
         }
 
@@ -103,7 +105,8 @@ def decoder_of(model: Any) -> Decoder:
     """
     _check_model(model)
     parameters = inspect.signature(model.forward).parameters
-    missing = [n for n in ("input_ids", "attention_mask", "past_key_values") if n not in parameters]
+    kept = "cache" if "cache" in parameters else "past_key_values"
+    missing = [n for n in ("input_ids", "attention_mask", kept) if n not in parameters]
     if missing:
         raise ExportError(
             f"{type(model).__name__}.forward does not take {', '.join(missing)}: a step of a "
@@ -113,8 +116,8 @@ def decoder_of(model: Any) -> Decoder:
     with torch.no_grad():
         tokens = torch.zeros(1, 2, dtype=torch.int64, device=model.device)
         out = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=True)
-    cache = getattr(out, "past_key_values", None)
-    return Decoder(model, _cache_layers(model, cache), "position_ids" in parameters)
+    layers = _cache_layers(model, getattr(out, kept, None))
+    return Decoder(model, layers, "position_ids" in parameters, kept)
 
 
 def computed_anew(config: Mapping[str, Any]) -> int | None:

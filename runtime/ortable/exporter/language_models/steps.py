@@ -41,6 +41,7 @@ class Step(torch.nn.Module):
     def __init__(self, decoder: Decoder, decoding: Decoding) -> None:
         super().__init__()
         self.model, self.positions, self.decoding = decoder.model, decoder.positions, decoding
+        self.cache = decoder.cache
         self.ends: torch.Tensor | None
         device = decoder.model.device
         ends = torch.tensor(decoding.ends, device=device) if decoding.ends else None
@@ -66,8 +67,8 @@ class Step(torch.nn.Module):
         out = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
-            past_key_values=past_key_values,
             use_cache=True,
+            **{self.cache: past_key_values},
             **positions,
         )
         scores = scored(self.decoding, out.logits[:, -1], sequences, attention_mask)
@@ -80,7 +81,7 @@ class Step(torch.nn.Module):
         token = token[:, None]
         mask = torch.cat([attention_mask, torch.ones_like(token)], dim=1)
         texts = torch.cat([sequences, token], dim=1)
-        return ~ended.all(), token, mask, ended, texts, out.past_key_values
+        return ~ended.all(), token, mask, ended, texts, getattr(out, self.cache)
 
 
 def step_example(decoder: Decoder, sample: bool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -92,7 +93,7 @@ def step_example(decoder: Decoder, sample: bool) -> tuple[dict[str, Any], dict[s
         "attention_mask": (mask, {0: BATCH, 1: TOTAL}),
         "finished": (torch.zeros_like(mask[:, 0], dtype=torch.bool), {0: BATCH}),
         "sequences": (torch.zeros_like(mask), {0: BATCH, 1: TOTAL}),
-        "past_key_values": (call["past_key_values"], shapes["past_key_values"]),
+        "past_key_values": (call[decoder.cache], shapes[decoder.cache]),
     }
     if sample:
         arguments["number"] = (mask.new_zeros(()), None)
