@@ -191,6 +191,8 @@ def cast(table: Table, x: Tensor, dtype: int) -> Tensor:
 
 def _cast(table: Table, node: Node, inputs: Given) -> Tensor:
     (x,) = _given(inputs)
+    if int(node.attrs["to"]) in dtypes.SUB_BYTE:
+        raise Unsupported("numbers of less than a byte")
     return cast(table, x, int(node.attrs["to"]))
 
 

@@ -201,7 +201,7 @@ class OrtOptions:
 def _unknown_option(name: object, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(str(name), known, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"Unknown option {name!r}.{hint} Known options: {', '.join(sorted(known))}."
+    return f"Unknown option {name!r}.{hint} All: {', '.join(sorted(known))}."
 
 
 def _wrong_value(name: str, value: object, expected: str) -> OptionError:

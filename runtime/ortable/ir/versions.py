@@ -13,6 +13,7 @@ from ortable.errors import BuilderError
 
 OLDEST_OPSET = 18  # of those that converters are generated for
 DEFAULT_OPSET = 18  # of a model for any runtime
+CODED_OPSET = 21  # the first whose DequantizeLinear has a scale for each block of codes
 RUNTIME_OPSET = 23  # of one for ONNX Runtime: the first with Attention, which rewrites use there
 # ONNX Runtime 1.31: newest opset of the main domain that it runs, newest IR version that it loads.
 ORT_MAX_OPSET = 26

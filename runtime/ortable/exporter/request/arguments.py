@@ -13,10 +13,16 @@ from typing import Any
 import torch
 
 from ortable.errors import ExportError, OptionError
-from ortable.ir.versions import DEFAULT_OPSET, OLDEST_OPSET, RUNTIME_OPSET, TARGETS, newest_opset
+from ortable.ir.versions import (
+    CODED_OPSET,
+    DEFAULT_OPSET,
+    OLDEST_OPSET,
+    RUNTIME_OPSET,
+    TARGETS,
+    newest_opset,
+)
 from ortable.passes.weight_codes import Stored, WeightOptions, checked_weights
 
-_CODED_OPSET = 21  # DequantizeLinear has blocks
 _FILES = {
     "path": "the file to write",
     "filename": "the ONNX file to write",
@@ -173,14 +179,14 @@ def checked_opset(
             supported range.
     """
     if opset is None:
-        plain = _CODED_OPSET if coded else DEFAULT_OPSET
+        plain = CODED_OPSET if coded else DEFAULT_OPSET
         return plain if target is None else RUNTIME_OPSET
     if coded:
         found = checked_opset(opset)
         main = found if isinstance(found, int) else found[""]
-        if main < _CODED_OPSET:
+        if main < CODED_OPSET:
             raise OptionError(
-                f"weights= needs opset {_CODED_OPSET}, the first with scales for groups of codes, "
+                f"weights= needs opset {CODED_OPSET}, the first with scales for groups of codes, "
                 f"and target_opset is {main}"
             )
         return found
