@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from transformers.exporters.auto import EXPORT_BACKENDS
 from transformers.exporters.utils import get_leaf_tensors
 
 import ortable
+from ortable.compat.torch import pytree, unregister_pytree
 from ortable.errors import InputError, OptionError, ProviderError
 from tests.exporter.language_models import CACHE, build
 from tests.packaging.files import ROOT
@@ -26,6 +28,17 @@ ortable.register_transformers()
 _TINY = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37,
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def own_registration() -> Iterator[None]:
+    """Caches are registered with pytree as transformers' exporters do, whatever ran before."""
+    registered = [cls for cls in pytree.SUPPORTED_NODES if cls.__name__.endswith("Cache")]
+    for cls in registered:
+        unregister_pytree(cls)
+    yield
+    for cls in [cls for cls in pytree.SUPPORTED_NODES if cls.__name__.endswith("Cache")]:
+        unregister_pytree(cls)
 
 
 def ids(batch: int, length: int) -> torch.Tensor:

@@ -295,7 +295,8 @@ def _zeros_between(graph: Graph, x: str, axis: int, step: int) -> str:
 def _biased(graph: Graph, x: str, bias: str | None, n: int) -> str:
     if bias is None:
         return x
-    return graph.make_node("Add", [x, unsqueezed(graph, bias, list(range(1, n + 1)))])
+    fitting = cast(graph, bias, graph.get_type(x))  # torch takes integers of another width
+    return graph.make_node("Add", [x, unsqueezed(graph, fitting, list(range(1, n + 1)))])
 
 
 def _summed(
