@@ -3,17 +3,29 @@ how it compares, and what its list of exceptions may hold."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
 
+from ortable.compat.torch import pytree, unregister_pytree
 from tests.suites.expected import Expectations, judge
 from tests.suites.workers import Record
 
 from . import check, inputs, models, shrink
 from .__main__ import cases, counts, exceptions
+
+
+@pytest.fixture(autouse=True)
+def own_registration() -> Iterator[None]:
+    """Caches are registered with pytree as transformers' exporters do, whatever ran before."""
+    for cls in [cls for cls in pytree.SUPPORTED_NODES if cls.__name__.endswith("Cache")]:
+        unregister_pytree(cls)
+    yield
+    for cls in [cls for cls in pytree.SUPPORTED_NODES if cls.__name__.endswith("Cache")]:
+        unregister_pytree(cls)
 
 
 def test_sizes_are_bounded_and_tokens_are_told_apart() -> None:
