@@ -16,8 +16,9 @@ import torch
 from benchmarks.measure import in_process, machine, origin
 from benchmarks.report import insert, save
 
-from .measure import CANDIDATES, SIZES, Lengths, measure
+from .measure import CANDIDATES, measure
 from .report import markdown
+from .sizes import SIZES, Lengths
 
 
 def arguments() -> argparse.Namespace:

@@ -7,48 +7,21 @@ import gc
 import statistics
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from benchmarks.measure import band, interleave, median_ratio, reason, timed
 
-__all__ = ["CANDIDATES", "SIZES", "measure"]
+from .peers import OpenVino, Session
+from .sizes import VOCABULARY, Lengths, build
 
-CANDIDATES = ("eager", "inductor", "torch.onnx", "ortable", "ortable int8", "ortable int4")
-# hidden, intermediate, layers, heads, heads of keys
-SIZES = {
-    "124M": (768, 2048, 12, 12, 4),
-    "1B": (2048, 5632, 22, 32, 4),
-    "tiny": (64, 128, 2, 4, 2),
-}
-VOCABULARY = 32000
+__all__ = ["CANDIDATES", "measure"]
 
-
-@dataclass(frozen=True)
-class Lengths:
-    """How many texts, tokens of a prompt, and tokens of prompt and answer."""
-
-    batch: int
-    prompt: int
-    whole: int
-
-
-def build(size: str) -> Any:
-    """A model like Llama with random weights, in float32."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    hidden, inner, layers, heads, shared = SIZES[size]
-    config = LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=hidden, intermediate_size=inner,
-        num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=shared,
-        max_position_embeddings=2048,
-    )  # fmt: skip
-    return LlamaForCausalLM(config).eval()
+CANDIDATES = (
+    "eager", "inductor", "torch.onnx", "openvino", "ortable", "ortable int8", "ortable int4",
+)  # fmt: skip
 
 
 class Steps:
@@ -86,81 +59,13 @@ class Steps:
             return found.logits
 
 
-class Session:
-    """torch.onnx's graph of the same step, in a bare session: caches are inputs and outputs, which
-    stay in ONNX Runtime's memory, and grow by a token."""
-
-    def __init__(self, model: Any, lengths: Lengths, folder: Path) -> None:
-        import onnxruntime
-
-        self.config, self.lengths = model.config, lengths
-        path = folder / "model.onnx"
-        _export(model, lengths, path)
-        options = onnxruntime.SessionOptions()
-        self.session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
-        self.names = [each.name for each in self.session.get_inputs()]
-        ids = torch.arange(lengths.batch * lengths.prompt) * 7919 % VOCABULARY
-        self.ids = ids.reshape(lengths.batch, lengths.prompt).numpy()
-        self.past = (lengths.prompt + lengths.whole) // 2
-        self.caches = {past: self._values(past) for past in (0, self.past)}
-
-    def _values(self, past: int) -> list[Any]:
-        import onnxruntime
-
-        heads = self.config.num_key_value_heads
-        shape = (self.lengths.batch, heads, past, self.config.head_dim)
-        count = 2 * self.config.num_hidden_layers
-        make = onnxruntime.OrtValue.ortvalue_from_numpy
-        return [make(np.random.randn(*shape).astype(np.float32)) for _ in range(count)]
-
-    def _run(self, ids: np.ndarray, past: int) -> Any:
-        import onnxruntime
-
-        given = [onnxruntime.OrtValue.ortvalue_from_numpy(ids), *self.caches[past]]
-        feeds = dict(zip(self.names, given, strict=True))
-        return self.session.run_with_ort_values(None, feeds)[0].numpy()
-
-    def prompt(self) -> Any:
-        """The scores behind the prompt."""
-        return self._run(self.ids, 0)
-
-    def token_again(self) -> Any:
-        """The scores behind one more token."""
-        return self._run(self.ids[:, :1], self.past)
-
-
-def _export(model: Any, lengths: Lengths, path: Path) -> None:
-    from transformers import DynamicCache
-
-    class Flat(torch.nn.Module):
-        """The model with its cache as tensors."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, ids: torch.Tensor, *flat: torch.Tensor) -> Any:
-            cache = DynamicCache(list(zip(flat[0::2], flat[1::2], strict=True)))
-            found = self.model(input_ids=ids, past_key_values=cache, use_cache=True)
-            layers = found.past_key_values.layers
-            return (
-                found.logits[:, -1:],
-                *(t for layer in layers for t in (layer.keys, layer.values)),
-            )
-
-    config, dynamic = model.config, torch.export.Dim.DYNAMIC
-    ids = torch.zeros(2, 3, dtype=torch.int64)
-    shape = (2, config.num_key_value_heads, 5, config.head_dim)
-    flat = tuple(torch.randn(shape) for _ in range(2 * config.num_hidden_layers))
-    shapes = ({0: dynamic, 1: dynamic}, tuple({0: dynamic, 2: dynamic} for _ in flat))
-    torch.onnx.export(Flat(), (ids, *flat), path, dynamo=True, dynamic_shapes=shapes)
-
-
 def _candidate(name: str, model: Any, lengths: Lengths, folder: Path) -> Any:
     if name.startswith("eager"):
         return Steps(model, model.forward, lengths)
     if name == "torch.onnx":
         return Session(model, lengths, folder)
+    if name == "openvino":
+        return OpenVino(model, lengths, folder)
     if name == "inductor":
         return Steps(model, torch.compile(model.forward, dynamic=False), lengths)
     kind = name.removeprefix("ortable").strip() or None
