@@ -202,6 +202,19 @@ def test_a_truth_value_that_is_no_boolean_and_one_that_is_written_to() -> None:
         assert_same(model, Written(), (scale * X,))
 
 
+def test_a_truth_value_that_is_taken_out_of_its_tensor() -> None:
+    class Taken(torch.nn.Module):
+        def forward(self, x):
+            some = (x > 1).any().item()
+            y = x * 2 if some else x
+            return y + 1 if some and x.shape[0] > 2 else y - 1
+
+    model = traced(Taken(), X)
+    assert ifs(model.graph) == 1
+    for scale in (0.1, 3):
+        assert_same(model, Taken(), (scale * X,))
+
+
 def test_a_side_that_returns_its_input_or_a_view_of_it() -> None:
     class Same(torch.nn.Module):
         def forward(self, x):

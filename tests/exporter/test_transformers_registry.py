@@ -17,10 +17,11 @@ from transformers.cache_utils import StaticCache
 from transformers.exporters import AutoHfExporter, ExportedModel
 from transformers.exporters.auto import EXPORT_BACKENDS
 from transformers.exporters.utils import get_leaf_tensors
+from transformers.modeling_outputs import BaseModelOutput
 
 import ortable
 from ortable.compat.torch import pytree, unregister_pytree
-from ortable.errors import InputError, OptionError, ProviderError
+from ortable.errors import ExportError, InputError, OptionError, ProviderError
 from tests.exporter.language_models import CACHE, build
 from tests.packaging.files import ROOT
 
@@ -152,6 +153,64 @@ def test_a_cache_that_forward_writes_to_is_written_to() -> None:
             expected = model(input_ids=token, **{CACHE: own})
         check_equal(exported(input_ids=token, **{CACHE: given}), expected)
         check_equal(given, own)
+
+
+class Odd(transformers.PreTrainedModel):
+    """Code that torch.export does not follow when it runs it: the length of a tensor as an int, and
+    a branch on values."""
+
+    config_class = transformers.BertConfig
+    branches = False
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.linear = torch.nn.Linear(4, 3)
+        self.post_init()
+
+    def forward(self, x: torch.Tensor) -> BaseModelOutput:
+        y = self.linear(x.reshape(len(x), -1, 4)).sum(1)
+        if self.branches and (y > 0).any():
+            y = y * 2
+        return BaseModelOutput(last_hidden_state=y, attentions=(y + 1,))
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_other_strategies_where_torch_export_fails(branches: bool, tmp_path: Path) -> None:
+    model, x = Odd(transformers.BertConfig()).eval(), torch.randn(2, 8)
+    model.branches = branches
+    shapes = {"x": {0: torch.export.Dim.DYNAMIC}} if not branches else None
+    with pytest.raises(Exception, match=r"specialized it to be a constant|data-dependent"):
+        exporter().export(model, {"x": x}, {"dynamic_shapes": shapes, "fallback": False})
+    exported = exporter().export(model, {"x": x}, {"dynamic_shapes": shapes})
+    assert exported.program.output_names == ["last_hidden_state", "attentions.0"]
+    exported.save_pretrained(tmp_path)
+    loaded = ExportedModel.from_pretrained(tmp_path)
+    for scale in (1, -1, 0):
+        for batch in (2,) if branches else (2, 3):
+            given = scale * torch.randn(batch, 8)
+            with torch.no_grad():
+                check_equal(exported(x=given), model(x=given))
+                check_equal(loaded(x=given), model(x=given))
+
+
+def test_strict_capture_names_its_tensors() -> None:
+    model, x = Odd(transformers.BertConfig()).eval(), torch.randn(2, 8)
+    shapes = {"x": {0: torch.export.Dim.DYNAMIC}}
+    exported = exporter().export(model, {"x": x}, {"dynamic_shapes": shapes, "strict": True})
+    assert exported.program.input_names == ["x"]
+    with torch.no_grad():
+        check_equal(exported(x=torch.ones(5, 8)), model(x=torch.ones(5, 8)))
+
+
+def test_a_model_that_no_strategy_exports_is_refused_by_name() -> None:
+    class Never(Odd):
+        def forward(self, x: torch.Tensor) -> BaseModelOutput:
+            more = (x,) if (x > 0).any() else None
+            return BaseModelOutput(last_hidden_state=x, attentions=more)
+
+    model = Never(transformers.BertConfig()).eval()
+    with pytest.raises(ExportError, match="no strategy could export Never"):
+        exporter().export(model, {"x": torch.randn(2, 8)}, {})
 
 
 def test_constants_of_a_call_and_missing_inputs() -> None:

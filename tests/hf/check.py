@@ -128,7 +128,8 @@ def exported(model: Any, call: Mapping[str, Any], shapes: Any) -> tuple[Any, Any
     except FunctionNotFoundError as error:
         raise _Stop("missing", *described(error)) from error
     except OrtableError as error:
-        raise _Stop("refused", *described(error)) from error
+        torchs = isinstance(error.__cause__, Exception) and not _ours(error.__cause__)
+        raise _Stop("uncaptured" if torchs else "refused", *described(error)) from error
     except Exception as error:
         ours = any(
             "ortable" in frame.filename
@@ -137,9 +138,18 @@ def exported(model: Any, call: Mapping[str, Any], shapes: Any) -> tuple[Any, Any
         )
         raise _Stop("error" if ours else "uncaptured", *described(error)) from error
     if fixed := specialised(program, shapes or {}):
+        if any(axes and AUTO in axes.values() for axes in (shapes or {}).values()):
+            return exported(model, call, _demanded(shapes))
         raise _Stop("uncaptured", "torch.export", fixed)
     runner = _tried("error", lambda: OrtableRunner.from_program(program, metadata), "session")
     return program, runner
+
+
+def _demanded(shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """The same dimensions, of which torch may fix none: where its first way would, another is
+    taken."""
+    demanded = torch.export.Dim.DYNAMIC
+    return {name: axes and dict.fromkeys(axes, demanded) for name, axes in shapes.items()}
 
 
 def specialised(program: Any, shapes: Mapping[str, Any]) -> str:

@@ -180,6 +180,7 @@ def test_a_file_keeps_half_floats_unless_asked() -> None:
     assert "weights='float32'" in str(report)
 
 
+@pytest.mark.alternates("weights")
 @pytest.mark.parametrize("weights", [None, "keep"])
 def test_decoding_in_bfloat16_is_as_exact_as_eager(weights) -> None:
     """Logits of a prompt and of single tokens after it, with a cache of bfloat16."""

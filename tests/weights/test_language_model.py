@@ -26,6 +26,7 @@ def size(folder: Path) -> int:
     return (folder / "model.onnx.data").stat().st_size
 
 
+@pytest.mark.alternates("kind")
 @pytest.mark.parametrize(("kind", "share"), [("int8", 0.3), ("int4", 0.2)])
 def test_codes_in_one_data_file(kind, share, tmp_path) -> None:
     llama = model()

@@ -5,6 +5,7 @@ table; importing this module imports transformers, importing ortable does not.""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,19 +16,37 @@ import onnx
 import torch
 from transformers.exporters.auto import EXPORT_BACKENDS, register_backend
 from transformers.exporters.configs import DynamoConfig
-from transformers.exporters.exporter_dynamo import DynamoExporter
-from transformers.exporters.metadata import ExportMetadata, record_output_structure
+from transformers.exporters.exporter_dynamo import (
+    DynamoExporter,
+    apply_patches,
+    get_auto_dynamic_shapes,
+    patch_forward_signature,
+    patch_model_config,
+    reset_model_state,
+)
+from transformers.exporters.metadata import (
+    ExportMetadata,
+    build_export_metadata,
+    record_output_structure,
+)
 from transformers.exporters.runners.base import ModelRunner
-from transformers.exporters.utils import disambiguate_io_names, onnx_inputs, patch_model_outputs
+from transformers.exporters.utils import (
+    disambiguate_io_names,
+    onnx_inputs,
+    patch_model_outputs,
+    prepare_for_export,
+)
 
 from ortable.builder import LargeModel
 from ortable.compat.providers import CPU, CUDA
-from ortable.errors import InputError, OptionError, ProviderError
+from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.exporter.account.sessions import array_of, make_session, run_session
+from ortable.exporter.capture.bypass import bypass_export_some_errors
 
 from .export import export
 from .files import write_model
 from .program import OnnxProgram
+from .request.options import ExportOptions
 
 FORMAT = "ortable"
 _THRESHOLD = 1024  # bytes of a weight that is written beside the model
@@ -44,6 +63,8 @@ class OrtableConfig(DynamoConfig):
         optimize: run ortable's passes and rewrites.
         rewrites: names of the rewrites, as in ``ortable.export``.
         target: ``"onnxruntime"`` may use operators of ONNX Runtime's own.
+        fallback: where torch.export fails as transformers calls it, try the other strategies of
+            ``ortable.export``, inside ``bypass_export_some_errors``.
     """
 
     export_format: str = FORMAT
@@ -52,6 +73,7 @@ class OrtableConfig(DynamoConfig):
     optimize: bool = True
     rewrites: str | Sequence[str] = "default"
     target: Literal["onnxruntime"] | None = None
+    fallback: bool = True
 
 
 @dataclass(frozen=True)
@@ -97,19 +119,68 @@ class OrtableExporter(DynamoExporter):
                 f"{type(quantizer).__name__} quantizes ONNX models, which ortable does not hand to "
                 "it: take a quantizer of torch graphs (PT2EQuantizer), or quantize the saved file"
             )
-        with patch_model_outputs(model) as (inputs, outputs, returned):
-            exported, metadata = super().export_program(model, sample_inputs, config)
-        inputs, outputs = disambiguate_io_names(inputs, outputs)
-        program = export(
-            exported,
-            input_names=inputs,
-            output_names=outputs,
-            target_opset=config.target_opset,
-            optimize=config.optimize,
-            rewrites=config.rewrites,
-            target=config.target,
+        given = dict(sample_inputs)
+        options = {
+            "target_opset": config.target_opset,
+            "optimize": config.optimize,
+            "rewrites": config.rewrites,
+            "target": config.target,
+        }
+        with patch_model_outputs(model) as traced:
+            try:
+                exported, metadata = super().export_program(model, sample_inputs, config)
+            except Exception as error:  # forward is any Python code, torch raises many types
+                if not config.fallback or quantizer is not None:
+                    raise
+                return self._by_other_strategies(model, given, config, options, traced, error)
+            if not traced[0]:  # dynamo keeps nothing of the lists that forward fills
+                _call(model, given, traced)
+        inputs, outputs = disambiguate_io_names(*traced[:2])
+        program = export(exported, input_names=inputs, output_names=outputs, **options)
+        record_output_structure(metadata, traced[2][-1])
+        return program, metadata
+
+    def _by_other_strategies(
+        self,
+        model: Any,
+        sample_inputs: MutableMapping[str, Any],
+        config: OrtableConfig,
+        options: Mapping[str, Any],
+        traced: tuple[list[str], list[str], list[Any]],
+        error: Exception,
+    ) -> tuple[OnnxProgram, ExportMetadata]:
+        """What ``ortable.export`` makes of a model that torch.export refused with ``error``."""
+        sample, flags = _call(model, sample_inputs, traced)
+        inputs, outputs = disambiguate_io_names(list(traced[0]), list(traced[1]))
+        returned = traced[2][-1]
+        shapes = config.dynamic_shapes
+        if config.dynamic and shapes is None:
+            shapes = get_auto_dynamic_shapes(sample)
+        try:
+            with (
+                torch.no_grad(),
+                bypass_export_some_errors(patch_transformers=False),
+                apply_patches("dynamo"),
+                reset_model_state(model),
+                patch_model_config(model, flags),
+                patch_forward_signature(model, sample),
+            ):
+                program = export(
+                    model,
+                    (),
+                    copy.deepcopy(dict(sample)),
+                    dynamic_shapes=shapes,
+                    input_names=inputs,
+                    output_names=outputs,
+                    export_options=ExportOptions(strict=config.strict, fallback=True),
+                    **options,
+                )
+        except OrtableError as refused:
+            raise refused from error
+        metadata = build_export_metadata(
+            model, sample, program.exported_program, self.required_packages
         )
-        record_output_structure(metadata, returned[-1])
+        record_output_structure(metadata, returned)
         return program, metadata
 
     @classmethod
@@ -216,6 +287,22 @@ class OrtableRunner(ModelRunner):
             for name, value in zip(self._written.values(), results[count:], strict=True):
                 given[name].copy_(value)
         return self.unflatten(results[:count])
+
+
+def _call(
+    model: Any,
+    sample_inputs: MutableMapping[str, Any],
+    traced: tuple[list[str], list[str], list[Any]],
+) -> tuple[MutableMapping[str, Any], dict[str, Any]]:
+    """Calls the model in eager mode, inside ``patch_model_outputs``, whose lists ``traced`` then
+    hold this call alone; returns the inputs as transformers prepares them, and the flags that it
+    puts into the configuration."""
+    for each in traced:
+        each.clear()
+    model, sample, flags = prepare_for_export(model, sample_inputs)
+    with torch.no_grad(), reset_model_state(model), patch_model_config(model, flags):
+        model(**copy.deepcopy(dict(sample)))
+    return sample, flags
 
 
 def _providers(device: torch.device) -> list[Any]:

@@ -53,7 +53,8 @@ class Decisions:
 
 
 class _Deciding(TorchFunctionMode):
-    """Answers ``bool(tensor)`` by plan, and keeps the tensor."""
+    """Answers ``bool(tensor)`` by plan, and keeps the tensor; so it does ``tensor.item()`` of a
+    bool."""
 
     def __init__(self, decisions: Decisions) -> None:
         super().__init__()
@@ -66,7 +67,10 @@ class _Deciding(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if func is not torch.Tensor.__bool__:
+        asks = func is torch.Tensor.__bool__ or (
+            func is torch.Tensor.item and args[0].dtype is torch.bool
+        )
+        if not asks:
             return func(*args, **(kwargs or {}))
         number = len(self.decisions.asked)
         if number == MOST_DECISIONS:
