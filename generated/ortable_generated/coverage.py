@@ -301,7 +301,7 @@ COVERAGE: tuple[
     ('aten::conv_transpose1d', 'specs/aten/conv.yaml', 'aten::convolution', '18', 'f32 i64 c64', True, 5, 0, 6, '', '', '38/38', '6/6'),
     ('aten::conv_transpose2d.input', 'specs/aten/conv.yaml', 'aten::convolution', '18', 'f32 c128', True, 5, 0, 5, '', '', '38/38', '6/6'),
     ('aten::conv_transpose3d.input', 'specs/aten/conv.yaml', 'aten::convolution', '18', 'f32', True, 5, 0, 4, '', '', '38/38', '6/6'),
-    ('aten::convolution', 'specs/aten/conv.yaml', '', '18', 'f32 f64 f16 bf16 i64', True, 5, 0, 15, '4 3 1 1 6', 'convolution.direct_convolution convolution.direct_transposed convolution.wide_transposed', '', ''),
+    ('aten::convolution', 'specs/aten/conv.yaml', '', '18', 'f32 f64 f16 bf16 i64 i32', True, 5, 0, 16, '', 'convolution.direct_convolution convolution.direct_transposed convolution.wide_transposed', '', ''),
     ('aten::convolution_backward', 'specs/aten/conv.yaml', '', '18', 'f32 f64 bf16 i64', True, 2, 0, 21, '5 16', 'convolution.convolution_backward convolution_gradient.direct_convolution_backward', '', ''),
     ('aten::copy', 'specs/aten/cast.yaml', '', '18', 'f32 f16 i64 c64', True, 2, 0, 5, '3 2', '', '', ''),
     ('aten::copysign.Scalar', 'specs/aten/binary.yaml', 'aten::copysign.Tensor', '18', 'f32', False, 1, 0, 1, '', '', '4/4', '5/5'),

@@ -141,7 +141,10 @@ def onnx_custom_backend(
     hints: bool | None = None,
     watch_modules: bool | None = None,
     raise_on: Iterable[str] | None = None,
-    weights: Literal["int4", "int8"] | Mapping[str, Any] | WeightOptions | None = None,
+    weights: Literal["keep", "float32", "int4", "int8"]
+    | Mapping[str, Any]
+    | WeightOptions
+    | None = None,
     options: OrtOptionsDict | Mapping[str, Any] | None = None,
 ) -> Compiled:
     """Runs graphs with ONNX Runtime, as `backend=` of `torch.compile` or as `fw_compiler=`,
