@@ -292,6 +292,13 @@ def _unset() -> bool:
         return not isinstance(torch.ones(2), compat.FakeTensor)
 
 
+expect(
+    "fake_rules",
+    "what finds shapes of dynamic size, by operator, in front of decompositions",
+    lambda: callable(compat.fake_rules()[torch.ops.aten.add.Tensor]),
+)
+
+
 @expects("make_fx", "a graph of a function, with tracing_mode and a decomposition_table")
 def _make_fx() -> bool:
     table = {torch.ops.aten.silu.default: lambda x: x * torch.sigmoid(x)}

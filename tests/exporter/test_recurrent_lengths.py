@@ -33,6 +33,43 @@ def test_both_sizes_of_a_recurrent_layer_stay_free(name: str) -> None:
         assert_same(model, module, (torch.randn(shape),))
 
 
+class Written(torch.nn.Module):
+    """A layer in a graph that torch traces again, to write it without the write in place."""
+
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.clone()
+        x[:, 0] = 1
+        return self.layer(x)[0] * 2
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+def test_sizes_stay_free_in_a_program_that_is_traced_again(name: str) -> None:
+    module, x = Written(LAYERS[name]()).eval(), torch.randn(3, 6, 4)
+    torch.export.export(module, (x,)).run_decompositions({})  # torch has rules of its own by now
+    with ortable.bypass_export_some_errors():
+        model = ortable.to_onnx(module, (x,), dynamic_shapes={"x": DIMS["input"]})
+    sizes = [dim.dim_param for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    assert sizes == ["rows", "columns", ""]
+    for shape in ((3, 6, 4), (5, 2, 4), (1, 7, 4)):
+        assert_same(model, module, (torch.randn(shape),))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_decomposition_that_fixes_a_length_is_refused() -> None:
+    module, x = LAYERS["lstm"]().eval(), torch.randn(3, 6, 4)
+    options = ortable.ExportOptions(decomposition_table="all")
+    with (
+        ortable.bypass_export_some_errors(),
+        pytest.raises(ExportError, match="dimension 1 of input 'input' is 6 once operators"),
+    ):
+        ortable.to_onnx(module, (x,), dynamic_shapes=DIMS, export_options=options)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_without_the_patch_torch_fixes_the_length_and_the_error_says_which() -> None:
     module, x = LAYERS["lstm"]().eval(), torch.randn(3, 6, 4)

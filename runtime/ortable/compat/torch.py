@@ -125,6 +125,11 @@ NAMES: dict[str, Private] = {
     "FakeTensorMode": Private(
         "torch._subclasses.fake_tensor:FakeTensorMode", "class", "make examples without memory"
     ),
+    "fake_rules": Private(
+        "torch._subclasses.fake_impls:get_fast_op_impls",
+        "function",
+        "keep the length of a recurrent layer free in a program that is traced again",
+    ),
     "DataDependentOutputException": Private(
         "torch._subclasses.fake_tensor:DataDependentOutputException",
         "class",

@@ -5,9 +5,11 @@ request, out goes a `Program`. Called by sources.py and strategies.py."""
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch.export import ExportedProgram, graph_signature
 
 from ortable.compat.torch import pytree
@@ -30,10 +32,13 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
     """
     if request.extra_inputs is not None:
         _check_extra(request.extra_inputs, exported)
+    sizes = dict(_input_shapes(exported))  # before: torch shares the sizes of both programs
     with request.record.phase("decompose"):
         rewritten, done = prepared(
             exported, request.tables, request.dispatcher, request.options, request.opset
         )
+    if rewritten is not exported:
+        _check_free(sizes, rewritten)
     signature = rewritten.graph_signature
     nodes = {node.name: node for node in rewritten.graph.nodes if node.op == "placeholder"}
     program = Program(rewritten.graph_module, notes=done, exported=rewritten)
@@ -60,6 +65,33 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
     name_dimensions(program, asked)
     program.guards = find_guards(exported, asked)
     return program
+
+
+def _check_free(before: Mapping[str, tuple[int | None, ...]], rewritten: ExportedProgram) -> None:
+    """Raises ExportError for a free dimension of an input that decompositions made a constant."""
+    for name, shape in _input_shapes(rewritten):
+        for axis, (free, fixed) in enumerate(zip(before.get(name, shape), shape, strict=True)):
+            if free is None and fixed is not None:
+                raise ExportError(
+                    f"dimension {axis} of input '{name}' is {fixed} once operators are decomposed: "
+                    "one of them becomes a loop over it\nWhat to do: export inside of "
+                    "ortable.bypass_export_some_errors(), without a decomposition table; or give "
+                    "the dimension the size that it has."
+                )
+
+
+def _input_shapes(program: ExportedProgram) -> Iterator[tuple[str, tuple[int | None, ...]]]:
+    """Names and shapes of the tensors that the caller gives, with None for what is free now."""
+    users = set(program.graph_signature.user_inputs)
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if node.name in users and isinstance(value, torch.Tensor):
+            yield node.name, tuple(map(_size, value.shape))
+
+
+def _size(size: Any) -> int | None:
+    expression = getattr(getattr(size, "node", None), "expr", size)
+    return int(expression) if getattr(expression, "is_number", True) else None
 
 
 def _check_extra(inputs: Any, exported: ExportedProgram) -> None:

@@ -19,7 +19,6 @@ from ortable.compat.torch import (
     check,
     dynamo,
     fx_config,
-    get_proxy_mode,
     script_method,
 )
 from ortable.exporter.request.bypass_state import Undo, active_patches
@@ -230,9 +229,7 @@ def _distribution(original: Any) -> Any:
 
 
 def _recurrent_shapes() -> Undo:
-    """Where torch looks for shapes alone; whatever writes a graph, such as a decomposition, gets
-    torch's own function."""
-    return keep_lengths(lambda: "recurrent layers" in active_patches() and get_proxy_mode() is None)
+    return keep_lengths(lambda: "recurrent layers" in active_patches())
 
 
 def _sizes_of_one() -> Undo:

@@ -13,7 +13,14 @@ from typing import Any
 
 import torch
 
-from ortable.compat.torch import DispatchKey, FakeTensor, forget_dispatch
+from ortable.compat.torch import (
+    DispatchKey,
+    FakeTensor,
+    decomposition_table,
+    fake_rules,
+    forget_dispatch,
+    get_proxy_mode,
+)
 
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 Undo = Callable[[], None]
@@ -23,18 +30,28 @@ def keep_lengths(applies: Callable[[], bool]) -> Undo:
     """Put the patch in place; returns how to take it away.
 
     It counts for tensors without data only (those of torch.export), in threads in which
-    ``applies()`` is true: everything else runs torch's own functions.
+    ``applies()`` is true, and where torch looks for shapes alone: whatever writes a graph, such as
+    a decomposition, gets torch's own function.
     """
     kept: list[tuple[Any, DispatchKey, Any]] = []
+    rules: dict[Any, Callable[..., Any] | None] = {}
     for operator in _operators():
         for key in _KEYS:
             original = operator.py_kernels.get(key)
             if original is not None:
                 kept.append((operator, key, original))
                 operator.py_kernels[key] = _patched(original, applies)
+        # looked at in front of decompositions, when a program with dynamic sizes is traced again
+        rules[operator] = fake_rules().get(operator)
+        fake_rules()[operator] = _rule(operator, applies)
         forget_dispatch(operator)
 
     def undo() -> None:
+        for operator, rule in rules.items():
+            if rule is None:
+                fake_rules().pop(operator, None)
+            else:
+                fake_rules()[operator] = rule
         for operator, key, original in kept:
             operator.py_kernels[key] = original
             forget_dispatch(operator)
@@ -49,11 +66,23 @@ def _operators() -> tuple[Any, ...]:
 
 def _patched(original: Callable[..., Any], applies: Callable[[], bool]) -> Callable[..., Any]:
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        if applies() and not kwargs and len(args) == 9 and isinstance(args[0], FakeTensor):
+        shapes_alone = applies() and get_proxy_mode() is None
+        if shapes_alone and not kwargs and len(args) == 9 and isinstance(args[0], FakeTensor):
             return _results(*args)
         return original(*args, **kwargs)
 
     return kernel
+
+
+def _rule(operator: Any, applies: Callable[[], bool]) -> Callable[..., Any]:
+    """How fake tensors of dynamic size find the shapes; nothing is written into a graph."""
+
+    def rule(mode: Any, *args: Any, **kwargs: Any) -> Any:
+        whole = applies() and not kwargs and len(args) == 9
+        with mode:
+            return _results(*args) if whole else decomposition_table[operator](*args, **kwargs)
+
+    return rule
 
 
 def _results(
