@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import bfloat16, boolean, float16, float64
 from ortable.errors import UnsupportedCase
+from ortable.lowerings.attention import mask_of_onnx
 from ortable.lowerings.symbolic_nodes import symbolic, symbolic_multi_out
-from ortable.prelude.facts import differs, dim_of, dtype_of, is_used, rank_of, shape_of, static
+from ortable.prelude.facts import differs, dim_of, dtype_of, is_used, rank_of, static
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
-from ortable.prelude.scores import above_lowest
-from ortable.prelude.shapes import expanded
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -32,30 +31,30 @@ def onnx_Attention_opset23(graph: Graph, res: ResultSpec, Q: Result, K: Result, 
     if graph.opset >= 23 and (softcap > 0 and (attn_mask is not None or is_causal)):
         graph.case = 2
         raise UnsupportedCase("onnx::Attention.opset23: Attention of ONNX masks scores after the softcap, torch before it, so that its hidden keys count: export with target_opset=22, where torch's own steps are written out")
-    if graph.opset >= 23 and is_causal and past_key is not None:
+    if graph.opset >= 23 and is_causal and attn_mask is not None:
         graph.case = 3
+        raise UnsupportedCase('onnx::Attention.opset23: torch 2.15 computes no attention with is_causal and a mask: put both into the mask')
+    if graph.opset >= 23 and is_causal and past_key is not None:
+        graph.case = 4
         raise UnsupportedCase("onnx::Attention.opset23: Attention of ONNX with is_causal and past_key lets a query see the whole past, torch counts the first query as the first key: pass the mask, or export with target_opset=22, where torch's own steps are written out")
     if graph.opset >= 23 and (mode in (1, 2) and (is_bool or is_causal)):
-        graph.case = 4
+        graph.case = 5
         raise UnsupportedCase("onnx::Attention.opset23: the scores of qk_matmul_output_mode 1 and 2 have -inf at hidden keys in torch, and the lowest number in ONNX Runtime: pass a float mask, or export with target_opset=22, where torch's own steps are written out")
     if graph.opset >= 23 and kind in (float16, bfloat16) and dtype_of(graph, Q) != kind:
-        graph.case = 5
+        graph.case = 6
         raise UnsupportedCase("onnx::Attention.opset23: torch rounds scores to the softmax_precision, ONNX Runtime does not: leave it away, or export with target_opset=22, where torch's own steps are written out")
     if graph.opset >= 23 and dtype_of(graph, Q) == float64 and is_bool:
-        graph.case = 6
+        graph.case = 7
         raise UnsupportedCase("onnx::Attention.opset23: Attention of float64 is NaN in ONNX Runtime 1.31 where a mask hides every key, and 0 in torch: export with target_opset=22, where torch's own steps are written out")
     if graph.opset >= 23:
-        # The kernel broadcasts no mask over queries and keys, and takes a row of only the lowest
-        # number for one of -inf. Mode 1 of torch's scores is ONNX's mode 2, with the mask; without a
+        # Mode 1 of torch's scores is ONNX's mode 2, with the mask; without a
         # mask both of torch's first modes are the bare product.
-        graph.case = 7
-        given = above_lowest(graph, attn_mask)
-        leading = [] if attn_mask is None else shape_of(graph, attn_mask)[:-2]
-        mask = None if given is None else expanded(graph, given, [*leading, *lengths])
+        graph.case = 8
+        mask = mask_of_onnx(graph, attn_mask, lengths)
         shown = mode if differs(mode, 1) else 0 if attn_mask is None else 2
         y, key, value, scores = graph.make_node('Attention', [Q, K, V, mask, past_key, past_value], 4, is_causal=int(is_causal), q_num_heads=heads, kv_num_heads=pairs, scale=scale, softcap=softcap, qk_matmul_output_mode=shown, softmax_precision=kind)
         return (y, key, value, scores)
-    graph.case = 8
+    graph.case = 9
     raise UnsupportedCase('onnx::Attention.opset23: Attention is an operator of opset 23: export with target_opset=23 or newer')
 
 

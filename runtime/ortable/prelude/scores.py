@@ -18,7 +18,6 @@ from .pointwise import scaled
 from .values import as_vec, cast, const, consts, filled, reshape_to, unsqueezed
 
 __all__ = [
-    "above_lowest",
     "attention_mask",
     "attention_scaled",
     "grouped_product",
@@ -96,11 +95,11 @@ def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
     return graph.make_node("Where", [hidden, const(graph, 0, graph.get_type(x)), x])
 
 
-def above_lowest(graph: Graph, mask: Result | None) -> Result | None:
+def above_lowest(graph: Graph, mask: Result) -> Result:
     """A mask that is added to scores, without the lowest number of its dtype: the next one stands
     there. A row that has nothing else averages all values, and ONNX Runtime's Attention takes it
-    for one without a key, which gives 0. Masks of bools, and None, as they are."""
-    if mask is None or graph.get_type(mask) == dtypes.boolean:
+    for one without a key, which gives 0. Masks of bools as they are."""
+    if graph.get_type(mask) == dtypes.boolean:
         return mask
     dtype = graph.get_type(mask)
     lowest = ml_dtypes.finfo(dtypes.to_numpy(dtype)).min

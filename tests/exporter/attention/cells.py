@@ -1,5 +1,5 @@
-"""The matrix: programs with tensors of every corner. A cell is one program with one set of sizes and
-masks, and all sets of numbers that it is called with; where ortable refuses it, the reason.
+"""The matrix: programs with tensors of every corner. A cell is one program with one set of sizes
+and masks, and all sets of numbers that it is called with; where ortable refuses it, the reason.
 
 Called by the tests beside it."""
 
@@ -229,14 +229,11 @@ def _attributes(heads: Shape) -> Iterator[Cell]:
     yield _onnx("softcap causal", square, softcap=0.7, is_causal=True, refused="softcap")
     for mask, given in masks.items():
         yield _onnx(f"softcap {mask}", given, softcap=0.7, refused="softcap")
-    yield _onnx("causal bool", masks["bool"], is_causal=True)
     for mode in (1, 2, 3):
         of_mode = {"read": (0, 3), "qk_matmul_output_mode": mode}
         unequal = "qk_matmul_output_mode" if mode < 3 else ""
         yield _onnx(f"mode {mode}", args, **of_mode)
-        yield _onnx(
-            f"mode {mode} softcap", args, softcap=0.7, reference=mode != 1, **of_mode
-        )
+        yield _onnx(f"mode {mode} softcap", args, softcap=0.7, reference=mode != 1, **of_mode)
         yield _onnx(f"mode {mode} float", masks["float"], **of_mode)
         yield _onnx(f"mode {mode} bool", masks["bool"], refused=unequal, **of_mode)
         yield _onnx(f"mode {mode} causal", square, is_causal=True, refused=unequal, **of_mode)
@@ -258,7 +255,7 @@ def _attributes(heads: Shape) -> Iterator[Cell]:
 def _past(heads: Shape) -> Iterator[Cell]:
     for queries, grouped in itertools.product((1, 3), (4, 2)):
         shape = replace(heads, queries=queries, keys=queries, groups=grouped)
-        past = normal(2, grouped, 2, 8), normal(2, grouped, 2, 8)+1
+        past = normal(2, grouped, 2, 8), normal(2, grouped, 2, 8) + 1
         every, wide = qkv(shape, False), replace(shape, keys=queries + 2)
         name = f"past {queries} of {grouped}"
         yield _onnx(name, (*every, None, *past), (0, 1, 2))
@@ -272,12 +269,12 @@ def _past(heads: Shape) -> Iterator[Cell]:
 def _turned() -> Iterator[Cell]:
     """ONNX's RotaryEmbedding of heads and rows, of a part of each head, with places."""
     places = torch.tensor([[2, 0, 1], [4, 4, 3]])
-    for interleaved, part, rows in itertools.product((False, True), (0, 4), (False, True)):
+    for interleaved, part, flat in itertools.product((False, True), (0, 4), (False, True)):
         width = (part or 8) // 2
-        x = normal(2, 3, 32) if rows else normal(2, 4, 3, 8)
+        x = normal(2, 3, 32) if flat else normal(2, 4, 3, 8)
         options = {"interleaved": interleaved, "rotary_embedding_dim": part}
-        options["num_heads"] = 4 if rows else 0
-        told = f"{'rows' if rows else 'heads'}{' interleaved' * interleaved}{' part' * bool(part)}"
+        options["num_heads"] = 4 if flat else 0
+        told = f"{'rows' if flat else 'heads'}{' interleaved' * interleaved}{' part' * bool(part)}"
         for name, tables in (
             ("places", (normal(5, width), normal(5, width) + 1, places)),
             ("samples", (normal(2, 3, width), normal(2, 3, width) + 1)),

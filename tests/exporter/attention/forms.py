@@ -1,4 +1,4 @@
-"""Which forms of attention ortable can write: found in the tables and lowerings, not listed by hand.
+"""Which forms of attention ortable can write: found in tables and lowerings, not listed by hand.
 
 In come the specs and the runtime's sources, out go forms: the place, and the call that it writes.
 A node of a model has a kind: the operator, the inputs that are there, the names of its attributes.

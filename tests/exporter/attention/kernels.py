@@ -1,5 +1,5 @@
-"""What ONNX Runtime's kernel of Attention does in the corners that errata have changed, beside torch
-and onnx.reference. In comes nothing, out go rows as kernels.yaml has them.
+"""What ONNX Runtime's kernel of Attention does in the corners that errata have changed, beside
+torch and onnx.reference. In comes nothing, out go rows as kernels.yaml has them.
 
 ``python -m tests.exporter.attention.kernels`` prints those of the installed versions. Called by the
 test of kernels.yaml."""
@@ -70,7 +70,9 @@ def corners() -> tuple[Corner, ...]:
         Corner("nonpad_kv_seqlen", (*args, None, None, None, lengths), opset=24),
         Corner("scores of mode 0 with softcap", args, cap, 3),
         *(
-            Corner(f"scores of mode {mode} {name}", given, {"qk_matmul_output_mode": mode, **more}, 3)
+            Corner(
+                f"scores of mode {mode} {name}", given, {"qk_matmul_output_mode": mode, **more}, 3
+            )
             for mode in (1, 2, 3)
             for name, given, more in (
                 ("with an added mask", (*args, masks["float"]), {}),

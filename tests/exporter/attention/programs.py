@@ -1,5 +1,5 @@
-"""Torch programs whose attention the tables turn into one operator: as torch's operators have it, as
-models write it out, with rotary embeddings, and with ONNX's own operators.
+"""Torch programs whose attention the tables turn into one operator: as torch's operators have it,
+as models write it out, with rotary embeddings, and with ONNX's own operators.
 
 A program is a module; `cells` calls it with tensors of every corner. Rows are [B, L, H * D], heads
 [B, H, L, D]."""

@@ -55,9 +55,7 @@ def wanted(cell: Cell) -> list[list[np.ndarray]]:
     """What eager computes of each draw."""
     with torch.no_grad():
         found = [cell.module(*draw) for draw in cell.draws]
-    return [
-        [each.numpy() for each in (x if isinstance(x, tuple | list) else (x,))] for x in found
-    ]
+    return [[each.numpy() for each in (x if isinstance(x, tuple | list) else (x,))] for x in found]
 
 
 def compare(cell: Cell, written: Written, eager: list[list[np.ndarray]], reference: bool) -> None:

@@ -82,7 +82,7 @@ def every_row_sees(graph: Graph, mask: Result | None) -> Bool:
     if not mask:
         return True
     known = whole_constant(graph, mask)
-    if known is None or known.dtype == bool or not known.ndim:
+    if known is None or known.dtype == bool or not known.ndim or not known.shape[-1]:
         return False
     return bool((known.max(axis=-1) > np.finfo(known.dtype).min).all())
 
