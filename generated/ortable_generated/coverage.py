@@ -1097,7 +1097,7 @@ COVERAGE: tuple[
     ('flex_attention_backward', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, '', '', '', ''),
     ('inline_asm_elementwise', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, '', '', '', ''),
     ('map_impl', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, '', 'loops.map_impl', '27/27', '9/9'),
-    ('onnx::Attention.opset23', 'specs/aten/onnx_ops.yaml', '', '18 23', 'f32', True, 9, 8, 15, '', '', '', ''),
+    ('onnx::Attention.opset23', 'specs/aten/onnx_ops.yaml', '', '18 23', 'f32', True, 9, 8, 15, '1 1 1 1 1 1 1 7 1', '', '', ''),
     ('onnx::RotaryEmbedding.opset23', 'specs/aten/onnx_ops.yaml', '', '18 23', 'f32 i64', True, 2, 1, 3, '2 1', '', '', ''),
     ('onnx_symbolic::_symbolic', 'specs/aten/onnx_ops.yaml', '', '18', 'f32', False, 1, 0, 1, '', 'symbolic_nodes.symbolic', '', ''),
     ('onnx_symbolic::_symbolic_multi_out', 'specs/aten/onnx_ops.yaml', '', '18', 'f32 i64', False, 1, 0, 1, '', 'symbolic_nodes.symbolic_multi_out', '', ''),
