@@ -3,10 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import boolean, uint8
-from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.attention import attention_factor, is_attention, is_attention_mask, repeats_heads, untransposed_keys
+from ortable.passes.rewrite.words.masks import empty_rows_are_zero, every_row_sees
 from ortable.passes.rewrite.words.numbers import is_float32
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.values import const
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 
 _ATTENTION = {'is_causal': 0, 'left_window_size': -1, 'qk_matmul_output_mode': 0, 'right_window_size': -1, 'softcap': 0.0}
-_CAST = {'round_mode': 'up', 'saturate': 1}
-_REDUCE_MAX = {'keepdims': 1, 'noop_with_empty_axes': 0}
 _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
@@ -42,6 +39,9 @@ def accept_attention(m: Matcher, q: Any, keys: Any, factor: Any, bias: Any, v: A
         return None
     if not is_attention_mask(graph, bias, product):
         m.refuse('is_attention_mask(bias, product)')
+        return None
+    if not every_row_sees(graph, bias):
+        m.refuse('every_row_sees(bias)')
         return None
     return (scale,)
 
@@ -269,7 +269,7 @@ def make_attention_groups(graph: Graph, res: ResultSpec, k: Result, v: Result, q
     return graph.make_node('Attention', [q, k, v, mask], res.outputs, scale=scale)
 
 
-def accept_attention_masked(m: Matcher, q: Any, keys: Any, factor: Any, mask: Any, v: Any, product: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+def accept_attention_masked(m: Matcher, q: Any, keys: Any, factor: Any, mask: Any, v: Any, allowed: Any, product: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
     graph = m.graph
     if not is_float32(graph, q):
         m.refuse('is_float32(q)')
@@ -287,179 +287,122 @@ def accept_attention_masked(m: Matcher, q: Any, keys: Any, factor: Any, mask: An
     if not is_attention_mask(graph, mask, product):
         m.refuse('is_attention_mask(mask, product)')
         return None
+    if not empty_rows_are_zero(graph, mask, allowed):
+        m.refuse('empty_rows_are_zero(mask, allowed)')
+        return None
     return (scale,)
 
 
 def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(Where(mask, scores, -inf), axis=axis); allowed = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(allowed, MatMul(weights, v), 0)"""
+    """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(Where(mask, scores, -inf), axis=axis); return Where(allowed, MatMul(weights, v), 0)"""
     if len(root.inputs) != 3 or root.attrs:
         return None
     allowed, r1, r2 = root.inputs
     if not m.number(r2, 0):
         return None
-    n1 = m.producer(allowed, 'Cast')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
+    n1 = m.producer(r1, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
-    if not literal_equals(n1.attrs.get('to'), boolean):
+    weights, v = n1.inputs
+    n2 = m.producer(weights, 'Softmax')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
         return None
-    n2 = m.producer(r1, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+    axis = n2.attrs.get('axis', -1)
+    r3 = n2.inputs[0]
+    n3 = m.producer(r3, 'Where')
+    if n3 is None or len(n3.inputs) != 3 or n3.attrs:
         return None
-    r3 = n1.inputs[0]
-    n3 = m.producer(r3, 'ReduceMax')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MAX):
+    mask, scores, r4 = n3.inputs
+    if not m.number(r4, float('-inf')):
         return None
-    weights, v = n2.inputs
-    n4 = m.producer(weights, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+    n4 = m.producer(scores, 'Mul')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
-    axis = n4.attrs.get('axis', -1)
-    r4, r5 = n3.inputs
-    if not m.numbers(r5, [-1]):
-        return None
-    n5 = m.producer(r4, 'Cast')
-    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('to',), _CAST):
-        return None
-    if not literal_equals(n5.attrs.get('to'), uint8):
-        return None
-    r6 = n4.inputs[0]
-    n6 = m.producer(r6, 'Where')
-    if n6 is None or len(n6.inputs) != 3 or n6.attrs:
-        return None
-    mask = n5.inputs[0]
-    r7, scores, r8 = n6.inputs
-    if r7 != mask:
-        return None
-    if not m.number(r8, float('-inf')):
-        return None
-    n7 = m.producer(scores, 'Mul')
-    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-        return None
-    for product, factor in m.orders(n7):
-        n8 = m.producer(product, 'MatMul')
-        if n8 is None or len(n8.inputs) != 2 or n8.attrs:
+    for product, factor in m.orders(n4):
+        n5 = m.producer(product, 'MatMul')
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
             continue
-        q, keys = n8.inputs
+        q, keys = n5.inputs
         divisor = None
-        accepted = accept_attention_masked(m, q, keys, factor, mask, v, product, axis, divisor)
+        accepted = accept_attention_masked(m, q, keys, factor, mask, v, allowed, product, axis, divisor)
         if accepted is None:
             continue
         scale, = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
+        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
     return None
 
 
 def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(Where(mask, scores, -inf), axis=axis); allowed = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(allowed, MatMul(weights, v), 0)"""
+    """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(Where(mask, scores, -inf), axis=axis); return Where(allowed, MatMul(weights, v), 0)"""
     if len(root.inputs) != 3 or root.attrs:
         return None
     allowed, r1, r2 = root.inputs
     if not m.number(r2, 0):
         return None
-    n1 = m.producer(allowed, 'Cast')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
+    n1 = m.producer(r1, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
-    if not literal_equals(n1.attrs.get('to'), boolean):
+    weights, v = n1.inputs
+    n2 = m.producer(weights, 'Softmax')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
         return None
-    n2 = m.producer(r1, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+    axis = n2.attrs.get('axis', -1)
+    r3 = n2.inputs[0]
+    n3 = m.producer(r3, 'Where')
+    if n3 is None or len(n3.inputs) != 3 or n3.attrs:
         return None
-    r3 = n1.inputs[0]
-    n3 = m.producer(r3, 'ReduceMax')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MAX):
+    mask, scores, r4 = n3.inputs
+    if not m.number(r4, float('-inf')):
         return None
-    weights, v = n2.inputs
-    n4 = m.producer(weights, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+    n4 = m.producer(scores, 'Div')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
-    axis = n4.attrs.get('axis', -1)
-    r4, r5 = n3.inputs
-    if not m.numbers(r5, [-1]):
+    product, divisor = n4.inputs
+    n5 = m.producer(product, 'MatMul')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
-    n5 = m.producer(r4, 'Cast')
-    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('to',), _CAST):
-        return None
-    if not literal_equals(n5.attrs.get('to'), uint8):
-        return None
-    r6 = n4.inputs[0]
-    n6 = m.producer(r6, 'Where')
-    if n6 is None or len(n6.inputs) != 3 or n6.attrs:
-        return None
-    mask = n5.inputs[0]
-    r7, scores, r8 = n6.inputs
-    if r7 != mask:
-        return None
-    if not m.number(r8, float('-inf')):
-        return None
-    n7 = m.producer(scores, 'Div')
-    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-        return None
-    product, divisor = n7.inputs
-    n8 = m.producer(product, 'MatMul')
-    if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-        return None
-    q, keys = n8.inputs
+    q, keys = n5.inputs
     factor = None
-    accepted = accept_attention_masked(m, q, keys, factor, mask, v, product, axis, divisor)
+    accepted = accept_attention_masked(m, q, keys, factor, mask, v, allowed, product, axis, divisor)
     if accepted is None:
         return None
     scale, = accepted
-    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
 
 
 def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = product; weights = Softmax(Where(mask, scores, -inf), axis=axis); allowed = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(allowed, MatMul(weights, v), 0)"""
+    """product = MatMul(q, keys); scores = product; weights = Softmax(Where(mask, scores, -inf), axis=axis); return Where(allowed, MatMul(weights, v), 0)"""
     if len(root.inputs) != 3 or root.attrs:
         return None
     allowed, r1, r2 = root.inputs
     if not m.number(r2, 0):
         return None
-    n1 = m.producer(allowed, 'Cast')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
+    n1 = m.producer(r1, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
-    if not literal_equals(n1.attrs.get('to'), boolean):
+    weights, v = n1.inputs
+    n2 = m.producer(weights, 'Softmax')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
         return None
-    n2 = m.producer(r1, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+    axis = n2.attrs.get('axis', -1)
+    r3 = n2.inputs[0]
+    n3 = m.producer(r3, 'Where')
+    if n3 is None or len(n3.inputs) != 3 or n3.attrs:
         return None
-    r3 = n1.inputs[0]
-    n3 = m.producer(r3, 'ReduceMax')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MAX):
+    mask, product, r4 = n3.inputs
+    if not m.number(r4, float('-inf')):
         return None
-    weights, v = n2.inputs
-    n4 = m.producer(weights, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+    n4 = m.producer(product, 'MatMul')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
-    axis = n4.attrs.get('axis', -1)
-    r4, r5 = n3.inputs
-    if not m.numbers(r5, [-1]):
-        return None
-    n5 = m.producer(r4, 'Cast')
-    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('to',), _CAST):
-        return None
-    if not literal_equals(n5.attrs.get('to'), uint8):
-        return None
-    r6 = n4.inputs[0]
-    n6 = m.producer(r6, 'Where')
-    if n6 is None or len(n6.inputs) != 3 or n6.attrs:
-        return None
-    mask = n5.inputs[0]
-    r7, product, r8 = n6.inputs
-    if r7 != mask:
-        return None
-    if not m.number(r8, float('-inf')):
-        return None
-    n7 = m.producer(product, 'MatMul')
-    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-        return None
-    q, keys = n7.inputs
+    q, keys = n4.inputs
     factor = None
     divisor = None
-    accepted = accept_attention_masked(m, q, keys, factor, mask, v, product, axis, divisor)
+    accepted = accept_attention_masked(m, q, keys, factor, mask, v, allowed, product, axis, divisor)
     if accepted is None:
         return None
     scale, = accepted
-    return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
 
 
 def make_attention_masked(graph: Graph, res: ResultSpec, q: Result, keys: Result, mask: Result, v: Result, allowed: Result, scale: Any) -> Any:

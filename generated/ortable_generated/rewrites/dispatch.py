@@ -267,9 +267,9 @@ RULES: tuple[Rule, ...] = (
         why='Attention reads keys and values that several heads share without copies of them',
     ),
     *rows_of(
-        ('Where', ((1, 'MatMul'), (0, 'Softmax'), (0, 'Where'), (1, 'Mul'), (-1, 'MatMul')), 9, 'match_attention_masked_1', (1,)),
-        ('Where', ((1, 'MatMul'), (0, 'Softmax'), (0, 'Where'), (1, 'Div'), (0, 'MatMul')), 9, 'match_attention_masked_2', (1,)),
-        ('Where', ((1, 'MatMul'), (0, 'Softmax'), (0, 'Where'), (1, 'MatMul')), 8, 'match_attention_masked_3', (1,)),
+        ('Where', ((1, 'MatMul'), (0, 'Softmax'), (0, 'Where'), (1, 'Mul'), (-1, 'MatMul')), 6, 'match_attention_masked_1', ()),
+        ('Where', ((1, 'MatMul'), (0, 'Softmax'), (0, 'Where'), (1, 'Div'), (0, 'MatMul')), 6, 'match_attention_masked_2', ()),
+        ('Where', ((1, 'MatMul'), (0, 'Softmax'), (0, 'Where'), (1, 'MatMul')), 5, 'match_attention_masked_3', ()),
         name='attention_masked',
         file='specs/rewrites/attention.yaml',
         stage='fuse',

@@ -24,6 +24,7 @@ from ortable.prelude.facts import (
     Result,
     Results,
     SymInt,
+    SymInts,
     dim_of,
     dtype_of,
     rank_of,
@@ -32,11 +33,13 @@ from ortable.prelude.facts import (
 )
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.scores import (
+    above_lowest,
     attention_mask,
     attention_scaled,
     grouped_product,
     heads_as,
 )
+from ortable.prelude.shapes import expanded
 from ortable.prelude.values import (
     cast,
     const,
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = [
     "gelu_of",
     "layer_normalized",
+    "mask_of_onnx",
     "packed_attention",
     "padded_sums",
 ]
@@ -238,6 +242,16 @@ def _traced(node: Node, score_mod: Any, mask_mod: Any, scale: float) -> GraphMod
             "the score or mask function of flex_attention cannot be traced over all scores: "
             f"{type(error).__name__}: {error}"
         ) from error
+
+
+def mask_of_onnx(graph: Graph, mask: Result | None, sizes: SymInts) -> Result | None:
+    """The mask of ONNX's Attention at ``sizes``, the numbers of queries and keys, which ONNX
+    Runtime's kernel does not broadcast; a row of the lowest number, which it takes for one of -inf,
+    has the next one."""
+    if mask is None:
+        return None
+    leading = list(shape_of(graph, mask))[:-2]
+    return expanded(graph, above_lowest(graph, mask), [*leading, *sizes])
 
 
 def padded_sums(graph: Graph, sums: Result | None, count: SymInt, wanted: Bool) -> Result | None:

@@ -6,6 +6,7 @@ converters of attention, those for CUDA among them, and by the lowering of its g
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
 from ortable import dims, dtypes
@@ -92,6 +93,19 @@ def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
     most = graph.make_node("ReduceMax", [mask, last], keepdims=1)
     hidden = graph.make_node("Equal", [most, const(graph, float("-inf"), graph.get_type(mask))])
     return graph.make_node("Where", [hidden, const(graph, 0, graph.get_type(x)), x])
+
+
+def above_lowest(graph: Graph, mask: Result) -> Result:
+    """A mask that is added to scores, without the lowest number of its dtype: the next one stands
+    there. A row that has nothing else averages all values, and ONNX Runtime's Attention takes it
+    for one without a key, which gives 0. Masks of bools as they are."""
+    if graph.get_type(mask) == dtypes.boolean:
+        return mask
+    dtype = graph.get_type(mask)
+    lowest = ml_dtypes.finfo(dtypes.to_numpy(dtype)).min
+    higher = np.nextafter(lowest, lowest.dtype.type(0))
+    is_lowest = graph.make_node("Equal", [mask, const(graph, lowest, dtype)])
+    return graph.make_node("Where", [is_lowest, const(graph, higher, dtype), mask])
 
 
 def log_of_sums(graph: Graph, scores: Result, probs: Result, mask: Result | None) -> Result:

@@ -15,12 +15,14 @@ from ortable.passes.analysis.constants import is_number, maker_of, small_constan
 from ortable.passes.analysis.triangles import Triangle, triangle_of
 from ortable.passes.analysis.uniformity import first_column_is_true, hides_nothing, uniform_value
 from ortable.prelude.facts import Bool, Float, Result, dim_of, shape_of
+from ortable.prelude.scores import above_lowest
 from ortable.prelude.shapes import expanded
 
 from .shapes import known_rank
 
 __all__ = [
     "empty_rows_are_zero",
+    "every_row_sees",
     "expanded_mask",
     "hides_later_keys",
     "is_causal_mask",
@@ -64,12 +66,33 @@ def mask_broadcasts_to_scores(
 
 
 def expanded_mask(graph: Graph, mask: Result, query: Result, transposed: Result) -> Result:
-    """The mask at its full length and width, which the operators do not broadcast; None for a
-    constant that hides nothing."""
+    """The mask at its full length and width, which the operators do not broadcast, with no row of
+    only the lowest number, which they take for one without a key; None for a constant that hides
+    nothing."""
     if _hides_nothing(graph, mask):
         return None
     leading = list(shape_of(graph, mask))[:-2]
-    return expanded(graph, mask, [*leading, *_score_sizes(graph, query, transposed)])
+    given = mask if _is_above_lowest(graph, mask) else above_lowest(graph, mask)
+    return expanded(graph, given, [*leading, *_score_sizes(graph, query, transposed)])
+
+
+def every_row_sees(graph: Graph, mask: Result | None) -> Bool:
+    """Whether an added mask is known to leave every row a key that is not at -inf nor at the lowest
+    number; True without a mask."""
+    if not mask:
+        return True
+    known = whole_constant(graph, mask)
+    if known is None or known.dtype == bool or not known.ndim or not known.shape[-1]:
+        return False
+    return bool((known.max(axis=-1) > np.finfo(known.dtype).min).all())
+
+
+def _is_above_lowest(graph: Graph, mask: str) -> bool:
+    """Whether a mask is a constant that has the lowest number of its dtype nowhere."""
+    known = whole_constant(graph, mask)
+    if known is None or known.dtype == bool:
+        return False
+    return not bool((known == np.finfo(known.dtype).min).any())
 
 
 def _hides_nothing(graph: Graph, mask: str) -> bool:
