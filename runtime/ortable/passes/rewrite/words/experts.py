@@ -11,7 +11,7 @@ from typing import Any
 
 from ortable import dims, dtypes
 from ortable.ir import Graph, initializers
-from ortable.passes.analysis.constants import small_constant
+from ortable.passes.analysis.constants import maker_of, small_constant
 from ortable.passes.analysis.ranges import lower_bound
 from ortable.passes.weight_codes import Rounding, WeightOptions
 from ortable.prelude.facts import Bool, Int, Result, dim_of, is_static, shape_of
@@ -20,13 +20,16 @@ from ortable.prelude.values import as_vec, consts, reshape_to
 from ortable_generated.onnx.traits import KEEPS_ORDER
 
 from .codes import weight_codes
-from .numbers import is_float32
+from .numbers import is_filled, is_float32, number_of
 from .shapes import known_rank
 
 __all__ = [
     "are_places",
     "are_vectors_of",
+    "counts_of",
     "expert_codes",
+    "fills",
+    "is_int64",
     "pays_by_expert",
     "rounds_expert",
     "rows_by_expert",
@@ -81,18 +84,40 @@ def rows_by_expert(
     count, rows = dim_of(graph, weight, 0), dim_of(graph, ids, 0)
     inner = dim_of(graph, weight, 2 if transposed else 1)
     many = as_vec(graph, rows)
-    experts = consts(graph, list(range(count)), dtypes.int64)  # type: ignore[arg-type]
-    taken = make("Equal", [reshape_to(graph, _viewed(graph, ids), [rows, 1]), experts])
-    sizes = make(
-        "ReduceSum",
-        [make("Cast", [taken], to=dtypes.int64), consts(graph, [0], dtypes.int64)],
-        keepdims=0,
-    )
+    sizes = counts_of(graph, ids, count)  # type: ignore[arg-type]
     _, order = make("TopK", [ids, many], 2, axis=0, largest=0)
     _, back = make("TopK", [order, many], 2, axis=0, largest=0)
     given = make("Gather", [reshape_to(graph, _viewed(graph, x), [rows, inner]), order], axis=0)
     found = products_of_groups(graph, given, sizes, weight, transposed)
     return make("Gather", [found, back], axis=0)
+
+
+# -- which expert takes how many rows
+
+
+def is_int64(graph: Graph, x: Result) -> Bool:
+    """Whether a result is of int64."""
+    return bool(graph.has_type(x) and graph.get_type(x) == dtypes.int64)
+
+
+def fills(graph: Graph, x: Result | None, value: Int) -> Bool:
+    """Whether a result is one number everywhere: a constant, or the number expanded. True for a
+    name that the pattern does not need."""
+    if x is None:
+        return True
+    node = maker_of(graph, x, "Expand")
+    return is_filled(graph, x, value) or (
+        node is not None and number_of(graph, node.inputs[0]) == value
+    )
+
+
+def counts_of(graph: Graph, ids: Result, count: Int) -> Result:
+    """How often each of the numbers from 0 up stands in ids [S]: [count] of int64."""
+    each = consts(graph, list(range(count)), dtypes.int64)
+    lines = reshape_to(graph, _viewed(graph, ids), [dim_of(graph, ids, 0), 1])
+    taken = graph.make_node("Cast", [graph.make_node("Equal", [lines, each])], to=dtypes.int64)
+    zero = consts(graph, [0], dtypes.int64)
+    return graph.make_node("ReduceSum", [taken, zero], keepdims=0)
 
 
 def _viewed(graph: Graph, x: Result) -> Result:
