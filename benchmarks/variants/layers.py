@@ -69,7 +69,7 @@ LAYERS = {
     "experts, a token": Layer("mixtral", "the same", _EXPERTS, length=1, inputs="rows"),
     "experts, gathered": Layer(
         "mixtral", "the same, spelled batched_mm", {**_EXPERTS, "spelled": "batched_mm"},
-        inputs="rows",
+        length=32, inputs="rows",
     ),
     "deberta": Layer(
         "DebertaV2Model", "disentangled attention", {

@@ -67,7 +67,7 @@ COVERAGE: tuple[
     ('aten::_functional_sym_constrain_range', 'specs/aten/cast.yaml', '', '18', 'f32', False, 1, 0, 1, '', '', '', ''),
     ('aten::_functional_sym_constrain_range_for_size', 'specs/aten/cast.yaml', '', '18', 'f32', False, 1, 0, 1, '', '', '', ''),
     ('aten::_fused_rms_norm', 'specs/aten/norm.yaml', '', '18', 'f32', True, 1, 0, 3, '', '', '', ''),
-    ('aten::_grouped_mm', 'specs/aten/grouped_mm.yaml', '', '18', 'bf16 i32', False, 5, 1, 4, '', '', '', ''),
+    ('aten::_grouped_mm', 'specs/aten/grouped_mm.yaml', '', '18', 'bf16 i32', False, 5, 1, 4, '0 1 1 1 1', '', '', ''),
     ('aten::_histogramdd_bin_edges', 'specs/aten/histogram.yaml', '', '18', 'f32', False, 1, 0, 2, '', 'histogram.grid_edges', '', ''),
     ('aten::_histogramdd_from_bin_cts', 'specs/aten/histogram.yaml', '', '18', 'f32', False, 1, 0, 2, '', 'histogram.grid_counts', '', ''),
     ('aten::_histogramdd_from_bin_tensors', 'specs/aten/histogram.yaml', '', '18', 'f32', False, 1, 0, 2, '', 'histogram.grid_counts_between', '', ''),
