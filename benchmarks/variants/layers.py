@@ -78,8 +78,8 @@ LAYERS = {
         },
     ),
     "longformer": Layer(
-        "LongformerModel", "sliding windows of 128", {**_TEXT, "attention_window": [128]},
-        length=512,
+        "LongformerSelfAttention", "sliding windows of 128, the attention alone",
+        {**_TEXT, "attention_window": [128]}, length=512, inputs="rows",
     ),
     "bigbird": Layer(
         "BigBirdModel", "blocks: windows, global and random", {
@@ -149,6 +149,22 @@ class Positioned(torch.nn.Module):
         return found
 
 
+class Windows(torch.nn.Module):
+    """Attention within windows, of rows none of which is hidden or seen from everywhere."""
+
+    def __init__(self, attention: torch.nn.Module) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        none = torch.zeros(rows.shape[:2], dtype=torch.bool)
+        found: torch.Tensor = self.attention(
+            rows, attention_mask=none.float(), is_index_masked=none,
+            is_index_global_attn=none, is_global_attn=False,
+        )[0]  # fmt: skip
+        return found
+
+
 class Step(torch.nn.Module):
     """A decoder's next token; keys and values of text and frames are arguments."""
 
@@ -200,6 +216,11 @@ def _model(layer: Layer) -> torch.nn.Module:
         "Qwen2VLTextModel": "transformers.models.qwen2_vl.modeling_qwen2_vl",
         "WhisperDecoder": "transformers.models.whisper.modeling_whisper",
     }
+    if layer.kind == "LongformerSelfAttention":
+        from transformers.models.longformer import modeling_longformer as longformer
+
+        config = transformers.LongformerConfig(**layer.config)
+        return Windows(longformer.LongformerSelfAttention(config, layer_id=0))
     own = places.get(layer.kind)
     kind = getattr(importlib.import_module(own) if own else transformers, layer.kind)
     model = kind(kind.config_class(**layer.config))

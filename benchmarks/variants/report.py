@@ -12,10 +12,11 @@ from .layers import LAYERS
 __all__ = ["markdown"]
 
 _OTHERS = {"eager": "of eager", "torch.onnx": "of torch.onnx", "operator": "of ONNX Runtime's"}
+_WRONG = 1e-3  # more than rounding
 
 
 def markdown(run: Mapping[str, Any]) -> str:
-    """The page of one run: a row for each layer, and what has no figures."""
+    """The page of one run: a row for each layer, what has no figures, and wrong results."""
     head = [
         "layer", "is", "eager, ms", "compiled, ms", "session, ms", *_OTHERS.values(), "band",
         "kernels of ONNX Runtime",
@@ -37,5 +38,11 @@ def markdown(run: Mapping[str, Any]) -> str:
         for name, why in each["failed"].items()
     ]
     failed += [f"- `{each['layer']}`: {each['failed']}" for each in run["failed"]]
+    failed += [
+        f"- `{each['layer']}`, {name}: another result, off by {gap:.2g} of the largest value"
+        for each in run["layers"]
+        for name, gap in each["differences"].items()
+        if gap > _WRONG
+    ]
     parts = [made_of(run), f"{run['machine']}.", table(head, rows)]
     return "\n\n".join([*parts, "\n".join(failed)] if failed else parts)
