@@ -40,10 +40,15 @@ _ROUNDED = (
     "half_weights_of_gemm", "half_weights_of_gemm_in_half", "half_weights_of_matmul",
     "half_weights_of_matmul_in_half", "half_weights_of_transposed_matmul",
     "half_weights_of_transposed_matmul_in_half", "ort_half_weights_of_gather",
-    "ort_weights_of_gather", "weights_of_gemm", "weights_of_matmul",
-    "weights_of_transposed_matmul",
+    "ort_weights_of_gather", "weights_of_expert", "weights_of_expert_in_gemm", "weights_of_gemm",
+    "weights_of_matmul", "weights_of_transposed_expert", "weights_of_transposed_matmul",
 )  # fmt: skip
+_SORTS = "the order of a TopK and sums of scattered ones are not in the terms"
 REASONS = {
+    **dict.fromkeys(
+        ("ort_expert_counts", "ort_expert_rows", "ort_experts_of_columns", "ort_experts_of_rows"),
+        _SORTS,
+    ),
     **dict.fromkeys(_CODES, _BITS),
     **dict.fromkeys(_ROUNDED, _ROUNDS),
     "cross_entropy_gradient": "it needs 128 classes",

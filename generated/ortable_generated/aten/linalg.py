@@ -7,7 +7,7 @@ from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import keep_leading, unify
 from ortable.lowerings.complex.arithmetic import c_einsum, c_matmul, c_reshaped, c_sum, c_unsqueezed, promote_complex
-from ortable.lowerings.products import c_weighted, einsum_dtype, einsum_equation, einsum_product, in_group, weighted, without_product
+from ortable.lowerings.products import c_weighted, einsum_dtype, einsum_equation, einsum_product, weighted, without_product
 from ortable.lowerings.quantize import is_dequantized, rows_of
 from ortable.prelude.complex_arithmetic import c_add, c_conj, c_mul, c_permuted, c_scaled
 from ortable.prelude.facts import differs, dim_of, dtype_of, fits_attribute, is_float, is_wide, product, rank_of, shape_of, transpose_perm
@@ -16,37 +16,12 @@ from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath, opmath_dtype, promote_values, promoted_dtype
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude.values import cast, cast_all, consts, permuted, reshape_to
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Dtype, Ints, Result, Results, Scalar, Str
-
-
-def aten__grouped_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Result:
-    """aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor"""
-    if bias is not None:
-        graph.case = 1
-        raise UnsupportedCase('aten::_grouped_mm: a bias, which torch does not take yet')
-    if offs is None:
-        graph.case = 2
-        return cast(graph, matrix_product(graph, self, mat2), dtype_of(graph, res))
-    if rank_of(graph, self) == 2 and rank_of(graph, mat2) == 2:
-        # groups of columns of self and rows of mat2
-        graph.case = 3
-        inside = in_group(graph, offs, dim_of(graph, self, 1))
-        zero = const(graph, 0, dtype_of(graph, self))
-        left = graph.make_node('Where', [unsqueezed(graph, inside, [1]), self, zero])
-        right = graph.make_node('Where', [unsqueezed(graph, inside, [2]), mat2, zero])
-        return cast(graph, graph.make_node('MatMul', [left, right]), dtype_of(graph, res))
-    # groups of rows of self, or of columns of mat2; places of no group are zero, torch leaves them as they are
-    graph.case = 4
-    rows = rank_of(graph, self) == 2
-    inside = in_group(graph, offs, dim_of(graph, self, 0) if rows else dim_of(graph, mat2, 1))
-    zero = const(graph, 0, dtype_of(graph, self))
-    kept = graph.make_node('Where', [unsqueezed(graph, inside, [2] if rows else [1]), matrix_product(graph, self, mat2), zero])
-    return cast(graph, summed_over(graph, kept, [0], False), dtype_of(graph, res))
 
 
 def aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -393,10 +368,6 @@ def complex_aten_vdot(graph: Graph, res: ResultSpec, self: Result, other: Result
     """aten::vdot(Tensor self, Tensor other) -> Tensor"""
     graph.case = 2
     return c_matmul(graph, c_conj(graph, self), other)
-
-
-def rule_aten__grouped_mm(graph: Graph, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Rules:
-    return ((dtype_or_none(graph, self) if out_dtype is None else out_dtype, None),)
 
 
 def rule_aten_addbmm(graph: Graph, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:

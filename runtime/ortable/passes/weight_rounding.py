@@ -17,7 +17,7 @@ from .weight_codes import Codes, Rounding, WeightOptions
 __all__ = ["arrange_codes", "round_weights"]
 
 # Files of rules: products first, whose codes tables of embeddings share where they are tied.
-_PRODUCTS = ("ort_codes", "weights", "weights_half", "ort_weights")
+_PRODUCTS = ("ort_codes", "weights", "weights_experts", "weights_half", "ort_weights")
 _ARRIVING = ("ort_codes", "ort_weights", "ort_embeddings")
 _TABLES = ("ort_embeddings", "ort_embeddings_half")
 

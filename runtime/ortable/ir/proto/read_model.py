@@ -107,9 +107,24 @@ def _read_node(builder: Graph, proto: NodeProto, known: dict[str, ValueInfoProto
         if name and name in builder.values:
             raise BuilderError(f"The model has two results called {name!r}.")
     builder.add_node(node, _infer(builder, node))
+    if node.key == "Split":
+        _name_sizes(builder, node)
     for name in node.outputs:
         if name in known:
             _read_type(builder, builder.values[name], known[name])
+
+
+def _name_sizes(builder: Graph, node: Node) -> None:
+    """Parts whose sizes the model computes get a symbol each, so that shapes are known of what is
+    computed of them: of the products of a mixture of experts, for one."""
+    whole = builder.values[node.inputs[0]].shape
+    if whole is None:
+        return
+    axis = int(node.attrs.get("axis", 0)) % len(whole)
+    for name in filter(None, node.outputs):
+        if builder.values[name].shape is None:
+            size = dims.symbol(builder.unique_name(f"{name}_dim_{axis}"))
+            builder.set_shape(name, (*whole[:axis], size, *whole[axis + 1 :]))
 
 
 def _infer(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:

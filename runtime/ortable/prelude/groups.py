@@ -1,0 +1,59 @@
+"""Products of groups of rows, each with a matrix of its own, as a mixture of experts computes them.
+
+In come rows that are sorted by group, the sizes of the groups and matrices, out goes the name of a
+result. Called by the lowering of grouped products and by rewrite words about experts."""
+
+from __future__ import annotations
+
+from ortable import dims, dtypes
+from ortable.dims import Dim
+from ortable.ir import Graph
+
+from .facts import dim_of, static
+from .shapes import zeros_of
+from .values import cast, const, consts
+
+__all__: list[str] = []
+
+
+def products_of_groups(
+    graph: Graph, rows: str, sizes: str, weight: str, transposed: bool, rest: bool = False
+) -> str:
+    """Rows [s, k] times matrices [e, k, n], or [e, n, k] where they are read ``transposed``; the
+    first ``sizes[0]`` rows take the first matrix. With ``rest`` there is one size more, of
+    rows at the end that take none and give zeros.
+
+    One product a group: its matrix is a constant of the session, which kernels pack once, and a row
+    is multiplied with nothing but its own. Raises UnsupportedCase when the number of groups is
+    dynamic.
+    """
+    make, count = graph.make_node, static(dim_of(graph, weight, 0))
+    inner, outer = (
+        dim_of(graph, weight, 2 if transposed else 1),
+        dim_of(graph, weight, 1 if transposed else 2),
+    )
+    found = make("Split", [rows, sizes], count + rest, axis=0)
+    parts = [found] if isinstance(found, str) else list(found)
+    products = []
+    for index, part in enumerate(parts[:count]):
+        size = dims.symbol(graph.unique_name("group"))  # known when the model runs
+        graph.set_shape(part, (size, inner))
+        matrix = make("Gather", [weight, const(graph, index, dtypes.int64)], axis=0)
+        if transposed:
+            products.append(make("Gemm", [part, matrix], transB=1))
+        else:
+            products.append(make("MatMul", [part, matrix]))
+        graph.set_shape(products[-1], (size, outer))
+    if rest:
+        products.append(_zeros(graph, parts[-1], inner, outer, graph.get_type(weight)))
+    return products[0] if len(products) == 1 else make("Concat", products, axis=0)
+
+
+def _zeros(graph: Graph, rows: str, inner: Dim, outer: Dim, dtype: int) -> str:
+    """Zeros, as many as a product of rows [s, k] has, in a form whose shape follows from that of
+    the rows: their number is known to no one but the model."""
+    graph.set_shape(rows, (dims.symbol(graph.unique_name("group")), inner))
+    ends = [consts(graph, [each], dtypes.int64) for each in (0, 1, 1)]
+    column = graph.make_node("Slice", [rows, *ends])
+    finite = cast(graph, cast(graph, column, dtypes.boolean), dtype)  # 0 or 1, also of NaN
+    return graph.make_node("Mul", [finite, zeros_of(graph, [1, outer], dtype)])
