@@ -17,7 +17,7 @@ from tests.backend.against_eager import compiled
 from tests.exporter.language_models import CACHE, VOCABULARY, build
 
 WIDTH, PLACES, KERNEL = 8, 24, "GroupQueryAttention"
-HIDDEN = torch.finfo(torch.float32).min
+LOWEST = torch.finfo(torch.float32).min
 
 
 def drawn(*sizes: int, seed: int = 0) -> torch.Tensor:
@@ -40,7 +40,7 @@ def repeated(query, keys, values, fresh, start, mask):
     values.index_copy_(2, places, fresh * 0.5)
     times = query.shape[1] // keys.shape[1]
     k, v = (each.repeat_interleave(times, dim=1) for each in (keys, values))
-    scores = query @ k.transpose(2, 3) * 0.3 + torch.where(mask, 0.0, HIDDEN)
+    scores = query @ k.transpose(2, 3) * 0.3 + torch.where(mask, 0.0, -torch.inf)
     return scores.softmax(-1) @ v
 
 
@@ -52,7 +52,7 @@ def bounded(query, keys, values, fresh, start, mask):
     times = query.shape[1] // keys.shape[1]
     k, v = (each.repeat_interleave(times, dim=1) for each in (keys, values))
     scores = torch.tanh(query @ k.transpose(2, 3) * 0.3 / 2.5) * 2.5
-    return (scores + torch.where(mask, 0.0, HIDDEN)).softmax(-1) @ v
+    return (scores + torch.where(mask, 0.0, LOWEST)).softmax(-1) @ v
 
 
 def arguments(batch: int, heads: int, groups: int, count: int, start: int, places: int = PLACES):
@@ -111,7 +111,24 @@ def test_several_tokens(function, batch, count, groups) -> None:
 
 @pytest.mark.parametrize(("batch", "count"), [(2, 1), (1, 3)])
 def test_bounded_scores(batch, count) -> None:
-    assert checked(bounded, arguments(batch, 4, 2, count, 5)) == 1
+    """The lowest number hides places; a query that sees none takes the mean of all."""
+    args = arguments(batch, 4, 2, count, 5)
+    assert checked(bounded, args) == 1
+    mask = args[-1].repeat(1, 1, 1, 1)
+    mask[:, :, 0] = False
+    assert checked(bounded, (*args[:-1], mask)) == 1
+
+
+def test_the_lowest_number_beside_scores_without_a_bound() -> None:
+    """It might be one of them."""
+
+    def added(query, keys, values, fresh, start, bias):
+        return step(query, keys, values, fresh, start, bias)
+
+    args = arguments(1, 4, 2, 1, 3)
+    bias = torch.where(args[-1], 0.0, LOWEST)
+    low = [args[0] * 1e38, *args[1:3], args[3]]
+    assert checked(added, (*low, args[4], bias)) == 1
 
 
 def test_more_tokens_than_are_worth_it() -> None:

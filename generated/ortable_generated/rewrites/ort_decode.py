@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.attention import attention_scale, heads_before_repeat
-from ortable.passes.rewrite.words.caches import are_flat_heads, are_rows_of_groups, as_numbers, bias_in_use, cache_for_kernel, either_mask, empty_rows, fits_scores, heads_before_flat, heads_from_kernel, heads_of_kernel, heads_together, is_written_cache, last_in_use, places_in_use, queries_for_kernel, softcap_of
+from ortable.passes.rewrite.words.caches import are_flat_heads, are_rows_of_groups, as_numbers, bias_in_use, cache_for_kernel, either_mask, empty_rows, fits_scores, heads_before_flat, heads_from_kernel, heads_of_kernel, heads_together, hides_by_infinity, is_written_cache, last_in_use, places_in_use, queries_for_kernel, softcap_of
 from ortable.passes.rewrite.words.numbers import for_cpu
 from ortable.passes.rewrite.words.shapes import same_shape
 
@@ -299,9 +299,6 @@ def accept_ort_decode_flat(m: Matcher, query: Any, keys: Any, factor: Any, cap: 
         m.refuse('scale')
         return None
     softcap = softcap_of(graph, cap, part, limit)
-    if not softcap >= 0:
-        m.refuse('softcap >= 0')
-        return None
     k = heads_before_repeat(graph, keys)
     if not is_written_cache(graph, k):
         m.refuse('is_written_cache(k)')
@@ -309,6 +306,9 @@ def accept_ort_decode_flat(m: Matcher, query: Any, keys: Any, factor: Any, cap: 
     v = heads_before_flat(graph, flat, k)
     if not is_written_cache(graph, v):
         m.refuse('is_written_cache(v)')
+        return None
+    if not (softcap > 0 or (softcap == 0 and hides_by_infinity(graph, bias))):
+        m.refuse('softcap > 0 or (softcap == 0 and hides_by_infinity(bias))')
         return None
     if not fits_scores(graph, bias, query, k):
         m.refuse('fits_scores(bias, query, k)')
@@ -686,7 +686,7 @@ def match_ort_decode_flat_6(m: Matcher, root: Node) -> Match | None:
 
 def make_ort_decode_flat(graph: Graph, res: ResultSpec, query: Result, bias: Result, scale: Any, softcap: Any, k: Any, v: Any, together: Any) -> Any:
     added = as_numbers(graph, bias)
-    total = places_in_use(graph, added, query, k, together)
+    total = places_in_use(graph, added, query, k, together, softcap)
     none = empty_rows(graph, k, query, together)
     rows = graph.make_node('GroupQueryAttention', [queries_for_kernel(graph, query, together), none, none, cache_for_kernel(graph, k, query, together), cache_for_kernel(graph, v, query, together), last_in_use(graph, total, query, together), total, None, None, None, bias_in_use(graph, added, total, query, k, together)], domain='com.microsoft', num_heads=heads_of_kernel(graph, query, query, together), kv_num_heads=heads_of_kernel(graph, k, query, together), scale=scale, softcap=softcap, causal=0)
     return heads_from_kernel(graph, rows, query, together, res)

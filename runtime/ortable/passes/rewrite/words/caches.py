@@ -38,6 +38,7 @@ __all__ = [
     "heads_from_kernel",
     "heads_of_kernel",
     "heads_together",
+    "hides_by_infinity",
     "is_written_cache",
     "last_in_use",
     "places_in_use",
@@ -45,7 +46,7 @@ __all__ = [
     "softcap_of",
 ]
 
-_HIDDEN = float(np.finfo(np.float32).min)  # how models hide a place that -inf would hide as well
+_LOWEST = float(np.finfo(np.float32).min)  # hides a place where scores have a bound
 _FEW = 64  # queries of one head; with more of them, products with each head alone are as fast
 
 
@@ -195,6 +196,14 @@ def either_mask(graph: Graph, bias: Result | None, mask: Result | None) -> Resul
     return found
 
 
+def hides_by_infinity(graph: Graph, bias: Result) -> Bool:
+    """Whether -inf in what is added to scores is seen while converting, beside other numbers."""
+    node = maker_of(graph, bias, "Where")
+    return node is not None and any(
+        number_of(graph, each) == -math.inf for each in node.inputs[1:]
+    )
+
+
 def as_numbers(graph: Graph, mask: Result) -> Result:
     """What is added to scores: 0, and -inf where bools hide a place."""
     if graph.get_type(mask) != dtypes.boolean:
@@ -203,21 +212,26 @@ def as_numbers(graph: Graph, mask: Result) -> Result:
     return graph.make_node("Where", [mask, *numbers])
 
 
-def places_in_use(graph: Graph, bias: Result, query: Result, keys: Result, together: Int) -> Result:
+def places_in_use(
+    graph: Graph, bias: Result, query: Result, keys: Result, together: Int, softcap: Float = 0.0
+) -> Result:
     """The number of places up to the last one that any query sees, int32 without dimensions, and no
-    less than a head has queries, as the kernel wants it. All places where a query sees none: a
-    softmax over the lowest numbers weighs every place."""
+    less than a head has queries, as the kernel wants it.
+
+    -inf hides a place. Where scores have a bound, the lowest number does as well, and a query that
+    sees no place takes the mean of all of them.
+    """
     places, queries = dim_of(graph, keys, 2), together * dim_of(graph, query, 2)
-    count, none = _int32(graph, places), const(graph, 0, dtypes.int32)
-    hidden = graph.make_node("LessOrEqual", [bias, const(graph, _HIDDEN, dtypes.float32)])
+    none = const(graph, 0, dtypes.int32)
+    hiding = const(graph, _LOWEST if softcap else -math.inf, dtypes.float32)
+    hidden = graph.make_node("LessOrEqual", [bias, hiding])
     last = graph.make_node("Where", [hidden, none, _numbers(graph, places)])
-    last = graph.make_node("ReduceMax", [last, as_vec(graph, [-1])], keepdims=1)
-    empty = graph.make_node("Equal", [last, none])
-    last = graph.make_node("Where", [empty, count, last])
+    if softcap:
+        last = graph.make_node("ReduceMax", [last, as_vec(graph, [-1])], keepdims=1)
+        empty = graph.make_node("Equal", [last, none])
+        last = graph.make_node("Where", [empty, _int32(graph, places), last])
     total = graph.make_node("ReduceMax", [last], keepdims=0)
-    if dims.same(queries, 1):
-        return total
-    return graph.make_node("Max", [total, const(graph, queries, dtypes.int32)])
+    return graph.make_node("Max", [total, _int32(graph, queries)])
 
 
 def _int32(graph: Graph, size: Any) -> str:
