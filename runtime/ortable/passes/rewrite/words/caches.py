@@ -199,9 +199,7 @@ def either_mask(graph: Graph, bias: Result | None, mask: Result | None) -> Resul
 def hides_by_infinity(graph: Graph, bias: Result) -> Bool:
     """Whether -inf in what is added to scores is seen while converting, beside other numbers."""
     node = maker_of(graph, bias, "Where")
-    return node is not None and any(
-        number_of(graph, each) == -math.inf for each in node.inputs[1:]
-    )
+    return node is not None and any(number_of(graph, each) == -math.inf for each in node.inputs[1:])
 
 
 def as_numbers(graph: Graph, mask: Result) -> Result:
