@@ -1,0 +1,1063 @@
+# Generated from specs/rewrites/ort_decode.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match
+from ortable.passes.rewrite.words.attention import attention_scale, heads_before_repeat
+from ortable.passes.rewrite.words.caches import are_flat_heads, are_rows_of_groups, as_numbers, bias_in_use, cache_for_kernel, either_mask, empty_rows, fits_scores, heads_before_flat, heads_from_kernel, heads_of_kernel, heads_together, hides_by_infinity, is_written_cache, last_in_use, places_in_use, queries_for_kernel, softcap_of
+from ortable.passes.rewrite.words.numbers import for_cpu
+from ortable.passes.rewrite.words.shapes import same_shape
+
+if TYPE_CHECKING:
+    from ortable.ir import Graph, ResultSpec
+    from ortable.ir.node import Node
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
+
+
+_RESHAPE = {'allowzero': 0}
+_SOFTMAX = {'axis': -1}
+
+
+def accept_ort_decode(m: Matcher, keys: Any, query: Any, factor: Any, bias: Any, values: Any, axis: Any, mask: Any, divisor: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    scale = attention_scale(graph, factor, divisor)
+    if not scale:
+        m.refuse('scale')
+        return None
+    if not is_written_cache(graph, keys):
+        m.refuse('is_written_cache(keys)')
+        return None
+    if not is_written_cache(graph, values):
+        m.refuse('is_written_cache(values)')
+        return None
+    k = heads_before_repeat(graph, keys)
+    v = heads_before_repeat(graph, values)
+    shown = either_mask(graph, bias, mask)
+    if not fits_scores(graph, shown, query, k):
+        m.refuse('fits_scores(shown, query, k)')
+        return None
+    together = heads_together(graph, query, k, v, shown)
+    if not together > 0:
+        m.refuse('together > 0')
+        return None
+    return (scale, k, v, shown, together)
+
+
+def match_ort_decode_1(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); masked = Add(scores, bias); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    r1, values = root.inputs
+    n1 = m.producer(r1, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+        return None
+    axis = n1.attrs.get('axis', -1)
+    masked = n1.inputs[0]
+    n2 = m.producer(masked, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        return None
+    for scores, bias in m.orders(n2):
+        n3 = m.producer(scores, 'Mul')
+        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+            continue
+        for product, factor in m.orders(n3):
+            n4 = m.producer(product, 'MatMul')
+            if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                continue
+            query, r2 = n4.inputs
+            n5 = m.producer(r2, 'Transpose')
+            if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+                continue
+            if not literal_equals(n5.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            keys = n5.inputs[0]
+            mask = None
+            divisor = None
+            accepted = accept_ort_decode(m, keys, query, factor, bias, values, axis, mask, divisor)
+            if accepted is None:
+                continue
+            scale, k, v, shown, together = accepted
+            return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, scale, k, v, shown, together))
+    return None
+
+
+def match_ort_decode_2(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); masked = Where(mask, scores, -inf); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    r1, values = root.inputs
+    n1 = m.producer(r1, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+        return None
+    axis = n1.attrs.get('axis', -1)
+    masked = n1.inputs[0]
+    n2 = m.producer(masked, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
+        return None
+    mask, scores, r2 = n2.inputs
+    if not m.number(r2, float('-inf')):
+        return None
+    n3 = m.producer(scores, 'Mul')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    for product, factor in m.orders(n3):
+        n4 = m.producer(product, 'MatMul')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        query, r3 = n4.inputs
+        n5 = m.producer(r3, 'Transpose')
+        if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+            continue
+        if not literal_equals(n5.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        keys = n5.inputs[0]
+        bias = None
+        divisor = None
+        accepted = accept_ort_decode(m, keys, query, factor, bias, values, axis, mask, divisor)
+        if accepted is None:
+            continue
+        scale, k, v, shown, together = accepted
+        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, scale, k, v, shown, together))
+    return None
+
+
+def match_ort_decode_3(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Div(product, divisor); masked = Add(scores, bias); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    r1, values = root.inputs
+    n1 = m.producer(r1, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+        return None
+    axis = n1.attrs.get('axis', -1)
+    masked = n1.inputs[0]
+    n2 = m.producer(masked, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        return None
+    for scores, bias in m.orders(n2):
+        n3 = m.producer(scores, 'Div')
+        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+            continue
+        product, divisor = n3.inputs
+        n4 = m.producer(product, 'MatMul')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        query, r2 = n4.inputs
+        n5 = m.producer(r2, 'Transpose')
+        if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+            continue
+        if not literal_equals(n5.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        keys = n5.inputs[0]
+        factor = None
+        mask = None
+        accepted = accept_ort_decode(m, keys, query, factor, bias, values, axis, mask, divisor)
+        if accepted is None:
+            continue
+        scale, k, v, shown, together = accepted
+        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, scale, k, v, shown, together))
+    return None
+
+
+def match_ort_decode_4(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Div(product, divisor); masked = Where(mask, scores, -inf); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    r1, values = root.inputs
+    n1 = m.producer(r1, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+        return None
+    axis = n1.attrs.get('axis', -1)
+    masked = n1.inputs[0]
+    n2 = m.producer(masked, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
+        return None
+    mask, scores, r2 = n2.inputs
+    if not m.number(r2, float('-inf')):
+        return None
+    n3 = m.producer(scores, 'Div')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    product, divisor = n3.inputs
+    n4 = m.producer(product, 'MatMul')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+        return None
+    query, r3 = n4.inputs
+    n5 = m.producer(r3, 'Transpose')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+        return None
+    if not literal_equals(n5.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    keys = n5.inputs[0]
+    factor = None
+    bias = None
+    accepted = accept_ort_decode(m, keys, query, factor, bias, values, axis, mask, divisor)
+    if accepted is None:
+        return None
+    scale, k, v, shown, together = accepted
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, scale, k, v, shown, together))
+
+
+def match_ort_decode_5(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; masked = Add(scores, bias); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    r1, values = root.inputs
+    n1 = m.producer(r1, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+        return None
+    axis = n1.attrs.get('axis', -1)
+    masked = n1.inputs[0]
+    n2 = m.producer(masked, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        return None
+    for product, bias in m.orders(n2):
+        n3 = m.producer(product, 'MatMul')
+        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+            continue
+        query, r2 = n3.inputs
+        n4 = m.producer(r2, 'Transpose')
+        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
+            continue
+        if not literal_equals(n4.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        keys = n4.inputs[0]
+        factor = None
+        mask = None
+        divisor = None
+        accepted = accept_ort_decode(m, keys, query, factor, bias, values, axis, mask, divisor)
+        if accepted is None:
+            continue
+        scale, k, v, shown, together = accepted
+        return Match((root, n1, n2, n3, n4), (root.outputs[0],), (query, scale, k, v, shown, together))
+    return None
+
+
+def match_ort_decode_6(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; masked = Where(mask, scores, -inf); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    r1, values = root.inputs
+    n1 = m.producer(r1, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+        return None
+    axis = n1.attrs.get('axis', -1)
+    masked = n1.inputs[0]
+    n2 = m.producer(masked, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
+        return None
+    mask, product, r2 = n2.inputs
+    if not m.number(r2, float('-inf')):
+        return None
+    n3 = m.producer(product, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    query, r3 = n3.inputs
+    n4 = m.producer(r3, 'Transpose')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
+        return None
+    if not literal_equals(n4.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    keys = n4.inputs[0]
+    factor = None
+    bias = None
+    divisor = None
+    accepted = accept_ort_decode(m, keys, query, factor, bias, values, axis, mask, divisor)
+    if accepted is None:
+        return None
+    scale, k, v, shown, together = accepted
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (query, scale, k, v, shown, together))
+
+
+def make_ort_decode(graph: Graph, res: ResultSpec, query: Result, scale: Any, k: Any, v: Any, shown: Any, together: Any) -> Any:
+    added = as_numbers(graph, shown)
+    total = places_in_use(graph, added, query, k, together)
+    none = empty_rows(graph, k, query, together)
+    rows = graph.make_node('GroupQueryAttention', [queries_for_kernel(graph, query, together), none, none, cache_for_kernel(graph, k, query, together), cache_for_kernel(graph, v, query, together), last_in_use(graph, total, query, together), total, None, None, None, bias_in_use(graph, added, total, query, k, together)], domain='com.microsoft', num_heads=heads_of_kernel(graph, query, query, together), kv_num_heads=heads_of_kernel(graph, k, query, together), scale=scale, causal=0)
+    return heads_from_kernel(graph, rows, query, together, res)
+
+
+def accept_ort_decode_flat(m: Matcher, query: Any, keys: Any, factor: Any, cap: Any, limit: Any, bias: Any, flat: Any, rows: Any, product: Any, probs: Any, axis: Any, part: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    scale = attention_scale(graph, factor, None)
+    if not scale:
+        m.refuse('scale')
+        return None
+    softcap = softcap_of(graph, cap, part, limit)
+    k = heads_before_repeat(graph, keys)
+    if not is_written_cache(graph, k):
+        m.refuse('is_written_cache(k)')
+        return None
+    v = heads_before_flat(graph, flat, k)
+    if not is_written_cache(graph, v):
+        m.refuse('is_written_cache(v)')
+        return None
+    if not (softcap > 0 or (softcap == 0 and hides_by_infinity(graph, bias))):
+        m.refuse('softcap > 0 or (softcap == 0 and hides_by_infinity(bias))')
+        return None
+    if not fits_scores(graph, bias, query, k):
+        m.refuse('fits_scores(bias, query, k)')
+        return None
+    if not are_flat_heads(graph, query, keys, rows, product, probs, flat):
+        m.refuse('are_flat_heads(query, keys, rows, product, probs, flat)')
+        return None
+    together = heads_together(graph, query, k, v, bias)
+    if not together > 0:
+        m.refuse('together > 0')
+        return None
+    return (scale, softcap, k, v, together)
+
+
+def match_ort_decode_flat_1(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = Mul(product, factor); capped = Mul(Tanh(Div(scores, cap)), limit); probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    probs, flat = root.inputs
+    n1 = m.producer(probs, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = n1.inputs
+    n2 = m.producer(r1, 'Softmax')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
+        return None
+    axis = n2.attrs.get('axis', -1)
+    r2 = n2.inputs[0]
+    n3 = m.producer(r2, 'Add')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    for capped, bias in m.orders(n3):
+        n4 = m.producer(capped, 'Mul')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        for r3, limit in m.orders(n4):
+            n5 = m.producer(r3, 'Tanh')
+            if n5 is None or len(n5.inputs) != 1 or n5.attrs:
+                continue
+            r4 = n5.inputs[0]
+            n6 = m.producer(r4, 'Div')
+            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                continue
+            scores, cap = n6.inputs
+            n7 = m.producer(scores, 'Mul')
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+                continue
+            for product, factor in m.orders(n7):
+                n8 = m.producer(product, 'Reshape')
+                if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
+                    continue
+                r5, _ = n8.inputs
+                n9 = m.producer(r5, 'MatMul')
+                if n9 is None or len(n9.inputs) != 2 or n9.attrs:
+                    continue
+                rows, columns = n9.inputs
+                n10 = m.producer(rows, 'Reshape')
+                if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
+                    continue
+                n11 = m.producer(columns, 'Reshape')
+                if n11 is None or len(n11.inputs) != 2 or not m.plain(n11, ('allowzero',), _RESHAPE):
+                    continue
+                query, _ = n10.inputs
+                r6, _ = n11.inputs
+                n12 = m.producer(r6, 'Transpose')
+                if n12 is None or len(n12.inputs) != 1 or not m.plain(n12, ('perm',)):
+                    continue
+                if not literal_equals(n12.attrs.get('perm'), [0, 1, 3, 2]):
+                    continue
+                keys = n12.inputs[0]
+                part = None
+                accepted = accept_ort_decode_flat(m, query, keys, factor, cap, limit, bias, flat, rows, product, probs, axis, part)
+                if accepted is None:
+                    continue
+                scale, softcap, k, v, together = accepted
+                return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
+    return None
+
+
+def match_ort_decode_flat_2(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = Mul(product, factor); capped = Mul(Tanh(Mul(scores, part)), limit); probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    probs, flat = root.inputs
+    n1 = m.producer(probs, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = n1.inputs
+    n2 = m.producer(r1, 'Softmax')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
+        return None
+    axis = n2.attrs.get('axis', -1)
+    r2 = n2.inputs[0]
+    n3 = m.producer(r2, 'Add')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    for capped, bias in m.orders(n3):
+        n4 = m.producer(capped, 'Mul')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        for r3, limit in m.orders(n4):
+            n5 = m.producer(r3, 'Tanh')
+            if n5 is None or len(n5.inputs) != 1 or n5.attrs:
+                continue
+            r4 = n5.inputs[0]
+            n6 = m.producer(r4, 'Mul')
+            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                continue
+            for scores, part in m.orders(n6):
+                n7 = m.producer(scores, 'Mul')
+                if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+                    continue
+                for product, factor in m.orders(n7):
+                    n8 = m.producer(product, 'Reshape')
+                    if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
+                        continue
+                    r5, _ = n8.inputs
+                    n9 = m.producer(r5, 'MatMul')
+                    if n9 is None or len(n9.inputs) != 2 or n9.attrs:
+                        continue
+                    rows, columns = n9.inputs
+                    n10 = m.producer(rows, 'Reshape')
+                    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
+                        continue
+                    n11 = m.producer(columns, 'Reshape')
+                    if n11 is None or len(n11.inputs) != 2 or not m.plain(n11, ('allowzero',), _RESHAPE):
+                        continue
+                    query, _ = n10.inputs
+                    r6, _ = n11.inputs
+                    n12 = m.producer(r6, 'Transpose')
+                    if n12 is None or len(n12.inputs) != 1 or not m.plain(n12, ('perm',)):
+                        continue
+                    if not literal_equals(n12.attrs.get('perm'), [0, 1, 3, 2]):
+                        continue
+                    keys = n12.inputs[0]
+                    cap = None
+                    accepted = accept_ort_decode_flat(m, query, keys, factor, cap, limit, bias, flat, rows, product, probs, axis, part)
+                    if accepted is None:
+                        continue
+                    scale, softcap, k, v, together = accepted
+                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
+    return None
+
+
+def match_ort_decode_flat_3(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = Mul(product, factor); capped = scores; probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    probs, flat = root.inputs
+    n1 = m.producer(probs, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = n1.inputs
+    n2 = m.producer(r1, 'Softmax')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
+        return None
+    axis = n2.attrs.get('axis', -1)
+    r2 = n2.inputs[0]
+    n3 = m.producer(r2, 'Add')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    for scores, bias in m.orders(n3):
+        n4 = m.producer(scores, 'Mul')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        for product, factor in m.orders(n4):
+            n5 = m.producer(product, 'Reshape')
+            if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('allowzero',), _RESHAPE):
+                continue
+            r3, _ = n5.inputs
+            n6 = m.producer(r3, 'MatMul')
+            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                continue
+            rows, columns = n6.inputs
+            n7 = m.producer(rows, 'Reshape')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
+                continue
+            n8 = m.producer(columns, 'Reshape')
+            if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
+                continue
+            query, _ = n7.inputs
+            r4, _ = n8.inputs
+            n9 = m.producer(r4, 'Transpose')
+            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+                continue
+            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            keys = n9.inputs[0]
+            cap = None
+            limit = None
+            part = None
+            accepted = accept_ort_decode_flat(m, query, keys, factor, cap, limit, bias, flat, rows, product, probs, axis, part)
+            if accepted is None:
+                continue
+            scale, softcap, k, v, together = accepted
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
+    return None
+
+
+def match_ort_decode_flat_4(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = product; capped = Mul(Tanh(Div(scores, cap)), limit); probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    probs, flat = root.inputs
+    n1 = m.producer(probs, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = n1.inputs
+    n2 = m.producer(r1, 'Softmax')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
+        return None
+    axis = n2.attrs.get('axis', -1)
+    r2 = n2.inputs[0]
+    n3 = m.producer(r2, 'Add')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    for capped, bias in m.orders(n3):
+        n4 = m.producer(capped, 'Mul')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        for r3, limit in m.orders(n4):
+            n5 = m.producer(r3, 'Tanh')
+            if n5 is None or len(n5.inputs) != 1 or n5.attrs:
+                continue
+            r4 = n5.inputs[0]
+            n6 = m.producer(r4, 'Div')
+            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                continue
+            product, cap = n6.inputs
+            n7 = m.producer(product, 'Reshape')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
+                continue
+            r5, _ = n7.inputs
+            n8 = m.producer(r5, 'MatMul')
+            if n8 is None or len(n8.inputs) != 2 or n8.attrs:
+                continue
+            rows, columns = n8.inputs
+            n9 = m.producer(rows, 'Reshape')
+            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
+                continue
+            n10 = m.producer(columns, 'Reshape')
+            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
+                continue
+            query, _ = n9.inputs
+            r6, _ = n10.inputs
+            n11 = m.producer(r6, 'Transpose')
+            if n11 is None or len(n11.inputs) != 1 or not m.plain(n11, ('perm',)):
+                continue
+            if not literal_equals(n11.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            keys = n11.inputs[0]
+            factor = None
+            part = None
+            accepted = accept_ort_decode_flat(m, query, keys, factor, cap, limit, bias, flat, rows, product, probs, axis, part)
+            if accepted is None:
+                continue
+            scale, softcap, k, v, together = accepted
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
+    return None
+
+
+def match_ort_decode_flat_5(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = product; capped = Mul(Tanh(Mul(scores, part)), limit); probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    probs, flat = root.inputs
+    n1 = m.producer(probs, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = n1.inputs
+    n2 = m.producer(r1, 'Softmax')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
+        return None
+    axis = n2.attrs.get('axis', -1)
+    r2 = n2.inputs[0]
+    n3 = m.producer(r2, 'Add')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    for capped, bias in m.orders(n3):
+        n4 = m.producer(capped, 'Mul')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        for r3, limit in m.orders(n4):
+            n5 = m.producer(r3, 'Tanh')
+            if n5 is None or len(n5.inputs) != 1 or n5.attrs:
+                continue
+            r4 = n5.inputs[0]
+            n6 = m.producer(r4, 'Mul')
+            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                continue
+            for product, part in m.orders(n6):
+                n7 = m.producer(product, 'Reshape')
+                if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
+                    continue
+                r5, _ = n7.inputs
+                n8 = m.producer(r5, 'MatMul')
+                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
+                    continue
+                rows, columns = n8.inputs
+                n9 = m.producer(rows, 'Reshape')
+                if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
+                    continue
+                n10 = m.producer(columns, 'Reshape')
+                if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
+                    continue
+                query, _ = n9.inputs
+                r6, _ = n10.inputs
+                n11 = m.producer(r6, 'Transpose')
+                if n11 is None or len(n11.inputs) != 1 or not m.plain(n11, ('perm',)):
+                    continue
+                if not literal_equals(n11.attrs.get('perm'), [0, 1, 3, 2]):
+                    continue
+                keys = n11.inputs[0]
+                factor = None
+                cap = None
+                accepted = accept_ort_decode_flat(m, query, keys, factor, cap, limit, bias, flat, rows, product, probs, axis, part)
+                if accepted is None:
+                    continue
+                scale, softcap, k, v, together = accepted
+                return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
+    return None
+
+
+def match_ort_decode_flat_6(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = product; capped = scores; probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    probs, flat = root.inputs
+    n1 = m.producer(probs, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = n1.inputs
+    n2 = m.producer(r1, 'Softmax')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
+        return None
+    axis = n2.attrs.get('axis', -1)
+    r2 = n2.inputs[0]
+    n3 = m.producer(r2, 'Add')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    for product, bias in m.orders(n3):
+        n4 = m.producer(product, 'Reshape')
+        if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
+            continue
+        r3, _ = n4.inputs
+        n5 = m.producer(r3, 'MatMul')
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+            continue
+        rows, columns = n5.inputs
+        n6 = m.producer(rows, 'Reshape')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
+            continue
+        n7 = m.producer(columns, 'Reshape')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
+            continue
+        query, _ = n6.inputs
+        r4, _ = n7.inputs
+        n8 = m.producer(r4, 'Transpose')
+        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+            continue
+        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        keys = n8.inputs[0]
+        factor = None
+        cap = None
+        limit = None
+        part = None
+        accepted = accept_ort_decode_flat(m, query, keys, factor, cap, limit, bias, flat, rows, product, probs, axis, part)
+        if accepted is None:
+            continue
+        scale, softcap, k, v, together = accepted
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
+    return None
+
+
+def make_ort_decode_flat(graph: Graph, res: ResultSpec, query: Result, bias: Result, scale: Any, softcap: Any, k: Any, v: Any, together: Any) -> Any:
+    added = as_numbers(graph, bias)
+    total = places_in_use(graph, added, query, k, together, softcap)
+    none = empty_rows(graph, k, query, together)
+    rows = graph.make_node('GroupQueryAttention', [queries_for_kernel(graph, query, together), none, none, cache_for_kernel(graph, k, query, together), cache_for_kernel(graph, v, query, together), last_in_use(graph, total, query, together), total, None, None, None, bias_in_use(graph, added, total, query, k, together)], domain='com.microsoft', num_heads=heads_of_kernel(graph, query, query, together), kv_num_heads=heads_of_kernel(graph, k, query, together), scale=scale, softcap=softcap, causal=0)
+    return heads_from_kernel(graph, rows, query, together, res)
+
+
+def accept_ort_decode_grouped(m: Matcher, query: Any, k: Any, factor: Any, bias: Any, v: Any, rows: Any, product: Any, probs: Any, heads: Any, axis: Any, mask: Any, divisor: Any) -> tuple[Any, ...] | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    scale = attention_scale(graph, factor, divisor)
+    if not scale:
+        m.refuse('scale')
+        return None
+    if not is_written_cache(graph, k):
+        m.refuse('is_written_cache(k)')
+        return None
+    if not is_written_cache(graph, v):
+        m.refuse('is_written_cache(v)')
+        return None
+    if not are_rows_of_groups(graph, query, k, rows, product, probs):
+        m.refuse('are_rows_of_groups(query, k, rows, product, probs)')
+        return None
+    shown = either_mask(graph, bias, mask)
+    if not fits_scores(graph, shown, query, k):
+        m.refuse('fits_scores(shown, query, k)')
+        return None
+    if not same_shape(graph, heads, query):
+        m.refuse('same_shape(heads, query)')
+        return None
+    together = heads_together(graph, query, k, v, shown)
+    if not together > 0:
+        m.refuse('together > 0')
+        return None
+    return (scale, shown, together)
+
+
+def match_ort_decode_grouped_1(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = Mul(product, factor); masked = Add(scores, bias); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+        return None
+    probs, v = n1.inputs
+    n2 = m.producer(probs, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n2.inputs
+    n3 = m.producer(r2, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    axis = n3.attrs.get('axis', -1)
+    masked = n3.inputs[0]
+    n4 = m.producer(masked, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+        return None
+    for scores, bias in m.orders(n4):
+        n5 = m.producer(scores, 'Mul')
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+            continue
+        for product, factor in m.orders(n5):
+            n6 = m.producer(product, 'Reshape')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
+                continue
+            r3, _ = n6.inputs
+            n7 = m.producer(r3, 'MatMul')
+            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+                continue
+            rows, r4 = n7.inputs
+            n8 = m.producer(rows, 'Reshape')
+            if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
+                continue
+            n9 = m.producer(r4, 'Transpose')
+            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+                continue
+            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            query, _ = n8.inputs
+            k = n9.inputs[0]
+            heads = root.outputs[0]
+            mask = None
+            divisor = None
+            accepted = accept_ort_decode_grouped(m, query, k, factor, bias, v, rows, product, probs, heads, axis, mask, divisor)
+            if accepted is None:
+                continue
+            scale, shown, together = accepted
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (query, k, v, scale, shown, together))
+    return None
+
+
+def match_ort_decode_grouped_2(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = Mul(product, factor); masked = Where(mask, scores, -inf); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+        return None
+    probs, v = n1.inputs
+    n2 = m.producer(probs, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n2.inputs
+    n3 = m.producer(r2, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    axis = n3.attrs.get('axis', -1)
+    masked = n3.inputs[0]
+    n4 = m.producer(masked, 'Where')
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
+        return None
+    mask, scores, r3 = n4.inputs
+    if not m.number(r3, float('-inf')):
+        return None
+    n5 = m.producer(scores, 'Mul')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    for product, factor in m.orders(n5):
+        n6 = m.producer(product, 'Reshape')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
+            continue
+        r4, _ = n6.inputs
+        n7 = m.producer(r4, 'MatMul')
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+            continue
+        rows, r5 = n7.inputs
+        n8 = m.producer(rows, 'Reshape')
+        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
+            continue
+        n9 = m.producer(r5, 'Transpose')
+        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+            continue
+        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        query, _ = n8.inputs
+        k = n9.inputs[0]
+        bias = None
+        heads = root.outputs[0]
+        divisor = None
+        accepted = accept_ort_decode_grouped(m, query, k, factor, bias, v, rows, product, probs, heads, axis, mask, divisor)
+        if accepted is None:
+            continue
+        scale, shown, together = accepted
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (query, k, v, scale, shown, together))
+    return None
+
+
+def match_ort_decode_grouped_3(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = Div(product, divisor); masked = Add(scores, bias); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+        return None
+    probs, v = n1.inputs
+    n2 = m.producer(probs, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n2.inputs
+    n3 = m.producer(r2, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    axis = n3.attrs.get('axis', -1)
+    masked = n3.inputs[0]
+    n4 = m.producer(masked, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+        return None
+    for scores, bias in m.orders(n4):
+        n5 = m.producer(scores, 'Div')
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+            continue
+        product, divisor = n5.inputs
+        n6 = m.producer(product, 'Reshape')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
+            continue
+        r3, _ = n6.inputs
+        n7 = m.producer(r3, 'MatMul')
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+            continue
+        rows, r4 = n7.inputs
+        n8 = m.producer(rows, 'Reshape')
+        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
+            continue
+        n9 = m.producer(r4, 'Transpose')
+        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+            continue
+        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        query, _ = n8.inputs
+        k = n9.inputs[0]
+        factor = None
+        heads = root.outputs[0]
+        mask = None
+        accepted = accept_ort_decode_grouped(m, query, k, factor, bias, v, rows, product, probs, heads, axis, mask, divisor)
+        if accepted is None:
+            continue
+        scale, shown, together = accepted
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (query, k, v, scale, shown, together))
+    return None
+
+
+def match_ort_decode_grouped_4(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = Div(product, divisor); masked = Where(mask, scores, -inf); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+        return None
+    probs, v = n1.inputs
+    n2 = m.producer(probs, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n2.inputs
+    n3 = m.producer(r2, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    axis = n3.attrs.get('axis', -1)
+    masked = n3.inputs[0]
+    n4 = m.producer(masked, 'Where')
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
+        return None
+    mask, scores, r3 = n4.inputs
+    if not m.number(r3, float('-inf')):
+        return None
+    n5 = m.producer(scores, 'Div')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    product, divisor = n5.inputs
+    n6 = m.producer(product, 'Reshape')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
+        return None
+    r4, _ = n6.inputs
+    n7 = m.producer(r4, 'MatMul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    rows, r5 = n7.inputs
+    n8 = m.producer(rows, 'Reshape')
+    if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
+        return None
+    n9 = m.producer(r5, 'Transpose')
+    if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+        return None
+    if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    query, _ = n8.inputs
+    k = n9.inputs[0]
+    factor = None
+    bias = None
+    heads = root.outputs[0]
+    accepted = accept_ort_decode_grouped(m, query, k, factor, bias, v, rows, product, probs, heads, axis, mask, divisor)
+    if accepted is None:
+        return None
+    scale, shown, together = accepted
+    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (query, k, v, scale, shown, together))
+
+
+def match_ort_decode_grouped_5(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = product; masked = Add(scores, bias); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+        return None
+    probs, v = n1.inputs
+    n2 = m.producer(probs, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n2.inputs
+    n3 = m.producer(r2, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    axis = n3.attrs.get('axis', -1)
+    masked = n3.inputs[0]
+    n4 = m.producer(masked, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+        return None
+    for product, bias in m.orders(n4):
+        n5 = m.producer(product, 'Reshape')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('allowzero',), _RESHAPE):
+            continue
+        r3, _ = n5.inputs
+        n6 = m.producer(r3, 'MatMul')
+        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+            continue
+        rows, r4 = n6.inputs
+        n7 = m.producer(rows, 'Reshape')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
+            continue
+        n8 = m.producer(r4, 'Transpose')
+        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+            continue
+        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        query, _ = n7.inputs
+        k = n8.inputs[0]
+        factor = None
+        heads = root.outputs[0]
+        mask = None
+        divisor = None
+        accepted = accept_ort_decode_grouped(m, query, k, factor, bias, v, rows, product, probs, heads, axis, mask, divisor)
+        if accepted is None:
+            continue
+        scale, shown, together = accepted
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (query, k, v, scale, shown, together))
+    return None
+
+
+def match_ort_decode_grouped_6(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = product; masked = Where(mask, scores, -inf); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+        return None
+    probs, v = n1.inputs
+    n2 = m.producer(probs, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n2.inputs
+    n3 = m.producer(r2, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    axis = n3.attrs.get('axis', -1)
+    masked = n3.inputs[0]
+    n4 = m.producer(masked, 'Where')
+    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
+        return None
+    mask, product, r3 = n4.inputs
+    if not m.number(r3, float('-inf')):
+        return None
+    n5 = m.producer(product, 'Reshape')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('allowzero',), _RESHAPE):
+        return None
+    r4, _ = n5.inputs
+    n6 = m.producer(r4, 'MatMul')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    rows, r5 = n6.inputs
+    n7 = m.producer(rows, 'Reshape')
+    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
+        return None
+    n8 = m.producer(r5, 'Transpose')
+    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+        return None
+    if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    query, _ = n7.inputs
+    k = n8.inputs[0]
+    factor = None
+    bias = None
+    heads = root.outputs[0]
+    divisor = None
+    accepted = accept_ort_decode_grouped(m, query, k, factor, bias, v, rows, product, probs, heads, axis, mask, divisor)
+    if accepted is None:
+        return None
+    scale, shown, together = accepted
+    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (query, k, v, scale, shown, together))
+
+
+def make_ort_decode_grouped(graph: Graph, res: ResultSpec, query: Result, k: Result, v: Result, scale: Any, shown: Any, together: Any) -> Any:
+    added = as_numbers(graph, shown)
+    total = places_in_use(graph, added, query, k, together)
+    none = empty_rows(graph, k, query, together)
+    rows = graph.make_node('GroupQueryAttention', [queries_for_kernel(graph, query, together), none, none, cache_for_kernel(graph, k, query, together), cache_for_kernel(graph, v, query, together), last_in_use(graph, total, query, together), total, None, None, None, bias_in_use(graph, added, total, query, k, together)], domain='com.microsoft', num_heads=heads_of_kernel(graph, query, query, together), kv_num_heads=heads_of_kernel(graph, k, query, together), scale=scale, causal=0)
+    return heads_from_kernel(graph, rows, query, together, res)
