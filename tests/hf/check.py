@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from ortable.exporter.transformers_backend import OrtableConfig, OrtableExporter
 from tests.suites.workers import Record
 
 from . import inputs, models
+from .shrink import table
 
 MODES = ("static", "dynamic", "decode")
 RELATIVE, OF_LARGEST = 1e-3, 2e-4
@@ -32,6 +34,8 @@ SECOND = (
 # Shorter than the sliding windows of tiny.yaml: of what a window has dropped, an exported step of
 # transformers, which keeps whole caches, does not know that it was there.
 PROMPT = inputs.Sizes(tokens=4)
+# What a step returns and the next one takes: keys and values, or a state.
+CACHES = ("past_key_values", "cache_params", "state", "mems", "past_buckets_states")
 
 
 class _Stop(Exception):
@@ -167,18 +171,22 @@ def specialised(program: Any, shapes: Mapping[str, Any]) -> str:
 def decode_call(model: Any, sizes: inputs.Sizes) -> dict[str, Any]:
     """One step of generation after a prompt: a token, and the cache that the prompt has filled."""
     prompt = inputs.make(model, sizes)
-    prompt["attention_mask"] = torch.ones_like(prompt["input_ids"])
+    prompt["attention_mask"] = torch.ones_like(prompt.get("attention_mask", prompt["input_ids"]))
     with torch.no_grad():
         first = model(**prompt, use_cache=True)
-    cache = getattr(first, "past_key_values", None)
-    if cache is None:
-        raise models.Unbuilt("it returns no cache named past_key_values")
-    batch, length = prompt["input_ids"].shape
-    return {
-        "input_ids": prompt["input_ids"][:, :1],
-        "attention_mask": torch.ones(batch, length + 1, dtype=torch.int64),
-        "past_key_values": cache,
-    }
+    taken = inspect.signature(model.forward).parameters
+    name = next((name for name in CACHES if name in taken and name in first), None)
+    if name is None or first[name] is None:
+        raise models.Unbuilt("it returns nothing that it takes back: " + ", ".join(CACHES))
+    tokens = prompt["input_ids"]
+    new = tokens[:, :1]
+    if model.config.model_type in table()["again"]:
+        new = torch.cat([tokens, new], 1)
+    step = {"input_ids": new, name: first[name]}
+    if name == CACHES[0]:  # of states that are no keys, a mask has nothing to hide
+        batch, length = prompt["attention_mask"].shape
+        step["attention_mask"] = torch.ones(batch, length + 1, dtype=torch.int64)
+    return step
 
 
 def dynamic_shapes(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,6 +195,8 @@ def dynamic_shapes(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[
 
 
 def _dynamic(first: Any, second: Any) -> Any:
+    if isinstance(first, (tuple, list)):
+        return type(first)(_dynamic(*each) for each in zip(first, second, strict=True))
     if not isinstance(first, torch.Tensor):
         return None
     pairs = enumerate(zip(first.shape, second.shape, strict=True))

@@ -68,7 +68,7 @@ def wanted(model: Any) -> dict[str, str]:
     known = table()["inputs"]
     parameters = inspect.signature(model.forward).parameters
     main = model.main_input_name
-    given = [main]
+    given = [main] if isinstance(main, str) else list(main)
     if main == "input_ids":
         given += ["attention_mask"]
     given += [name for name, each in parameters.items() if each.default is inspect.Parameter.empty]
@@ -114,6 +114,10 @@ def _tensor(kind: str, shape: list[int], rest: list[Any], fields: Fields, seed: 
     if kind == "ids":
         most = min(rest[0] if rest else fields["vocab_size"], 160)
         return torch.randint(min(FIRST_ID, most // 2), most, shape, generator=seed)
+    if kind == "led":  # random tokens after one that means something, repeated
+        made = torch.randint(FIRST_ID, min(fields["vocab_size"], 160), shape, generator=seed)
+        made[:, : int(rest[1])] = int(rest[0])
+        return made
     if kind == "int":
         return torch.randint(int(rest[0]), int(rest[1]), shape, generator=seed)
     if kind == "zeros":

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .inputs import parts
 from .shrink import small_config
 
 MOST_PARAMETERS = 30_000_000
@@ -36,7 +37,7 @@ def build(case: str) -> Any:
     model_type, _, name = case.partition("/")
     kind = getattr(transformers, name)
     torch.manual_seed(0)
-    config = small_config(CONFIG_MAPPING[model_type], model_type)
+    config = _part_of(kind, small_config(CONFIG_MAPPING[model_type], model_type, name))
     with torch.device("meta"):
         size = sum(each.numel() for each in kind(config).parameters())
     if size > MOST_PARAMETERS:
@@ -44,6 +45,14 @@ def build(case: str) -> Any:
     model = kind(config).eval()
     _fill(model)
     return model
+
+
+def _part_of(kind: type, config: Any) -> Any:
+    """The part of a configuration that ``kind`` is made from: classes of text models are listed
+    beside the configuration of the whole model, too."""
+    wanted = getattr(kind, "config_class", None) or type(config)
+    fitting = (each for each in parts(config) if isinstance(each, wanted))
+    return next(fitting, config)
 
 
 def _fill(model: Any) -> None:

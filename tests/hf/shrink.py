@@ -29,9 +29,10 @@ def table() -> Mapping[str, Any]:
     return content
 
 
-def small_config(kind: type, model_type: str = "") -> Any:
-    """A configuration of class ``kind`` with small sizes."""
-    return kind(**arguments(kind, kind, model_type))
+def small_config(kind: type, model_type: str = "", model: str = "") -> Any:
+    """A configuration of class ``kind`` with small sizes, for the class of that name."""
+    found = arguments(kind, kind, model_type)
+    return kind(**merged(found, table()["models"].get(model, {})))
 
 
 def arguments(kind: Any, given: Any, model_type: str = "") -> dict[str, Any]:
@@ -57,8 +58,8 @@ def arguments(kind: Any, given: Any, model_type: str = "") -> dict[str, Any]:
         part = _of_instance(kind, name)
         if part is not None and own.get(name, {}) is not None:
             found[name] = {**arguments(type(part), part), "model_type": part.model_type}
-            if getattr(part, "_out_features", None):  # of a backbone: the maps that are read
-                found[name]["out_features"] = list(part._out_features)
+            if features := getattr(part, "_out_features", None):
+                found[name].update(_maps(list(features), found[name].get("num_hidden_layers")))
     return merged(found, own)
 
 
@@ -82,6 +83,17 @@ def _related(kind: Any, small: Mapping[str, Any]) -> dict[str, Any]:
         count = found["num_hidden_layers"] = max(len(found[each]) for each in both)
         found[name] = (found[name] * count)[:count]
     return found
+
+
+def _maps(features: list[str], layers: int | None) -> dict[str, Any]:
+    """Of a backbone, the maps that are read: those of its last layers where a stage is a layer, and
+    the small one has fewer."""
+    stages = [int(each[5:]) for each in features if re.fullmatch(r"stage\d+", each)]
+    if not layers or not stages or max(stages) <= layers:
+        return {"out_features": features}
+    layers = max(layers, len(stages))
+    last = [f"stage{layers - len(stages) + 1 + place}" for place in range(len(stages))]
+    return {"out_features": last, "num_hidden_layers": layers}
 
 
 def smaller(name: str, value: Any) -> Any:

@@ -53,6 +53,37 @@ def test_overrides_reach_into_parts() -> None:
     assert shrink.merged({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}) == {"a": {"b": 3, "c": 2}}
 
 
+def test_a_class_has_sizes_of_its_own_and_the_part_it_is_made_from() -> None:
+    alone = shrink.small_config(transformers.BertConfig, "bert", "BertLMHeadModel")
+    assert alone.is_decoder and not shrink.small_config(transformers.BertConfig).is_decoder
+    part = models.build("qwen3_5/Qwen3_5ForCausalLM").config
+    assert isinstance(part, transformers.Qwen3_5TextConfig) and part.hidden_size == 64
+
+
+def test_a_backbone_reads_the_maps_of_the_layers_that_it_has() -> None:
+    backbone = shrink.small_config(transformers.RfDetrConfig).backbone_config
+    assert backbone.num_hidden_layers == 4
+    assert backbone.out_features == ["stage1", "stage2", "stage3", "stage4"]
+
+
+def test_tokens_stand_before_random_ones() -> None:
+    fields = inputs.Fields(shrink.small_config(transformers.BertConfig), inputs.Sizes())
+    made = inputs.value("led[B, S + 2] 5 2", fields, torch.Generator())
+    assert made.shape == (2, 9) and bool((made[:, :2] == 5).all())
+    assert bool((made[:, 2:] >= inputs.FIRST_ID).all())
+
+
+@pytest.mark.parametrize(
+    ("case", "cache"),
+    [("mamba/MambaForCausalLM", "cache_params"), ("xlnet/XLNetLMHeadModel", "mems")],
+)
+def test_a_step_takes_the_state_that_the_prompt_has_left(case: str, cache: str) -> None:
+    model = models.build(case)
+    step = check.decode_call(model, check.PROMPT)
+    assert set(step) == {"input_ids", cache} and step["input_ids"].shape == (2, 1)
+    assert "logits" in check.eager(model, step)
+
+
 @pytest.mark.parametrize(
     ("spec", "shape", "dtype"),
     [
