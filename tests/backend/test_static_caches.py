@@ -1,6 +1,8 @@
 """Steps over a static cache: one kernel reads what is in use of it, and values, memory and tokens
 are those of eager. In come prompts, single tokens and pieces, masks with padding, windows and rows
-that see nothing, and caches that hold something already."""
+that see nothing, and caches that hold something already. The rules are ort_decode,
+ort_decode_grouped for heads that share keys, and ort_decode_flat for attention that transformers
+writes out."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 import ortable
 from ortable.errors import FunctionNotFoundError, OrtableError
@@ -142,7 +143,7 @@ def exported(model: Any, call: Mapping[str, Any], shapes: Any) -> tuple[Any, Any
         )
         raise _Stop("error" if ours else "uncaptured", *described(error)) from error
     if fixed := specialised(program, shapes or {}):
-        if any(axes and AUTO in axes.values() for axes in (shapes or {}).values()):
+        if AUTO in pytree.tree_leaves(shapes):
             return exported(model, call, _demanded(shapes))
         raise _Stop("uncaptured", "torch.export", fixed)
     runner = _tried("error", lambda: OrtableRunner.from_program(program, metadata), "session")
@@ -152,8 +153,7 @@ def exported(model: Any, call: Mapping[str, Any], shapes: Any) -> tuple[Any, Any
 def _demanded(shapes: Mapping[str, Any]) -> dict[str, Any]:
     """The same dimensions, of which torch may fix none: where its first way would, another is
     taken."""
-    demanded = torch.export.Dim.DYNAMIC
-    return {name: axes and dict.fromkeys(axes, demanded) for name, axes in shapes.items()}
+    return pytree.tree_map(lambda dim: dim and torch.export.Dim.DYNAMIC, shapes)
 
 
 def specialised(program: Any, shapes: Mapping[str, Any]) -> str:
