@@ -6,10 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from onnx import helper, numpy_helper
 
 from ortable import WeightOptions
+from ortable.builder import GraphBuilder
 from ortable.errors import OptionError
 from ortable.passes.weight_codes import checked_weights, rounded
+from ortable.passes.weight_rounding import round_weights
 
 CHOICES = [
     (kind, size, symmetric)
@@ -104,3 +107,33 @@ def test_a_word_a_dict_and_a_record_are_the_same() -> None:
     assert checked_weights("int8") == checked_weights({"kind": "int8"}) == WeightOptions("int8")
     assert checked_weights(None) is None
     assert checked_weights({"include": "a.*"}).include == ("a.*",)
+
+
+def test_a_place_that_rules_refuse_is_in_no_account() -> None:
+    """A product whose result has no known shape keeps its weight, and nobody says otherwise."""
+    make, info = helper.make_node, helper.make_tensor_value_info
+    nodes = [
+        make("Strange", ["a"], ["x"], domain="foreign"),
+        make("MatMul", ["x", "kept"], ["y"]),
+        make("Strange", ["y"], ["found"], domain="foreign"),
+        make("MatMul", ["a", "taken"], ["other"]),
+    ]
+    weights = [
+        numpy_helper.from_array(np.ones((64, 48), np.float32) * number, name)
+        for number, name in enumerate(("kept", "taken"), 1)
+    ]
+    a, *results = (
+        info(name, 1, [2, size]) for name, size in (("a", 64), ("found", 48), ("other", 48))
+    )
+    graph = helper.make_graph(nodes, "graph", [a], results, weights)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("foreign", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    builder = GraphBuilder(model, target="onnxruntime")
+    rounding = round_weights(builder, checked_weights("int4"))
+    assert [node.op_type for node in builder.nodes] == [
+        "Strange",
+        "MatMul",
+        "Strange",
+        "MatMulNBits",
+    ]
+    assert list(rounding.rounded) == ["taken"]

@@ -4,6 +4,8 @@ change. Called by the engine."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from ortable import dims
 from ortable.dtypes import name as dtype_name
 from ortable.errors import OrtableError
@@ -37,6 +39,8 @@ class Replacement:
         self.place = min(index.keys[node] for node in self.roots)
         self.old: dict[str, ValueInfo] = {}
         self.constant: list[str] = []  # among the replaced results
+        self.rounding = _rounding(self.graph)
+        self.rounded = {} if self.rounding is None else dict(self.rounding.rounded)
 
     def run(self) -> tuple[list[Node], list[Node]]:
         """Replaces; the nodes around the change, and those that were made."""
@@ -195,6 +199,8 @@ class Replacement:
         graph.dim_results.forget(graph.values)
         graph.values.update(self.old)
         graph.constant_names.update(self.constant)
+        if self.rounding is not None:  # codes that nothing reads are no rounded weight
+            self.rounding.rounded = self.rounded
 
     def _install(self, nodes: list[Node], targets: list[str]) -> list[Node]:
         index = self.index
@@ -211,6 +217,13 @@ class Replacement:
                 around += index.redirect(name, target)
                 self.graph.values[name] = self.old[name]  # until the end, for who remembers it
         return around + index.drop_unread(read)
+
+
+def _rounding(graph: Any) -> Any:
+    """What rules about weights keep an account in, where they run."""
+    while graph.parent is not None:
+        graph = graph.parent
+    return graph.rounding
 
 
 def _merge(info: ValueInfo, old: ValueInfo) -> bool:

@@ -279,7 +279,7 @@ def _owner(graph: Any, w: str) -> Any:
 def _tensor(array: np.ndarray) -> torch.Tensor:
     if array.dtype == dtypes.to_numpy(dtypes.bfloat16):  # torch knows it by its bits alone
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def _array(value: Any, name: str) -> np.ndarray:
