@@ -56,6 +56,27 @@ def test_a_changed_weight_is_rounded_again() -> None:
         assert not torch.equal(before, run(IDS))
 
 
+def test_large_constants_of_the_graph_stay_what_they_are() -> None:
+    """A step over a cache of 512 places: the kernel is told of places by a table of them."""
+    layer = torch.nn.Linear(64, 64)
+    cache, x = torch.zeros(1, 8, 512, 8), torch.randn(1, 1, 64)
+
+    def step(x: torch.Tensor, cache: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+        rows = layer(x).view(1, 1, 8, 8).transpose(1, 2)
+        cache.index_copy_(2, start, rows)
+        mask = torch.arange(512)[None] <= start[:, None]
+        return torch.nn.functional.scaled_dot_product_attention(rows, cache, cache, mask)
+
+    run, storage = compiled(step, "int8")
+    with torch.no_grad():
+        for place in range(3):
+            start, other = torch.tensor([place]), cache.clone()
+            found, wanted = run(x, cache, start), step(x, other, start)
+            assert distance(found, wanted) < 0.02
+    (record,) = [each for each in storage["instance"] if each.weights]
+    assert operators(record.weights["onnx"])["GroupQueryAttention"] == 1
+
+
 def test_some_weights_stay() -> None:
     run, storage = compiled(net(), {"kind": "int4", "exclude": ["up.*"], "group_size": 16})
     with torch.no_grad():
