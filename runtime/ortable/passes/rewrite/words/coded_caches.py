@@ -24,6 +24,7 @@ from .shapes import known_rank
 
 __all__ = ["coded_attention", "is_coded_cache", "share_coded_heads"]
 
+_KERNEL = "com.microsoft::GroupQueryAttention"
 _WIDTH = 8  # the kernel takes multiples of it
 _BOUNDS = (-128.0, 127.0)
 
@@ -158,8 +159,9 @@ def _by_kernel(graph: Graph, given: _Attention) -> tuple[str, str, str]:
     keys, values = given.new
     total = _tokens(graph, given.past[0], keys)
     last = cast(graph, as_scalar(graph, total - 1), dtypes.int32)
+    domain, _, name = _KERNEL.rpartition("::")
     made = graph.make_node(
-        "GroupQueryAttention",
+        name,
         [
             *(merged_heads(graph, each) for each in (given.query, keys, values)),
             *given.past,
@@ -171,7 +173,7 @@ def _by_kernel(graph: Graph, given: _Attention) -> tuple[str, str, str]:
             *given.scales,
         ],
         3,
-        domain="com.microsoft",
+        domain=domain,
         num_heads=heads,
         kv_num_heads=dim_of(graph, keys, 1),
         scale=given.factor,
