@@ -177,9 +177,9 @@ def _layer_class() -> Any:
             self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
         ) -> tuple[torch.Tensor, torch.Tensor]:
             """Keys and values float32 (batch, heads, past + sequence, width) of new ones."""
-            new = _codes(key_states, self.key_inverse), _codes(value_states, self.value_inverse)
+            new = [_codes(key_states, self.key_inverse), _codes(value_states, self.value_inverse)]
             if self.past:
-                new = tuple(torch.cat(each, dim=2) for each in zip(self.past, new, strict=True))
+                new = [torch.cat(each, dim=2) for each in zip(self.past, new, strict=True)]
             self.keys, self.values = self.past = new
             self.is_initialized = True
             return (

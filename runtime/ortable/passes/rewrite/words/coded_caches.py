@@ -226,9 +226,11 @@ def _bias_of_mask(graph: Graph, mask: str, past: str, new: str) -> str:
 
 def _channel_scales(graph: Graph, scale: str, new: str) -> str:
     """Scales of each head and channel, float32[1, G, 1, D]."""
-    sizes = (1, dim_of(graph, new, 1), 1, dim_of(graph, new, 3))
+    groups, width = dim_of(graph, new, 1), dim_of(graph, new, 3)
     known = small_constant(graph, scale)
-    assert known is not None  # is_coded_cache has seen it
+    assert isinstance(groups, int) and isinstance(width, int)
+    assert known is not None  # is_coded_cache has seen all of it
+    sizes = (1, groups, 1, width)
     if known.shape == sizes:
         return scale
     wide = np.ascontiguousarray(np.broadcast_to(known.reshape(-1), sizes))
