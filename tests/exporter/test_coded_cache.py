@@ -37,6 +37,10 @@ from .test_export_language_model import (
 
 # Architectures, and whether attention of each layer is one node that reads the codes.
 READ_IN_PLACE = {"gpt2": True, "llama": True, "mistral": True, "bloom": False}
+SLOW = {"mistral", "bloom"}  # run with the sweeps
+every_architecture = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in READ_IN_PLACE]
+)
 Made = Callable[[str], tuple[Any, ortable.OnnxLanguageModel]]
 
 
@@ -94,7 +98,7 @@ def scales_of(graph: Any) -> list[list[np.ndarray]]:
     return [[stored[f"{kind}_scale_{n}"] for kind in ("key", "value")] for n in range(count)]
 
 
-@pytest.mark.parametrize("name", READ_IN_PLACE)
+@every_architecture
 def test_steps_are_those_of_a_cache_that_rounds(name: str, coded: Made) -> None:
     model, made = coded(name)
     graph = graph_of(made)
@@ -132,9 +136,10 @@ def test_steps_are_those_of_a_cache_that_rounds(name: str, coded: Made) -> None:
                 assert (got.numpy() != codes).mean() < 0.01
 
 
-@pytest.mark.parametrize(("name", "in_place"), READ_IN_PLACE.items())
-def test_the_kernel_reads_the_codes(name: str, in_place: bool, coded: Made) -> None:
+@every_architecture
+def test_the_kernel_reads_the_codes(name: str, coded: Made) -> None:
     _, made = coded(name)
+    in_place = READ_IN_PLACE[name]
     graph = graph_of(made)
     layers = len(scales_of(graph))
     outside = Counter(node.op_type for node in graph.node)
@@ -145,7 +150,7 @@ def test_the_kernel_reads_the_codes(name: str, in_place: bool, coded: Made) -> N
     assert {kinds[name] for name in kinds if "key" in name or "value" in name} == {3}
 
 
-@pytest.mark.parametrize("name", READ_IN_PLACE)
+@every_architecture
 def test_texts_are_those_of_the_steps(name: str, coded: Made) -> None:
     """The loop in one graph, the small loop, and prompts in pieces agree."""
     _, made = coded(name)
@@ -195,6 +200,20 @@ def test_other_forms_of_the_folder(tmp_path: Path) -> None:
     assert float((found - expected).abs().max()) < 0.05 * float(expected.abs().max())
     operators = every_operator(graph_of(both["small weights"]))
     assert operators["MatMulNBits"] and operators["GroupQueryAttention"]
+
+
+@pytest.mark.parametrize("cache", [None, "int8"])
+def test_weights_are_called_as_in_the_model(cache: Any, tmp_path: Path) -> None:
+    """Those that stay as they are do so in the step, over codes too, and in the loop."""
+    weights = {"kind": "int8", "group_size": 16, "exclude": ["lm_head.weight"], "embeddings": False}
+    made = ortable.export_language_model(
+        build("llama"), tmp_path / "x", weights=weights, cache=cache, loop="greedy"
+    )
+    for name in ("model.onnx", "greedy_search.onnx"):
+        graph = onnx.load(made.folder / name, load_external_data=False).graph
+        kept = [each.name for each in graph.initializer if "lm_head.weight" in each.name]
+        assert kept and not any("codes" in each for each in kept), name
+        assert every_operator(graph)["MatMulNBits"] == 7
 
 
 @pytest.mark.parametrize(

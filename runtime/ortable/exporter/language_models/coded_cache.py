@@ -14,9 +14,10 @@ import torch
 
 from ortable.errors import ExportError, InputError, OptionError
 
-from .decoder import CacheLayer, Decoder
+from .decoder import Decoder
 
 _LOWEST, _HIGHEST = -128, 127  # codes
+_LEAST = 1e-30  # of channels that stay smaller nothing is kept: their scale would have no inverse
 _TEXTS, _TOKENS = 4, 64  # sizes of the texts that scales are measured on when none are given
 # Fields of a configuration that say how long a text may be: no longer one is measured.
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len")
@@ -206,15 +207,13 @@ def _measured(decoder: Decoder, options: CacheOptions) -> list[tuple[torch.Tenso
         out = decoder.model(input_ids=texts, attention_mask=torch.ones_like(texts), use_cache=True)
     cache: Any = getattr(out, decoder.cache)
     found = []
-    for layer, states in zip(decoder.layers, cache.layers, strict=True):
-        both = (states.keys, states.values)
-        found.append(tuple(_scale(decoder, each, layer, options) for each in both))
-    return found  # type: ignore[return-value]
+    for layer in cache.layers:
+        keys, values = (_scale(decoder, each, options) for each in (layer.keys, layer.values))
+        found.append((keys, values))
+    return found
 
 
-def _scale(
-    decoder: Decoder, states: torch.Tensor, layer: CacheLayer, options: CacheOptions
-) -> torch.Tensor:
+def _scale(decoder: Decoder, states: torch.Tensor, options: CacheOptions) -> torch.Tensor:
     largest = states.abs().amax(dim=(0, 2), keepdim=True)
     if not bool(torch.isfinite(largest).all()):
         raise ExportError(
@@ -223,7 +222,7 @@ def _scale(
         )
     if options.scales == "tensor":
         largest = largest.max().reshape(1)
-    return torch.where(largest > 0, largest / _HIGHEST, 1.0)
+    return torch.where(largest > _LEAST, largest / _HIGHEST, 1.0)
 
 
 def _texts(decoder: Decoder, given: Any) -> torch.Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -108,6 +109,7 @@ def export_language_model(
     decoder = decoder_of(_with_weights(model, weights))
     if coded is not None:
         decoder = with_coded_cache(decoder, coded)
+        keywords["weights"] = _one_deeper(rounding)
     sample = loop == "sample"
     with written_folder(path) as folder:
         # what may refuse comes first
@@ -120,7 +122,8 @@ def export_language_model(
             first = _step(decoder, False, validate=validate, **keywords)
             models = {FIRST: first, NEXT: step}
         if loop is not None and decoding is not None:
-            models[SEARCHES[loop]] = search(decoder, decoding, sample, keywords)
+            deeper = {**keywords, "weights": _one_deeper(keywords["weights"])}
+            models[SEARCHES[loop]] = search(decoder, decoding, sample, deeper)
         save_together(models, folder)
         _write_settings(decoder.model, tokenizer, folder)
     return OnnxLanguageModel.load(path)
@@ -144,6 +147,17 @@ def _with_weights(model: Any, weights: Weights | None) -> Any:
     if all(each.dtype == torch.float32 for each in model.parameters()):
         return model
     return copy.deepcopy(model).to(torch.float32)
+
+
+def _one_deeper(rounding: Any) -> Any:
+    """The same weights as an attribute ``model`` of another module calls them."""
+    if not isinstance(rounding, WeightOptions):
+        return rounding
+    names = {
+        which: tuple(f"model.{each}" for each in getattr(rounding, which))
+        for which in ("include", "exclude")
+    }
+    return replace(rounding, **names)
 
 
 def _step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeModel:
