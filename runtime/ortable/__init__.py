@@ -19,6 +19,7 @@ Export:
     attach_weights: weights for a model that was exported without
     match_input_parameters: what to feed to a model whose weights are inputs
     export_language_model: a causal language model with its cache, for onnxruntime-genai and others
+    CacheOptions: which codes ``cache=`` of it stores keys and values as
     OnnxLanguageModel: runs what export_language_model wrote, token by token
     bypass_export_some_errors: works around known failures of torch.export
     register_transformers: transformers' own exporters have the format "ortable"
@@ -143,6 +144,7 @@ if TYPE_CHECKING:
     from .exporter import match_input_parameters as match_input_parameters
     from .exporter.account.certificate import WeightReport as WeightReport
     from .exporter.export import export as export
+    from .exporter.language_models import CacheOptions as CacheOptions
     from .exporter.language_models import OnnxLanguageModel as OnnxLanguageModel
     from .exporter.language_models import export_language_model as export_language_model
     from .exporter.observe import Observation as Observation
@@ -161,6 +163,7 @@ if TYPE_CHECKING:
 _PUBLIC: dict[str, str] = {
     "ArgumentError": "ortable.errors",
     "BuilderError": "ortable.errors",
+    "CacheOptions": "ortable.exporter.language_models",
     "ConversionError": "ortable.errors",
     "Converter": "ortable.exporter",
     "Dispatcher": "ortable.exporter",

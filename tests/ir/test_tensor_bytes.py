@@ -133,3 +133,23 @@ def test_weights_on_another_device_come_in_pieces() -> None:
     assert found == tensor.numpy().tobytes()
     assert max(moved) <= tensor_bytes.PIECE
     assert sum(moved) == tensor.nbytes
+
+
+@pytest.mark.parametrize("size", [(2, 3), (40, 50)])
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float8_e4m3fn, torch.float16, torch.int8, torch.float32]
+)
+def test_values_are_torch_tensors_again(dtype: torch.dtype, size: tuple[int, int]) -> None:
+    """Arrays and protos, those that numpy has no type for too, in memory of their own."""
+    tensor = torch.randn(size).mul(20).to(dtype)
+    array = ortable.ir.initializers.to_numpy(tensor, "w")
+    array.flags.writeable = False
+    proto = GraphBuilder(21)
+    proto.make_initializer("w", array)
+    proto.make_tensor_output(proto.make_node("Identity", ["w"]))
+    (stored,) = proto.to_onnx(optimize=False).graph.initializer
+    for value in (tensor, array, array.T.copy().T, stored):
+        found = ortable.ir.initializers.to_torch(value, "w")
+        assert found.dtype == dtype and found.shape == tensor.shape
+        assert torch.equal(found.float(), tensor.float())
+    assert ortable.ir.initializers.to_torch(tensor) is tensor

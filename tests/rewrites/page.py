@@ -57,6 +57,8 @@ REASONS = {
     "ort_attention_causal_hidden": _KERNEL,
     "ort_attention_causal_rotary": _KERNEL,
     "ort_attention_causal_rotary_places": _KERNEL,
+    "ort_coded_cache": _KERNEL,
+    "ort_coded_cache_repeated": _KERNEL,
     "ort_decode": _KERNEL,
     "ort_decode_flat": _KERNEL,
     "ort_decode_grouped": _KERNEL,

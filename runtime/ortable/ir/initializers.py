@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from onnx import TensorProto, numpy_helper
 
 from ortable import dtypes
@@ -112,6 +113,19 @@ def to_numpy(value: Value, name: str = "") -> np.ndarray:
     if isinstance(value, Deferred):
         return to_numpy(value.load(), name)
     return _torch_to_numpy(value, name)
+
+
+def to_torch(value: Value, name: str = "") -> torch.Tensor:
+    """The value as a torch tensor: itself, else one in memory that may be written to."""
+    if is_torch(value):
+        return value  # type: ignore[no-any-return]
+    array = np.ascontiguousarray(to_numpy(value, name))
+    array = array if array.flags.writeable else array.copy()
+    dtype = dtypes.from_numpy(array.dtype)
+    if dtype not in _THROUGH_BITS:
+        return torch.from_numpy(array)
+    bits = array.view(dtypes.to_numpy(_THROUGH_BITS[dtype]))
+    return torch.from_numpy(bits).view(dtypes.to_torch(dtype))
 
 
 def _torch_to_numpy(tensor: Any, name: str) -> np.ndarray:

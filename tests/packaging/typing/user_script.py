@@ -14,6 +14,7 @@ from onnx import ModelProto
 
 import ortable
 from ortable import (
+    CacheOptions,
     Converter,
     Dispatcher,
     DynamoInterpreter,
@@ -141,7 +142,8 @@ def weights(model: Model, path: str) -> None:
 
 def conversations(model: torch.nn.Module) -> None:
     """A language model and its folder."""
-    made = export_language_model(model, "model", loop="greedy", weights="float32")
+    cache = CacheOptions(scales="tensor", texts=[[1, 2, 3]])
+    made = export_language_model(model, "model", loop="greedy", weights="float32", cache=cache)
     assert_type(made, OnnxLanguageModel)
     assert_type(OnnxLanguageModel.load("model").generate(torch.tensor([[1, 2]])), torch.Tensor)
     print(made.folder, made.files, made.input_names)

@@ -97,19 +97,11 @@ def _written(
     constants = {
         name: feed_any(weights[name][0], weights[name][1].data)
         if name in weights
-        else ort_value(_tensor(value))
+        else ort_value(initializers.to_torch(value))
         for name, value in large.tensors.items()
     }
     record["onnx"] = large.proto
     return large.session_proto(), constants
-
-
-def _tensor(value: initializers.Value) -> torch.Tensor:
-    """A constant of the graph, in memory of its own where a model holds it."""
-    if initializers.is_torch(value):
-        return value
-    array = initializers.to_numpy(value)
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def needs_constants(reason: str) -> OptionError:

@@ -35,12 +35,14 @@ class CacheLayer:
 @dataclass(frozen=True)
 class Decoder:
     """A model and the step that it is exported as. ``positions``: forward takes position_ids;
-    ``cache``: how forward and its result call the cache, which transformers renamed in 5.24."""
+    ``cache``: how forward and its result call the cache, which transformers renamed in 5.24;
+    ``coded``: the cache is tensors of codes, not an object of transformers."""
 
     model: Any
     layers: tuple[CacheLayer, ...]
     positions: bool
     cache: str
+    coded: bool = False
 
     def text_inputs(self) -> list[str]:
         """Names of the inputs that are no cache."""
@@ -71,7 +73,10 @@ class Decoder:
         every layer has the same length and the graph says what it drops."""
         from transformers import DynamicCache
 
-        return DynamicCache(list(self._zeros(_BATCH, _PAST)) if with_past else None)
+        zeros = list(self._zeros(_BATCH, _PAST)) if with_past else []
+        if self.coded:
+            return [tensor for both in zeros for tensor in both]
+        return DynamicCache(zeros or None)
 
     def _zeros(self, batch: int, past: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         for layer in self.layers:
@@ -92,9 +97,13 @@ class Decoder:
         }
         return {
             **{name: text[name] for name in self.text_inputs()},
-            self.cache: {0: BATCH, 2: PAST} if with_past else None,
+            self.cache: self._cache_shapes() if with_past else None,
             "use_cache": None,
         }
+
+    def _cache_shapes(self) -> Any:
+        sizes = {0: BATCH, 2: PAST}
+        return [sizes] * (2 * len(self.layers)) if self.coded else sizes
 
 
 def decoder_of(model: Any) -> Decoder:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -19,6 +20,7 @@ from ortable.ir.proto.shared_weights import save_together
 from ortable.passes.weight_codes import WeightOptions, checked_weights
 
 from ..export import export
+from .coded_cache import Cache, checked_cache, with_coded_cache
 from .decoder import Decoder, decoder_of
 from .folder import FIRST, GENAI, MODEL, NEXT, SEARCHES, weights_outside, write_json, written_folder
 from .genai import genai_config
@@ -36,6 +38,7 @@ def export_language_model(
     merged: bool = True,
     loop: Literal["greedy", "sample"] | None = None,
     weights: Weights | None = None,
+    cache: Cache | None = None,
     tokenizer: Any = None,
     genai: bool = True,
     context_length: int | None = None,
@@ -70,6 +73,9 @@ def export_language_model(
         weights: None or "keep" writes them as the model has them, "float32" as float32, and then
             the whole model computes so; "int4", "int8", a dict or WeightOptions stores those of
             linear layers and embeddings as integers.
+        cache: None or "keep" keeps keys and values in the model's dtype, which is exact; "int8", a
+            dict or CacheOptions stores them as codes of 8 bits, a quarter of the bytes, with scales
+            that are measured once. Caches of the graph are then int8.
         tokenizer: a tokenizer of transformers, whose files are written too.
         genai: write ``genai_config.json``.
         context_length: of the longest text, for ``genai_config.json``; what the configuration says
@@ -92,6 +98,7 @@ def export_language_model(
     """
     _check_options(merged, loop, genai, context_length)
     rounding = None if weights in _WHOLE else checked_weights(weights)
+    coded = checked_cache(cache)
     keywords: dict[str, Any] = {  # of `export`
         "target": target,
         "target_opset": target_opset,
@@ -100,6 +107,9 @@ def export_language_model(
         "weights": rounding,
     }
     decoder = decoder_of(_with_weights(model, weights))
+    if coded is not None:
+        decoder = with_coded_cache(decoder, coded)
+        keywords["weights"] = _one_deeper(rounding)
     sample = loop == "sample"
     with written_folder(path) as folder:
         # what may refuse comes first
@@ -112,7 +122,8 @@ def export_language_model(
             first = _step(decoder, False, validate=validate, **keywords)
             models = {FIRST: first, NEXT: step}
         if loop is not None and decoding is not None:
-            models[SEARCHES[loop]] = search(decoder, decoding, sample, keywords)
+            deeper = {**keywords, "weights": _one_deeper(keywords["weights"])}
+            models[SEARCHES[loop]] = search(decoder, decoding, sample, deeper)
         save_together(models, folder)
         _write_settings(decoder.model, tokenizer, folder)
     return OnnxLanguageModel.load(path)
@@ -136,6 +147,17 @@ def _with_weights(model: Any, weights: Weights | None) -> Any:
     if all(each.dtype == torch.float32 for each in model.parameters()):
         return model
     return copy.deepcopy(model).to(torch.float32)
+
+
+def _one_deeper(rounding: Any) -> Any:
+    """The same weights as an attribute ``model`` of another module calls them."""
+    if not isinstance(rounding, WeightOptions):
+        return rounding
+    names = {
+        which: tuple(f"model.{each}" for each in getattr(rounding, which))
+        for which in ("include", "exclude")
+    }
+    return replace(rounding, **names)
 
 
 def _step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeModel:

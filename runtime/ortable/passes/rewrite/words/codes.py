@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from ortable import dtypes
 from ortable.ir import Graph, initializers
@@ -123,7 +122,7 @@ def weight_codes(
     found = rounding.made.get((w, transposed))
     if found is None:
         value = owner.initializers_dict[w]
-        tensor = value if initializers.is_torch(value) else _tensor(_array(value, w))
+        tensor = initializers.to_torch(value, w)
         matrix = tensor.detach() if transposed else tensor.detach().t()
         found = rounding.made[w, transposed] = rounded(matrix, rounding.options)
     sizes = (int(found.codes.shape[0]), int(found.codes.shape[1]))
@@ -274,16 +273,6 @@ def _owner(graph: Any, w: str) -> Any:
     if graph is None or not initializers.is_readable(graph.initializers_dict[w]):
         return None
     return graph
-
-
-def _tensor(array: np.ndarray) -> torch.Tensor:
-    if array.dtype == dtypes.to_numpy(dtypes.bfloat16):  # torch knows it by its bits alone
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
-
-
-def _array(value: Any, name: str) -> np.ndarray:
-    return np.ascontiguousarray(initializers.to_numpy(value, name))
 
 
 def _stored(graph: Any, name: str, array: np.ndarray) -> str:

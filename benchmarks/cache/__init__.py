@@ -1,0 +1,1 @@
+"""Attention over caches of codes: a token after texts of several lengths."""

@@ -1,0 +1,245 @@
+"""A cache of integers: keys and values of a language model as codes of 8 bits with a scale for each
+head and channel. In come a Decoder and texts to measure it on, out goes a Decoder whose model takes
+and returns codes; it is written in torch, so that it is exported, and compared, like any other.
+Called by export.py."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeAlias
+
+import torch
+
+from ortable.errors import ExportError, InputError, OptionError
+
+from .decoder import Decoder
+
+_LOWEST, _HIGHEST = -128, 127  # codes
+_LEAST = 1e-30  # of channels that stay smaller nothing is kept: their scale would have no inverse
+_TEXTS, _TOKENS = 4, 64  # sizes of the texts that scales are measured on when none are given
+# Fields of a configuration that say how long a text may be: no longer one is measured.
+_LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len")
+
+
+@dataclass(frozen=True)
+class CacheOptions:
+    """How ``export_language_model(cache=...)`` stores the keys and values of a text.
+
+    A key or value becomes ``code = round(x / scale)``, of -128 to 127, and attention reads
+    ``code * scale``: a quarter of the bytes of float32. Scales are constants of the graph, measured
+    once; what a later text has beyond them is cut to the largest code.
+
+    Args:
+        kind: ``"int8"``, codes of 8 bits.
+        scales: ``"channel"``, one for each head and channel of a layer, or ``"tensor"``, one for
+            all of a layer's keys and one for its values.
+        texts: tokens to measure the scales on, integers (texts, tokens): give texts of the kind
+            that the model will see. Without, tokens are drawn from the whole vocabulary.
+
+    Raises:
+        OptionError: a value that is none of these.
+    """
+
+    kind: Literal["int8"] = "int8"
+    scales: Literal["channel", "tensor"] = "channel"
+    texts: torch.Tensor | Sequence[Sequence[int]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind != "int8":
+            raise OptionError(f"cache: kind is 'int8', not {self.kind!r:.80}")
+        if self.scales not in ("channel", "tensor"):
+            raise OptionError(f"cache: scales is 'channel' or 'tensor', not {self.scales!r:.80}")
+
+
+Cache: TypeAlias = Literal["keep", "int8"] | Mapping[str, Any] | CacheOptions
+
+
+def checked_cache(given: Cache | None) -> CacheOptions | None:
+    """The options that ``cache=`` stands for; None where the cache keeps the model's dtype.
+
+    Raises OptionError for anything else.
+    """
+    if given is None or (isinstance(given, str) and given == "keep"):
+        return None
+    if isinstance(given, CacheOptions):
+        return given
+    if isinstance(given, str):
+        return CacheOptions(kind=given)  # type: ignore[arg-type]
+    if not isinstance(given, Mapping):
+        raise OptionError(
+            f"cache is 'keep', 'int8', a dict of settings or CacheOptions, not {given!r:.80}"
+        )
+    names = {each.name for each in fields(CacheOptions)}
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise OptionError(f"cache: there is no {unknown[0]!r:.80}, but {', '.join(sorted(names))}")
+    return CacheOptions(**given)
+
+
+def with_coded_cache(decoder: Decoder, options: CacheOptions) -> Decoder:
+    """The decoder with a cache of codes, whose scales are measured on ``options.texts``.
+
+    Raises InputError for texts that are no tokens of the model, and ExportError for a cache that is
+    not float32, or that has NaN or infinities on these texts.
+    """
+    kinds = {layer.dtype for layer in decoder.layers} - {torch.float32}
+    if kinds:
+        raise ExportError(
+            f"cache='int8' takes a cache of float32, and that of {type(decoder.model).__name__} is "
+            f"{', '.join(map(str, kinds))}: weights='float32' computes with float32"
+        )
+    scales = _measured(decoder, options)
+    layers = tuple(replace(layer, dtype=torch.int8) for layer in decoder.layers)
+    return replace(
+        decoder,
+        model=CodedModel(decoder, scales).eval(),
+        layers=layers,
+        cache="past_key_values",
+        coded=True,
+    )
+
+
+class CodedModel(torch.nn.Module):
+    """A language model whose cache is tensors of codes, keys and values of one layer after the
+    other; what else its callers read is the model's."""
+
+    def __init__(
+        self, decoder: Decoder, scales: Sequence[tuple[torch.Tensor, torch.Tensor]]
+    ) -> None:
+        super().__init__()
+        self.model, self.cache = decoder.model, decoder.cache
+        self.config, self.generation_config = decoder.model.config, decoder.model.generation_config
+        self.device, self.count = decoder.model.device, len(scales)
+        for number, both in enumerate(scales):
+            for kind, scale in zip(("key", "value"), both, strict=True):
+                self.register_buffer(f"{kind}_scale_{number}", scale)
+                self.register_buffer(f"{kind}_inverse_{number}", 1 / scale)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        position_ids: torch.Tensor | None = None,
+        past_key_values: Sequence[torch.Tensor] = (),
+        use_cache: bool = True,
+    ) -> Any:
+        """Logits and the cache, as the model returns them.
+
+        Args:
+            input_ids: int64 (batch, sequence).
+            attention_mask: int64 (batch, past + sequence).
+            position_ids: int64 (batch, sequence), where the model takes them.
+            past_key_values: int8 (batch, heads, past, width), two of each layer; none before the
+                first token.
+            use_cache: always True.
+        """
+        from transformers.cache_utils import Cache as TransformersCache
+        from transformers.modeling_outputs import CausalLMOutputWithPast
+
+        layers = [self._layer(number, past_key_values) for number in range(self.count)]
+        given = {} if position_ids is None else {"position_ids": position_ids}
+        out = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            use_cache=use_cache,
+            **{self.cache: TransformersCache(layers=layers)},
+            **given,
+        )
+        codes: Any = [tensor for layer in layers for tensor in (layer.keys, layer.values)]
+        return CausalLMOutputWithPast(logits=out.logits, past_key_values=codes)
+
+    def _layer(self, number: int, past: Sequence[torch.Tensor]) -> Any:
+        scales = [
+            getattr(self, f"{kind}_{what}_{number}")
+            for kind in ("key", "value")
+            for what in ("scale", "inverse")
+        ]
+        return _layer_class()(scales, past[2 * number : 2 * number + 2])
+
+
+@functools.cache
+def _layer_class() -> Any:
+    """The class of a layer of codes: transformers, which knows layers by their class, is no
+    dependency of the package."""
+    from transformers.cache_utils import DynamicLayer
+
+    class CodedLayer(DynamicLayer):  # type: ignore[misc]
+        """One layer of a cache: ``update`` takes new keys and values, and returns all of them as
+        floats. ``keys`` and ``values`` are the codes."""
+
+        def __init__(self, scales: Sequence[torch.Tensor], past: Sequence[torch.Tensor]) -> None:
+            super().__init__()
+            self.key_scale, self.key_inverse, self.value_scale, self.value_inverse = scales
+            self.past = past
+
+        def update(
+            self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            """Keys and values float32 (batch, heads, past + sequence, width) of new ones."""
+            new = [_codes(key_states, self.key_inverse), _codes(value_states, self.value_inverse)]
+            if self.past:
+                new = [torch.cat(each, dim=2) for each in zip(self.past, new, strict=True)]
+            self.keys, self.values = self.past = new
+            self.is_initialized = True
+            return (
+                self.keys.to(key_states.dtype) * self.key_scale,
+                self.values.to(value_states.dtype) * self.value_scale,
+            )
+
+        def get_seq_length(self) -> int:
+            """Tokens in the cache."""
+            return self.past[0].shape[2] if self.past else 0
+
+    return CodedLayer
+
+
+def _codes(x: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
+    # the product with the inverse, not a division: so rounds ONNX Runtime's kernel
+    return torch.clamp(torch.round(x * inverse), _LOWEST, _HIGHEST).to(torch.int8)
+
+
+def _measured(decoder: Decoder, options: CacheOptions) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Scales of keys and of values of each layer, float32 (1, heads, 1, width) or (1,)."""
+    texts = _texts(decoder, options.texts)
+    with torch.no_grad():
+        out = decoder.model(input_ids=texts, attention_mask=torch.ones_like(texts), use_cache=True)
+    cache: Any = getattr(out, decoder.cache)
+    found = []
+    for layer in cache.layers:
+        keys, values = (_scale(decoder, each, options) for each in (layer.keys, layer.values))
+        found.append((keys, values))
+    return found
+
+
+def _scale(decoder: Decoder, states: torch.Tensor, options: CacheOptions) -> torch.Tensor:
+    largest = states.abs().amax(dim=(0, 2), keepdim=True)
+    if not bool(torch.isfinite(largest).all()):
+        raise ExportError(
+            f"the cache of {type(decoder.model).__name__} has NaN or infinities on the texts that "
+            "it was measured on, and codes cannot: give others, cache={'kind': 'int8', 'texts': ..}"
+        )
+    if options.scales == "tensor":
+        largest = largest.max().reshape(1)
+    return torch.where(largest > _LEAST, largest / _HIGHEST, 1.0)
+
+
+def _texts(decoder: Decoder, given: Any) -> torch.Tensor:
+    config = decoder.model.config.get_text_config()
+    if given is None:
+        lengths = [getattr(config, name, None) for name in _LENGTHS]
+        count = min([_TOKENS, *(each for each in lengths if isinstance(each, int))])
+        generator = torch.Generator().manual_seed(0)
+        drawn = torch.randint(config.vocab_size, (_TEXTS, count), generator=generator)
+        return drawn.to(decoder.model.device)
+    texts = torch.as_tensor(given, device=decoder.model.device)
+    if texts.dim() != 2 or 0 in texts.shape or texts.is_floating_point():
+        kind = f"{texts.dtype} of shape {tuple(texts.shape)}"
+        raise InputError(f"cache: texts is tokens, integers (texts, tokens), not {kind}")
+    if int(texts.min()) < 0 or int(texts.max()) >= config.vocab_size:
+        raise InputError(
+            f"cache: texts has tokens of {int(texts.min())} to {int(texts.max())}, and the model "
+            f"knows {config.vocab_size}"
+        )
+    return texts.to(torch.int64)
