@@ -54,7 +54,8 @@ Looking and comparing:
     explain: what torch.compile makes of a model, with the reasons
     Explanation: what explain returns
     pretty_onnx: a model as text
-    plot_dot: a model as a picture
+    draw: a model as a picture, or as a page in which modules open
+    plot_dot: a model as a picture, on matplotlib axes
     ExtendedReferenceEvaluator: onnx's evaluator, with the operators that it lacks
     onnx_debug_backend: a backend that runs node by node and compares with torch
 
@@ -110,6 +111,7 @@ if TYPE_CHECKING:
     from .debug.backend import onnx_debug_backend as onnx_debug_backend
     from .debug.explain_call import explain as explain
     from .debug.explain_records import Explanation as Explanation
+    from .debug.plot import draw as draw
     from .debug.plot import plot_dot as plot_dot
     from .debug.reference import ExtendedReferenceEvaluator as ExtendedReferenceEvaluator
     from .errors import ArgumentError as ArgumentError
@@ -207,6 +209,7 @@ _PUBLIC: dict[str, str] = {
     "WeightReport": "ortable.exporter.account.certificate",
     "attach_weights": "ortable.exporter",
     "bypass_export_some_errors": "ortable.exporter",
+    "draw": "ortable.debug.plot",
     "errors": "ortable",
     "explain": "ortable.debug.explain_call",
     "export": "ortable.exporter.export",

@@ -37,7 +37,7 @@ MOST_FLOORS = 12  # of runtime/ortable, generated code left out
 MOST_NAMES = 17  # in runtime/ortable
 # Inside a package, its parts in order; modules beside them may import all of them.
 PARTS: dict[str, tuple[str, ...]] = {
-    "ortable.ir": ("proto",),
+    "ortable.ir": ("proto", "pictures"),
     "ortable.passes": ("analysis", "rewrite"),
     "ortable.interpreter": ("mutation", "numbers", "diagnostics"),
     "ortable.exporter": (

@@ -1,4 +1,4 @@
-"""The shell command `ortable`: show, draw, ops, specs check; the others stand in their own files.
+"""The shell command `ortable`: show, ops, specs check; the others stand in their own files.
 Errors of ours are printed without a traceback and end with status 1."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ortable.errors import OrtableError
 from ortable.interpreter.diagnostics.advice import advise, in_words_of_the_shell
 
 from .compile import add_compile_commands
+from .draw import add_draw
 from .export import add_export
 from .rewrites import add_rewrites
 from .specs import add_specs
@@ -43,11 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--full", action="store_true", help="print every value of initializers")
     show.set_defaults(run=_show)
 
-    draw = commands.add_parser("draw", help="draw an ONNX model")
-    draw.add_argument("model", help="path of the model")
-    draw.add_argument("-o", "--output", required=True, help="graph.svg, .png, .pdf, or .dot")
-    draw.add_argument("--rankdir", default="TB", choices=["TB", "LR", "BT", "RL"])
-    draw.set_defaults(run=_draw)
+    add_draw(commands)
 
     ops = commands.add_parser("ops", help="list the supported operators")
     ops.add_argument("--missing", metavar="MODEL.pt2", help="what a saved program still lacks")
@@ -66,19 +63,6 @@ def _show(args: argparse.Namespace) -> int:
     from ortable.ir.proto.text import pretty_onnx
 
     print(pretty_onnx(_existing(args.model), shorten=not args.full))
-    return 0
-
-
-def _draw(args: argparse.Namespace) -> int:
-    from ortable.debug.plot import draw_onnx, to_dot
-
-    output = Path(args.output)
-    model = _existing(args.model)
-    if output.suffix == ".dot":
-        output.write_text(to_dot(model, rankdir=args.rankdir))
-    else:
-        output.write_bytes(draw_onnx(model, output.suffix[1:] or "svg", rankdir=args.rankdir))
-    print(f"wrote {output}")
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 _HOMES = {
     "Explanation": "ortable.debug.explain_records",
     "ExtendedReferenceEvaluator": "ortable.debug.reference",
+    "draw": "ortable.debug.plot",
     "draw_onnx": "ortable.debug.plot",
     "explain": "ortable.debug.explain_call",
     "onnx_debug_backend": "ortable.debug.backend",

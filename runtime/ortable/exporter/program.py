@@ -32,7 +32,7 @@ from ortable.exporter.account.validate import Validation, validate_model
 from ortable.exporter.request.ambient import called_within
 from ortable.exporter.request.arguments import checked_path, checked_target
 from ortable.exporter.signature.outputs import write_dims
-from ortable.ir.proto.drawing import draw_onnx, plot_dot, to_dot
+from ortable.ir.pictures.draw import draw
 from ortable.passes import pipeline
 
 from .attach import attach_weights
@@ -393,27 +393,42 @@ class OnnxProgram:
         self.release()
 
     def draw(
-        self, path: PathName | None = None, *, rankdir: Literal["TB", "LR", "BT", "RL"] = "TB"
+        self,
+        path: PathName | None = None,
+        *,
+        module: str | None = None,
+        depth: int | None = None,
+        fold: bool = True,
+        weights: bool = True,
+        attributes: bool = True,
+        rankdir: Literal["TB", "LR", "BT", "RL"] = "TB",
     ) -> Any:
         """A picture of the graph: matplotlib axes, or a file whose ending says the format
-        (``.svg``, ``.png``, ``.pdf``; ``.dot`` is text and needs nothing installed).
+        (``.html``, a page in which modules open; ``.svg``, ``.png``, ``.pdf``; ``.dot``), as
+        `ortable.draw` makes it.
 
-        Raises OrtableError where graphviz (the extra ``[plot]``, and the program ``dot``) is
-        absent.
+        Raises OptionError where there is no such module, OrtableError where graphviz (the extra
+        ``[plot]``, and the program ``dot``) is absent; ``.html`` and ``.dot`` do without.
 
         Args:
             path: the file to write; None draws on matplotlib axes.
+            module: draw this module only, by its path in the model or its class.
+            depth: how many levels of modules are open; by default as many as fit.
+            fold: draw the first of equal blocks in a row, and one box that counts the others.
+            weights: rows for weights and constants.
+            attributes: rows for attributes.
             rankdir: the direction of the graph, as graphviz names it.
         """
-        proto = proto_of(self._model)
-        if path is None:
-            return plot_dot(proto, rankdir=rankdir)
-        target = checked_path("path", Path(path))
-        if target.suffix == ".dot":
-            target.write_text(to_dot(proto, rankdir=rankdir), encoding="utf-8")
-        else:
-            target.write_bytes(draw_onnx(proto, target.suffix[1:] or "svg", rankdir=rankdir))
-        return None
+        return draw(
+            proto_of(self._model),
+            None if path is None else checked_path("path", Path(path)),
+            module=module,
+            depth=depth,
+            fold=fold,
+            weights=weights,
+            attributes=attributes,
+            rankdir=rankdir,
+        )
 
     # -- copies
 

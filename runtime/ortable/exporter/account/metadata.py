@@ -13,8 +13,10 @@ import torch
 from torch.fx import GraphModule
 
 from ortable.exporter.request.program import Program
+from ortable.interpreter.diagnostics.origin import called_modules
 from ortable.interpreter.records import InputRecord
 from ortable.ir.initializers import storage_key
+from ortable.ir.pictures.modules import CLASSES, compact_classes
 
 DEFAULT_NAME = "ortable"
 _COMPUTED = frozenset({"transposed", "scaled", "moved"})  # what passes put behind names of weights
@@ -33,8 +35,9 @@ def annotate(model: Any, program: Program, text: str = "") -> None:
 
     Keys: ``ortable.version``, ``torch.version``, ``ortable.steps`` (what torch did to the graph),
     ``ortable.guards`` (conditions on sizes under which the model is right),
+    ``ortable.modules`` (paths and classes of the modules that were called),
     ``ortable.tied_weights`` (other names of a weight that the state_dict has several times); the
-    last three are absent when there is nothing to say.
+    last four are absent when there is nothing to say.
     """
     proto = model.proto if hasattr(model, "proto") else model
     for value in proto.graph.input if program.fakes else ():
@@ -48,6 +51,9 @@ def annotate(model: Any, program: Program, text: str = "") -> None:
     if program.guards:
         properties["ortable.guards"] = "; ".join(guard.short() for guard in program.guards)
     tied = [f"{other}={names[0]}" for names in program.initializers.values() for other in names[1:]]
+    modules = compact_classes(_classes(program))
+    if modules:
+        properties[CLASSES] = modules
     if tied:
         properties["ortable.tied_weights"] = "; ".join(tied)
     known = {prop.key for prop in proto.metadata_props}
@@ -60,6 +66,20 @@ def annotate(model: Any, program: Program, text: str = "") -> None:
             initializer.doc_string = names[0]
         else:
             initializer.doc_string = _computed_of(initializer.name, program.initializers)
+
+
+def _classes(program: Program) -> dict[str, str]:
+    """Paths of the modules that the nodes of a program lie in, and their classes."""
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    inner = (each for each in program.graph_module.modules() if isinstance(each, GraphModule))
+    for graph_module in inner:  # of branches and loops, too
+        for node in graph_module.graph.nodes:
+            stack = called_modules(node)
+            if stack and stack[-1][0] not in seen:
+                seen.add(stack[-1][0])
+                found.update((path, kind) for path, kind in stack if path)
+    return found
 
 
 def _computed_of(name: str, weights: Mapping[str, Sequence[str]]) -> str:

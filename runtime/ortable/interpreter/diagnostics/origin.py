@@ -17,6 +17,7 @@ from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPack
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n?[ \t]*(?P<code>[^\n]*)'
 )
+_ROOT = "_export_root"  # what torch.export calls the module inside graphs of higher-order operators
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
@@ -50,16 +51,25 @@ def source_line(node: Node) -> SourceLine | None:
 def module_path(node: Node) -> tuple[str, str]:
     """Dotted path and class name of the innermost submodule that ``node`` was traced in, ``("",
     "")`` when unknown."""
+    modules = called_modules(node)
+    return modules[-1] if modules else ("", "")
+
+
+def called_modules(node: Node) -> list[tuple[str, str]]:
+    """Dotted path and class name of every module that ``node`` was traced in, outermost first."""
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
-    if not stack:
-        return "", ""
-    path, kind = next(reversed(stack.values()))
+    return [_module(*entry) for entry in stack.values()] if stack else []
+
+
+def _module(path: str, kind: Any) -> tuple[str, str]:
     if path.startswith("_empty_nn_module_stack"):
         return "", ""
     kind = kind if isinstance(kind, str) else kind.__qualname__
     if path.startswith("L['"):  # as dynamo writes it: the local variable that holds the module
         root, _, inner = path[3:].partition("']")
         path = inner.removeprefix(".") if root in ("self", "fn") else root + inner
+    if path == _ROOT or path.startswith(f"{_ROOT}."):
+        path = path[len(_ROOT) + 1 :]
     return path, kind.rpartition(".")[2]
 
 

@@ -1,0 +1,179 @@
+"""A view as DOT text: groups that are open are clusters, boxes are tables. In comes a View, out goes
+text for graphviz; called by `draw`."""
+
+from __future__ import annotations
+
+import colorsys
+import html
+import zlib
+from collections.abc import Iterator
+
+from .scene import Box, Group, Item, Row
+from .view import Link, View, summary
+
+__all__ = ["color_of", "dot_of"]
+
+_HEAD = """digraph onnx {{
+  graph [rankdir={rankdir}, fontname="Helvetica", ranksep=0.32, nodesep=0.22, pad=0.2, \
+compound=true, tooltip=" ", bgcolor="white", label={title}, labelloc=t, labeljust=l, fontsize=16];
+  node [shape=plain, fontname="Helvetica", fontsize=11];
+  edge [fontname="Helvetica", fontsize=8, fontcolor="#667788", color="#8899aa", arrowsize=0.6, \
+penwidth=1.0];"""
+_FILLS = ("#f4f7fb", "#e9eff7", "#dde7f3", "#d2dff0")  # of clusters, by their depth
+_ENDS = {"input": "#cfe8ff", "output": "#d3f2d3"}
+_LONG = ', color="#d9822b", penwidth=1.8, weight=0'
+
+
+def dot_of(
+    view: View, *, rankdir: str = "TB", weights: bool = True, attributes: bool = True
+) -> str:
+    """DOT text of a view.
+
+    Every visible item has one statement, called by its key; clusters are called ``cluster_`` and
+    the key of their group.
+    """
+    writer = _Writer(view, weights, attributes)
+    root = view.root
+    title = root.name if not root.kind else f"{root.name}  {root.kind}"
+    lines = [_HEAD.format(rankdir=rankdir, title=_quote(title))]
+    lines += writer.items(root, 1)
+    lines += writer.links()
+    return "\n".join([*lines, "}", ""])
+
+
+def color_of(operator: str) -> str:
+    """A light color that an operator has in every picture."""
+    hue = (zlib.crc32(operator.encode()) % 360) / 360
+    red, green, blue = colorsys.hls_to_rgb(hue, 0.86, 0.55)
+    return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
+
+
+class _Writer:
+    """The statements of one view."""
+
+    def __init__(self, view: View, weights: bool, attributes: bool) -> None:
+        self.view = view
+        self.weights = weights
+        self.attributes = attributes
+
+    def items(self, group: Group, depth: int) -> Iterator[str]:
+        """Statements of what lies in an open group."""
+        indent = "  " * depth
+        for item in group.items:
+            if isinstance(item, Box):
+                yield f"{indent}{item.key} [{self.box(item)}];"
+            elif item in self.view.closed:
+                yield f"{indent}{item.key} [{_closed(item)}];"
+            else:
+                yield f"{indent}subgraph cluster_{item.key} {{"
+                fill = _FILLS[(depth - 1) % len(_FILLS)]
+                dashed = (
+                    "rounded,filled,dashed" if item.role in ("repeat", "body") else "rounded,filled"
+                )
+                yield (
+                    f'{indent}  graph [style="{dashed}", color="#9fb3c8", fillcolor="{fill}", '
+                    f"margin=8, fontsize=11, label={_cluster_title(item)}, tooltip={_quote(_tooltip(item))}];"
+                )
+                yield from self.items(item, depth + 1)
+                yield f"{indent}}}"
+
+    def box(self, box: Box) -> str:
+        """The attributes of a node or of an input or output."""
+        about = [box.name, *(f"{key}: {text}" for key, text in box.about.items())]
+        about += [row.whole for row in box.weights]
+        tooltip = _quote("\n".join(filter(None, about)) or box.title)
+        if box.role != "node":
+            rows = [f"<tr><td><b>{_escape(box.title)}</b></td></tr>"]
+            if box.note:
+                small = f'<font point-size="9">{_escape(box.note)}</font>'
+                rows.append(f"<tr><td>{small}</td></tr>")
+            table = _table(rows, color=_ENDS[box.role], style="rounded")
+            return f"label=<{table}>, tooltip={tooltip}"
+        rows = [f'<tr><td colspan="2" bgcolor="{color_of(box.title)}"><b>{_escape(box.title)}</b>']
+        if box.note:
+            rows[0] += f' <font point-size="8" color="#556677">{_escape(box.note)}</font>'
+        rows[0] += "</td></tr>"
+        if self.attributes:
+            rows += [_row(row, "#667788") for row in box.attributes]
+        if self.weights:
+            rows += [_row(row, "#1f4e79") for row in box.weights]
+        return f"label=<{_table(rows)}>, tooltip={tooltip}"
+
+    def links(self) -> Iterator[str]:
+        """The edges. A result that several read has its type at the first of them."""
+        labelled: set[tuple[Item, str]] = set()
+        for link in self.view.links:
+            named = [(name, text) for name, text in link.names.items() if text]
+            fresh = [text for name, text in named if (link.source, name) not in labelled]
+            labelled.update((link.source, name) for name, _ in named)
+            ends = isinstance(link.source, Box) and link.source.role == "input"
+            ends = ends or (isinstance(link.target, Box) and link.target.role == "output")
+            label = "" if ends else _edge_text(fresh)
+            tooltip = _quote("\n".join(f"{n} {t}".strip() for n, t in link.names.items()) or " ")
+            style = f"tooltip={tooltip}"
+            if label:
+                style += f", label={_quote(label)}, labeltooltip={tooltip}"
+            if link.inner:
+                style += ', style=dashed, color="#a58fc0"'
+            elif link.long:
+                style += _LONG
+            else:
+                style += ", weight=4"
+            yield f"  {link.source.key} -> {link.target.key} [{style}];"
+
+
+def _edge_text(types: list[str]) -> str:
+    if len(types) > 2:
+        return f"{len(types)} results"
+    return "\n".join(types)
+
+
+def _closed(group: Group) -> str:
+    """The attributes of a group that is one box."""
+    counts, operators = summary(group)
+    kind = f'  <font color="#556677">{_escape(group.kind)}</font>' if group.kind else ""
+    rows = [f'<tr><td bgcolor="#c9d8ea"><b>{_escape(group.title())}</b>{kind}</td></tr>']
+    small = '<tr><td align="left"><font point-size="9" color="#445566">{}</font></td></tr>'
+    rows += [small.format(_escape(text)) for text in (counts, operators) if text]
+    if group.role == "others":
+        rows.insert(1, small.format("each like the one before"))
+    border = 3 if group.times > 1 else 2
+    tooltip = _quote(_tooltip(group))
+    return f"label=<{_table(rows, border)}>, tooltip={tooltip}"
+
+
+def _cluster_title(group: Group) -> str:
+    text = f"<b>{_escape(group.title())}</b>"
+    if group.kind:
+        text += f'  <font color="#556677">{_escape(group.kind)}</font>'
+    return f"<{text}>"
+
+
+def _tooltip(group: Group) -> str:
+    return " ".join(filter(None, (group.path or group.name, group.kind)))
+
+
+def _table(rows: list[str], border: int = 1, color: str = "white", style: str = "") -> str:
+    round = f' style="{style}"' if style else ""
+    return (
+        f'<table border="{border}" cellborder="0" cellspacing="0" cellpadding="3" '
+        f'color="#7a93ab" bgcolor="{color}"{round}>{"".join(rows)}</table>'
+    )
+
+
+def _row(row: Row, color: str) -> str:
+    cell = '<td align="{}"><font point-size="9" color="{}">{}</font></td>'
+    return (
+        f"<tr>{cell.format('left', color, _escape(row.name) or ' ')}"
+        f"{cell.format('right', '#333333', _escape(row.text) or ' ')}</tr>"
+    )
+
+
+def _escape(text: str) -> str:
+    """Text for a label that graphviz reads as HTML, which knows no control characters."""
+    printable = "".join(each if each.isprintable() else " " for each in text)
+    return html.escape(printable, quote=True).replace("&#x27;", "&#39;")
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

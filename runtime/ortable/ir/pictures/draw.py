@@ -1,0 +1,249 @@
+"""Draws a model: dot text, an image by graphviz, matplotlib axes, a page of HTML. In comes a model,
+the path of one, or a program; called by users (`ortable.draw`, `ortable.debug.plot`), by the
+exporter's OnnxProgram and by the shell."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from google.protobuf.message import DecodeError
+from onnx import GraphProto, ModelProto, load
+
+from ortable.errors import InputError, OptionError, OrtableError
+
+from .dot import dot_of
+from .fold import cut, fold
+from .page import page_of
+from .read import scene_of
+from .scene import Scene
+from .view import View, part_of, shown, view_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    Direction = Literal["TB", "LR", "BT", "RL"]
+
+__all__ = ["Look", "draw", "draw_onnx", "plot_dot", "rendered", "to_dot"]
+
+_LIST = 150  # items of one list
+MOST = 1000  # boxes that graphviz lays out in seconds; beyond it, minutes
+_REMEDY = (
+    "install the extra with `pip install 'ortable[plot]'` and the `dot` program with your "
+    "system's package `graphviz` (`apt install graphviz`, `brew install graphviz`, "
+    "`conda install graphviz`). "
+    "A file .html or .dot, and `ortable.debug.plot.to_dot`, need neither."
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a picture shows, and how.
+
+    Attributes:
+        module: only this module, by its path (``encoder.layer.0``) or class.
+        depth: how many levels of modules are open; None: as many as a picture has room for.
+        fold: of equal blocks in a row, draw one and count the others.
+        weights: rows for weights and constants.
+        attributes: rows for the attributes of nodes.
+        rankdir: the direction of the graph, as graphviz names it.
+    """
+
+    module: str | None = None
+    depth: int | None = None
+    fold: bool = True
+    weights: bool = True
+    attributes: bool = True
+    rankdir: Direction = "TB"
+
+    def __post_init__(self) -> None:
+        if self.depth is not None and (not isinstance(self.depth, int) or self.depth < 0):
+            raise OptionError(f"depth is None or a number from 0 on, not {self.depth!r}")
+        if self.rankdir not in ("TB", "LR", "BT", "RL"):
+            raise OptionError(f"rankdir is 'TB', 'LR', 'BT' or 'RL', not {self.rankdir!r}")
+
+
+def draw(
+    model: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    module: str | None = None,
+    depth: int | None = None,
+    fold: bool = True,
+    weights: bool = True,
+    attributes: bool = True,
+    rankdir: Direction = "TB",
+) -> Axes | None:
+    """Draws a model into a file, or on matplotlib axes.
+
+    The modules of the torch model are boxes in one another, with their names and classes; nodes lie
+    in their modules, weights are rows of the nodes that read them, edges carry dtype and shape.
+    Blocks that repeat are drawn once.
+
+    Args:
+        model: a ModelProto, a GraphProto, a program of `ortable.export`, a LargeModel, or the path
+            of a model.
+        path: the file to write. Its ending says what: ``.html`` is a page in which a click opens
+            and closes modules; ``.svg``, ``.png`` and ``.pdf`` are drawn by graphviz; ``.dot`` is
+            its text. None draws on matplotlib axes.
+        module: draw this module only, by its path in the model (``"encoder.layer.0"``) or its class.
+        depth: how many levels of modules are open, 0 is none; by default as many as 24 boxes allow.
+        fold: draw the first of equal blocks in a row, and one box that counts the others.
+        weights: rows for weights and constants.
+        attributes: rows for attributes.
+        rankdir: the direction of the graph, as graphviz names it: ``"TB"`` goes down, and so does
+            every page.
+
+    Returns:
+        None, or the axes where `path` is None.
+
+    Raises:
+        InputError: the file is no ONNX model.
+        OptionError: there is no such module, the depth is below 0, or the picture would have more
+            than 1000 boxes.
+        OrtableError: what draws is absent: the graphviz package, its `dot` program (neither is
+            needed for ``.html`` and ``.dot``), or matplotlib.
+        TypeError: `model` is something else.
+    """
+    look = Look(module, depth, fold, weights, attributes, rankdir)
+    if path is None:
+        return _axes(rendered(model, "png", look), None, None)
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise OptionError(f"there is no folder '{target.parent}' for the picture '{target}'")
+    made = rendered(model, target.suffix[1:].lower() or "svg", look)
+    target.write_bytes(made)
+    return None
+
+
+def rendered(model: Any, format: str, look: Look | None = None) -> bytes:
+    """The content of a file of a format: ``html``, ``dot``, or one of graphviz (``svg``, ``png``,
+    ``pdf``...)."""
+    look = look or Look()
+    if format == "html":
+        return _page(model, look).encode()
+    text = _dot(model, look, limited=format not in ("dot", "gv"))
+    return text.encode() if format in ("dot", "gv") else _by_graphviz(text, format)
+
+
+def _model_of(model: Any) -> ModelProto | GraphProto:
+    if isinstance(model, str | os.PathLike):
+        name = os.fspath(model)
+        try:
+            return load(name, load_external_data=False)
+        except DecodeError as error:
+            raise InputError(f"'{name}' is no ONNX model: {error}") from None
+    if isinstance(model, ModelProto | GraphProto):
+        return model
+    held = getattr(model, "model", model)  # of a program
+    proto = getattr(held, "proto", held)  # of a large model
+    if isinstance(proto, ModelProto):
+        return proto
+    raise TypeError(f"cannot draw an object of type {type(model).__name__}; give a ModelProto.")
+
+
+def _scene(model: Any, look: Look) -> Scene:
+    scene = scene_of(_model_of(model))
+    if look.module is not None:
+        scene = part_of(scene, look.module)
+    if look.fold:
+        fold(scene)
+    cut(scene, _LIST)
+    return scene
+
+
+def _page(model: Any, look: Look) -> str:
+    scene = _scene(model, look)
+    view = view_of(scene, look.depth)
+    return page_of(scene, view, weights=look.weights, attributes=look.attributes)
+
+
+def _dot(model: Any, look: Look, limited: bool = False) -> str:
+    scene = _scene(model, look)
+    view = view_of(scene, look.depth)
+    if limited:
+        _check_size(scene, view, look)
+    return dot_of(view, rankdir=look.rankdir, weights=look.weights, attributes=look.attributes)
+
+
+def _check_size(scene: Scene, view: View, look: Look) -> None:
+    """Raises OptionError for a picture that nobody could read, and graphviz hardly lay out."""
+    boxes = view.boxes()
+    if boxes <= MOST:
+        return
+    fits = max((d for d in range(look.depth or 0) if shown(scene.root, d) <= MOST), default=0)
+    raise OptionError(
+        f"the picture would have {boxes} boxes, more than {MOST}: give depth={fits} or less, "
+        "module= for a part of the model, or draw an .html, which opens modules on demand"
+    )
+
+
+def to_dot(model: Any, *, rankdir: Direction = "TB", **look: Any) -> str:
+    """DOT text of a model (ModelProto, GraphProto, program or path).
+
+    `rankdir` is graphviz' direction (`TB`, `LR`); the other arguments are those of `draw`.
+    """
+    return _dot(model, Look(rankdir=rankdir, **look))
+
+
+def draw_onnx(model: Any, format: str = "svg", *, rankdir: Direction = "TB", **look: Any) -> bytes:
+    """Picture of a model, in a format of graphviz (`svg`, `png`, `pdf`), or `html`; the other
+    arguments are those of `draw`.
+
+    :raises OrtableError: the graphviz package or the `dot` program is absent, or `dot` failed
+    """
+    return rendered(model, format, Look(rankdir=rankdir, **look))
+
+
+def _by_graphviz(text: str, format: str) -> bytes:
+    try:
+        import graphviz
+    except ImportError as exc:
+        raise OrtableError(f"Drawing needs the Python package 'graphviz': {_REMEDY}") from exc
+    try:
+        made: bytes = graphviz.Source(text).pipe(format=format)
+        return made
+    except graphviz.ExecutableNotFound as exc:
+        raise OrtableError(
+            f"Drawing needs the program 'dot', not found in PATH: {_REMEDY}"
+        ) from exc
+    except (graphviz.CalledProcessError, ValueError) as exc:
+        raise OrtableError(f"graphviz could not draw format {format!r}: {exc}") from exc
+
+
+def plot_dot(
+    model: ModelProto | GraphProto | str | os.PathLike[str],
+    ax: Axes | None = None,
+    *,
+    rankdir: Direction = "TB",
+    figsize: tuple[float, float] | None = None,
+) -> Axes:
+    """Draws the graph of a model on matplotlib axes, and returns them.
+
+    Args:
+        model: a ModelProto, a GraphProto, or the path of a model.
+        ax: the axes to draw on; those of a new figure unless given.
+        rankdir: the direction of the graph, as graphviz names it: ``"TB"`` goes down.
+        figsize: width and height of a new figure, in inches.
+
+    Raises:
+        OrtableError: matplotlib, the graphviz package or the `dot` program is absent.
+        TypeError: `model` is something else.
+    """
+    return _axes(draw_onnx(model, "png", rankdir=rankdir), ax, figsize)
+
+
+def _axes(image: bytes, ax: Axes | None, figsize: tuple[float, float] | None) -> Axes:
+    try:
+        import matplotlib.image as mpimg
+        import matplotlib.pyplot as plt
+    except ImportError as exc:
+        raise OrtableError(f"plot_dot needs matplotlib: {_REMEDY}") from exc
+    if ax is None:
+        _, ax = plt.subplots(figsize=figsize)
+    ax.imshow(mpimg.imread(io.BytesIO(image), format="png"))
+    ax.set_axis_off()
+    return ax

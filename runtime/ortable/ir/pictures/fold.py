@@ -1,0 +1,201 @@
+"""Finds what repeats: equal blocks in a row become one group, a ``repeat``, with the first of them
+and a group for the others; a list that is too long to look at is cut into stretches. In comes a
+scene, which is changed; called by `draw`.
+
+Blocks are equal when their modules have the same classes and names but for numbers, and their nodes
+the same operators, attributes, types, shapes of weights and ways between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+
+from .scene import Box, Edge, Group, Item, Scene, boxes_of, groups_of
+
+__all__ = ["cut", "fold"]
+
+_LONGEST = 400  # items of a block
+_FEWEST = 3  # blocks in a row that are worth folding
+_SMALLEST = 3  # boxes of a block
+_ENDS = 8  # inputs, and outputs, that stand by themselves
+_NUMBER = re.compile(r"\d+")
+
+
+def fold(scene: Scene) -> None:
+    """Fold the repeated blocks of all groups."""
+    reads: dict[Box, list[Edge]] = {}
+    for edge in scene.edges:
+        reads.setdefault(edge.target, []).append(edge)
+    _Folder(reads).group(scene.root)
+
+
+class _Folder:
+    """The equality of items, each computed once."""
+
+    def __init__(self, reads: dict[Box, list[Edge]]) -> None:
+        self.reads = reads
+        self.numbers: dict[Hashable, int] = {}
+        self.of_item: dict[Item, int] = {}
+        self.made = 0
+
+    def group(self, group: Group) -> None:
+        """Fold the items of a group, then those of its groups."""
+        kinds = [self.kind(item) for item in group.items]
+        found: list[Item] = []
+        place = 0
+        while place < len(group.items):
+            size, times = self.run(group.items, kinds, place)
+            block = group.items[place : place + size]
+            if times > 1:
+                others = group.items[place + size : place + size * times]
+                found.append(self.folded(group, block, others, times))
+            else:
+                found += block
+            place += size * times
+        group.items = []
+        for item in found:
+            group.add(item)
+        for item in found:
+            for inner in _inner(item):
+                self.group(inner)
+
+    def kind(self, item: Item) -> int:
+        """A number that items share which have the same form, whatever they are joined to."""
+        known = self.of_item.get(item)
+        if known is None:
+            face: Hashable
+            if isinstance(item, Box):
+                face = _face(item) if item.role == "node" else item
+            else:
+                inner = tuple(map(self.kind, item.items))
+                face = (item.role, _NUMBER.sub("", item.name), item.kind, inner)
+            known = self.of_item[item] = self.numbers.setdefault(face, len(self.numbers))
+        return known
+
+    def run(self, items: Sequence[Item], kinds: Sequence[int], place: int) -> tuple[int, int]:
+        """Size of the block that starts at a place and how many equal ones stand in a row."""
+        best = (1, 1)
+        for size in range(1, min(_LONGEST, (len(kinds) - place) // _FEWEST) + 1):
+            if not kinds[place] == kinds[place + size] == kinds[place + 2 * size]:
+                continue
+            block = kinds[place : place + size]
+            times = 1
+            while kinds[place + size * times : place + size * (times + 1)] == block:
+                times += 1
+            if times < _FEWEST or size * times <= best[0] * best[1]:
+                continue
+            if sum(1 for item in items[place : place + size] for _ in boxes_of(item)) < _SMALLEST:
+                continue
+            times = self.equal_ways(items[place : place + size * times], size)
+            if times >= _FEWEST and size * times > best[0] * best[1]:
+                best = (size, times)
+        return best
+
+    def equal_ways(self, items: Sequence[Item], size: int) -> int:
+        """How many blocks of ``size`` items, from the first on, have the same ways inside."""
+        blocks = [items[start : start + size] for start in range(0, len(items), size)]
+        first = self.ways(blocks[0])
+        for count, block in enumerate(blocks):
+            if self.ways(block) != first:
+                return count
+        return len(blocks)
+
+    def ways(self, block: Sequence[Item]) -> Hashable:
+        """Where the boxes of a block read from, by the order in which results are met."""
+        met: dict[tuple[Box, str], int] = {}
+        inside = {box for item in block for box in boxes_of(item)}
+        found = []
+        for item in block:
+            for box in boxes_of(item):
+                for edge in self.reads.get(box, ()):
+                    number = met.setdefault((edge.source, edge.name), len(met))
+                    found.append((number, edge.source in inside, edge.inner))
+                found.append((-1, False, False))
+        return tuple(found)
+
+    def folded(
+        self, group: Group, block: Sequence[Item], others: Sequence[Item], times: int
+    ) -> Group:
+        """All blocks as one group: the first one, and a group of the others."""
+        self.made += 1
+        first, last = block[0], others[-1]
+        single = len(block) == 1 and isinstance(first, Group) and isinstance(last, Group)
+        names = (first, others[0], last) if single else ()
+        kind = first.kind if single and isinstance(first, Group) else ""
+        key = f"{group.key}r{self.made}"
+        whole = Group(key, "repeat", _from_to(names[::2]), kind, group.path, times=times)
+        rest = Group(f"{key}o", "others", _from_to(names[1:]), kind, group.path, times=times - 1)
+        for item in block:
+            whole.add(item)
+        for item in others:
+            rest.add(item)
+        whole.add(rest)
+        return whole
+
+
+def _from_to(items: Sequence[Item]) -> str:
+    """``layer.1 ... layer.11``, of a first and a last group."""
+    names = [item.name for item in items if isinstance(item, Group)]
+    if not names:
+        return "block of nodes"
+    return " \N{HORIZONTAL ELLIPSIS} ".join(dict.fromkeys(names))
+
+
+def _inner(item: Item) -> list[Group]:
+    """The groups to fold next: those of a repeat are not the repeat again."""
+    if isinstance(item, Box):
+        return []
+    if item.role not in ("repeat", "others"):
+        return [item]
+    return [group for each in item.items for group in _inner(each)]
+
+
+def _face(box: Box) -> Hashable:
+    """What must be the same for two boxes to be alike. Names of weights and nodes may differ."""
+    weights = tuple(row.text for row in box.weights)
+    return (box.title, box.note, box.attributes, weights, box.outputs)
+
+
+def cut(scene: Scene, most: int) -> None:
+    """Cut lists of more than ``most`` items into stretches: a graph that knows no modules is drawn
+    in pieces, too. Of many inputs or outputs of the model, the first few stay."""
+    for group in [scene.root, *groups_of(scene.root)]:
+        if len(group.items) > most and group.role != "others":
+            _cut_nodes(group, max(10, most // 2))
+    _cut_ends(scene.root)
+
+
+def _cut_nodes(group: Group, size: int) -> None:
+    items, group.items = group.items, []
+    ends = {item: item.role for item in items if isinstance(item, Box) and item.role != "node"}
+    between = [item for item in items if item not in ends]
+    for item in items:
+        if ends.get(item) == "input":
+            group.add(item)
+    for start in range(0, len(between), size):
+        some = between[start : start + size]
+        name = f"part {start + 1} \N{EN DASH} {start + len(some)}"
+        _into(group, f"{group.key}s{start}", name, some)
+    for item in items:
+        if ends.get(item) == "output":
+            group.add(item)
+
+
+def _cut_ends(root: Group) -> None:
+    for role in ("input", "output"):
+        ends = [item for item in root.items if isinstance(item, Box) and item.role == role]
+        rest = ends[_ENDS:]
+        if len(rest) <= 1:
+            continue
+        root.items = [item for item in root.items if item not in set(rest)]
+        made = _into(root, f"{root.key}{role}", f"{len(rest)} more {role}s", rest)
+        if role == "input":
+            root.items.insert(0, root.items.pop(root.items.index(made)))
+
+
+def _into(group: Group, key: str, name: str, items: Sequence[Item]) -> Group:
+    made = Group(key, "stretch", name, path=group.path)
+    for item in items:
+        made.add(item)
+    group.add(made)
+    return made

@@ -1,0 +1,161 @@
+"""Which module of the torch model a node was made for, and where it goes in the tree of groups. In
+come nodes in their order, out come groups. Called by `read`.
+
+Three writers of models say it in three ways: ortable in the metadata (`module_path`, and the
+classes in the model's `ortable.modules`), torch.onnx in the metadata (scopes and classes), others
+in the names of nodes (`/encoder/layer.0/fc/MatMul`)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from onnx import NodeProto
+
+from .scene import Group
+
+__all__ = ["CLASSES", "Part", "Placer", "compact_classes", "parts_of_node", "parts_of_path"]
+
+CLASSES = "ortable.modules"  # of the model's metadata_props
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a whole part of a path
+
+
+class Part(NamedTuple):
+    """One step of the way from the root to a module."""
+
+    name: str
+    path: str
+    kind: str = ""
+
+
+def compact_classes(classes: Mapping[str, str]) -> str:
+    """Paths of modules and their classes as one text: ``encoder=Encoder; encoder.layer.*=Layer``.
+    Numbers are a star where all modules of such a path are of one class."""
+    by_pattern: dict[str, set[str]] = {}
+    for path, kind in classes.items():
+        by_pattern.setdefault(_NUMBER.sub("*", path), set()).add(kind)
+    found: dict[str, str] = {}
+    for path, kind in classes.items():
+        pattern = _NUMBER.sub("*", path)
+        found[pattern if len(by_pattern[pattern]) == 1 else path] = kind
+    return "; ".join(f"{path}={kind}" for path, kind in found.items())
+
+
+def class_reader(text: str) -> Callable[[str], str]:
+    """A function from the path of a module to its class, of what `compact_classes` wrote; it
+    returns an empty text for what is no module."""
+    known = dict(
+        (path, kind)
+        for entry in text.split("; ")
+        if "=" in entry
+        for path, _, kind in [entry.partition("=")]
+    )
+    return lambda path: known.get(path) or known.get(_NUMBER.sub("*", path), "")
+
+
+def parts_of_path(path: str, kind_of: Callable[[str], str]) -> tuple[Part, ...]:
+    """The modules on the way to ``path``. A number is one with the name before it (``layer.0``),
+    unless that is a module, too."""
+    parts: list[Part] = []
+    pending = ""
+    names = path.split(".") if path else []
+    for place, name in enumerate(names):
+        whole = ".".join(names[: place + 1])
+        label = f"{pending}.{name}" if pending else name
+        follows = names[place + 1] if place + 1 < len(names) else ""
+        if follows.isdigit() and not kind_of(whole) and not pending:
+            pending = label
+            continue
+        pending = ""
+        parts.append(Part(label, whole, kind_of(whole)))
+    return tuple(parts)
+
+
+def parts_of_node(
+    node: NodeProto, about: Mapping[str, str], kind_of: Callable[[str], str]
+) -> tuple[Part, ...]:
+    """The modules around a node, outermost first."""
+    if "module_path" in about or "fx_node" in about:
+        return parts_of_path(about.get("module_path", ""), kind_of)
+    scopes = _texts(about.get("pkg.torch.onnx.name_scopes", ""))
+    if scopes:
+        kinds = _texts(about.get("pkg.torch.onnx.class_hierarchy", ""))
+        return _of_scopes(scopes[:-1], kinds)
+    scope, _, _ = node.name.rpartition("/")
+    if node.name.startswith("/"):
+        names = scope.strip("/").split("/") if scope.strip("/") else []
+        paths = [".".join(names[: place + 1]) for place in range(len(names))]
+        return tuple(Part(name, path) for name, path in zip(names, paths, strict=True))
+    return parts_of_path(scope.replace("/", "."), kind_of)
+
+
+def _texts(written: str) -> list[str]:
+    """A list of texts as Python writes it; empty for anything else."""
+    try:
+        found = ast.literal_eval(written) if written else []
+    except (SyntaxError, ValueError):
+        return []
+    return [str(each) for each in found] if isinstance(found, list) else []
+
+
+def _of_scopes(scopes: Iterable[str], kinds: list[str]) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    around = ""
+    for place, scope in enumerate(scopes):
+        if not scope or scope == around:
+            continue
+        name = scope.removeprefix(around).lstrip(".") if scope.startswith(around) else scope
+        kind = kinds[place].rpartition(".")[2] if place < len(kinds) else ""
+        if name.isdigit() and around:
+            name = f"{around.rpartition('.')[2]}.{name}"
+        parts.append(Part(name, scope, kind))
+        around = scope
+    return tuple(parts)
+
+
+class Placer:
+    """Puts the nodes of one graph into groups, a group for each module.
+
+    A module that is called again when others have used what it returned gets a second group (part
+    2), and so does its backward pass: no way leads out of a group and back into it, so that a
+    closed group is one box in a graph without circles.
+    """
+
+    def __init__(self, root: Group, new_key: Callable[[], str]) -> None:
+        self.root = root
+        self.new_key = new_key
+        self.current: dict[tuple[str, ...], Group] = {}
+        self.parts: dict[tuple[str, ...], int] = {}
+        self.bits: dict[Group, int] = {}
+        # By result, as bits: the groups that it lies in, and those that it depends on from outside.
+        self.inside: dict[str, int] = {}
+        self.after: dict[str, int] = {}
+
+    def place(self, way: tuple[Part, ...], reads: Iterable[str], makes: Iterable[str]) -> Group:
+        """The group for a node that lies in the module at the end of ``way``."""
+        known = [(self.inside[name], self.after[name]) for name in reads if name in self.inside]
+        group, around, fresh = self.root, 0, False
+        for place in range(len(way)):
+            names = tuple(part.name for part in way[: place + 1])
+            found = None if fresh else self.current.get(names)
+            bit = self.bits.get(found, 0) if found is not None else 0
+            if found is None or any(not inside & bit and after & bit for inside, after in known):
+                found, fresh = self._new(names, way[place], group), True
+            group = found
+            around |= self.bits[group]
+        after = 0
+        for inside, before in known:
+            after |= inside | before
+        for name in makes:
+            self.inside[name], self.after[name] = around, after & ~around
+        return group
+
+    def _new(self, names: tuple[str, ...], part: Part, around: Group) -> Group:
+        number = self.parts[names] = self.parts.get(names, 0) + 1
+        made = Group(self.new_key(), "module", part.name, part.kind, part.path, number)
+        self.bits[made] = 1 << len(self.bits)
+        self.current[names] = made
+        around.add(made)
+        return made

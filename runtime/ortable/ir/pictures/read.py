@@ -1,0 +1,335 @@
+"""Makes the scene of a model: every node becomes one box in the group of its module, weights and
+constants become rows of the boxes that read them, graphs inside nodes and calls of local functions
+become groups. In comes a ModelProto or GraphProto, out goes a Scene; called by `draw`."""
+
+from __future__ import annotations
+
+import math
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    shape_inference,
+)
+
+from ortable.ir.schemas import find_schema
+
+from .modules import CLASSES, Part, Placer, class_reader, parts_of_node, parts_of_path
+from .scene import Box, Edge, Group, Item, Row, Scene, boxes_of
+from .texts import attribute_text, tensor_type_text, tensor_value_text, type_text
+
+__all__ = ["scene_of"]
+
+_INFERRED = 1 << 29  # bytes of a model up to which onnx is asked for types that it does not say
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A weight, or what a Constant node holds."""
+
+    name: str
+    type: str
+    value: str
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What a box computes, or an input of the model."""
+
+    box: Box
+    name: str
+    type: str
+    depth: int
+    size: int = 0
+
+
+_Values = MutableMapping[str, _Constant | _Result]
+
+
+def scene_of(model: ModelProto | GraphProto) -> Scene:
+    """The scene of a model, with all that is inside its nodes and functions."""
+    reader = _Reader(model if isinstance(model, ModelProto) else ModelProto(graph=model))
+    return reader.scene()
+
+
+class _Reader:
+    """One model; numbers its boxes and groups."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self.model = model
+        properties = {each.key: each.value for each in model.metadata_props}
+        self.kind_of = class_reader(properties.get(CLASSES, ""))
+        self.functions = {
+            (function.domain, function.name, function.overload): function
+            for function in model.functions
+        }
+        self.opsets = {each.domain: each.version for each in model.opset_import}
+        self.edges: list[Edge] = []
+        self.rows: set[Item] = set()  # inputs that are weights: rows of boxes
+        self.count = 0
+
+    def key(self) -> str:
+        self.count += 1
+        return f"k{self.count}"
+
+    def scene(self) -> Scene:
+        graph = _with_types(self.model).graph
+        root = Group(self.key(), "model", graph.name or "model")
+        _GraphReader(self, graph, root, {}, 0).read()
+        root.items = [item for item in root.items if item not in self.rows - self.feeding()]
+        return Scene(root, self.edges)
+
+    def feeding(self) -> set[Item]:
+        """The boxes from which an edge starts."""
+        return {edge.source for edge in self.edges}
+
+
+def _with_types(model: ModelProto) -> ModelProto:
+    """The model with types of intermediate results: its own, or those that onnx infers."""
+    if model.graph.value_info or not model.opset_import or model.ByteSize() > _INFERRED:
+        return model
+    try:
+        return shape_inference.infer_shapes(model)
+    except Exception:  # an operator or model that onnx does not know is drawn without
+        return model
+
+
+class _GraphReader:
+    """The nodes of one graph, or of the body of a function.
+
+    ``values`` are what names mean in it; ``within`` the module that a function was made of, whose
+    path those of its nodes start with, and ``rooted`` the one that calls it here; ``depth`` how
+    many graphs are around it.
+    """
+
+    def __init__(
+        self,
+        reader: _Reader,
+        graph: GraphProto | FunctionProto,
+        group: Group,
+        outer: _Values,
+        depth: int,
+        within: str = "",
+        rooted: str = "",
+    ) -> None:
+        self.reader = reader
+        self.graph = graph
+        self.group = group
+        self.values: _Values = ChainMap({}, outer)
+        self.depth = depth
+        self.within = within
+        self.rooted = rooted
+        self.types: dict[str, str] = {}
+        self.placer = Placer(group, reader.key)
+
+    def read(self) -> list[Box]:
+        """A graph with its inputs and outputs; returns the boxes of the inputs."""
+        graph = self.graph
+        assert isinstance(graph, GraphProto)
+        for value in (*graph.value_info, *graph.input, *graph.output):
+            self.types[value.name] = type_text(value.type)
+        for tensor in graph.initializer:
+            self.values[tensor.name] = _constant(tensor, tensor.name)
+        for sparse in graph.sparse_initializer:
+            text = f"sparse {tensor_type_text(sparse.values.data_type, sparse.dims)}"
+            self.values[sparse.values.name] = _Constant(sparse.values.name, text, "")
+        held = {tensor.name for tensor in graph.initializer}
+        inputs = [self._input(value) for value in graph.input if value.name not in held]
+        self.nodes(graph.node)
+        for value in graph.output:
+            text = self.types[value.name]
+            box = Box(self.reader.key(), "output", value.name, text)
+            self.group.add(box)
+            self._connect(box, [value.name])
+        return inputs
+
+    def _input(self, value: ValueInfoProto) -> Box:
+        text = self.types[value.name]
+        box = Box(self.reader.key(), "input", value.name, text, outputs=(text,))
+        self.group.add(box)
+        dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        self.values[value.name] = _Result(box, value.name, text, self.depth, math.prod(dims))
+        return box
+
+    def nodes(self, nodes: Sequence[NodeProto]) -> None:
+        """Nodes in their order."""
+        for node in nodes:
+            held = _held(node)
+            if held is not None:
+                self.values[node.output[0]] = held
+                continue
+            about = {each.key: each.value for each in node.metadata_props}
+            key = (node.domain, node.op_type, node.overload)
+            if key in self.reader.functions:
+                self._call(node, self.reader.functions[key], about)
+            else:
+                self._node(node, about)
+
+    def _way(self, node: NodeProto, about: Mapping[str, str]) -> tuple[Part, ...]:
+        """The modules around a node, from the group of this graph on."""
+        kind_of, within = self.reader.kind_of, self.within
+        parts = parts_of_node(node, about, kind_of)
+        if within:
+            inner = about.get("module_path", "").removeprefix(f"{within}.")
+            inside = about.get("module_path", "").startswith(f"{within}.")
+            parts = parts_of_path(inner if inside else "", lambda path: kind_of(f"{within}.{path}"))
+        if self.rooted:
+            parts = tuple(part._replace(path=f"{self.rooted}.{part.path}") for part in parts)
+        here = f"{self.group.path}."
+        return tuple(part for part in parts if not here.startswith(f"{part.path}."))
+
+    def _node(self, node: NodeProto, about: dict[str, str]) -> None:
+        reads = [name for name in (*node.input, *_captured(node)) if name]
+        group = self.placer.place(self._way(node, about), reads, node.output)
+        types = tuple(self.types.get(name, "") for name in node.output if name)
+        box = Box(
+            self.reader.key(),
+            "node",
+            node.op_type,
+            node.domain,
+            node.name,
+            tuple(_attributes(node)),
+            outputs=types,
+            about=about,
+        )
+        group.add(box)
+        self._connect(box, node.input, node)
+        for name in node.output:
+            if name:
+                self.values[name] = _Result(box, name, self.types.get(name, ""), self.depth)
+        for name, graph in _graphs(node):
+            self._body(box, name, graph, group)
+
+    def _body(self, box: Box, name: str, graph: GraphProto, around: Group) -> None:
+        """A graph inside a node is a group beside the node's box."""
+        group = Group(self.reader.key(), "body", f"{box.title}: {name}", path=around.path)
+        around.add(group)
+        before = len(self.reader.edges)
+        reader = _GraphReader(
+            self.reader, graph, group, self.values, self.depth + 1, self.within, self.rooted
+        )
+        starts = reader.read()
+        if not starts:  # a branch: what reads nothing of the branch itself stands first
+            fed = {edge.target for edge in self.reader.edges[before:] if not edge.inner}
+            starts = [item for item in boxes_of(group) if item not in fed][:1]
+        self.reader.edges += [Edge(box, start, "runs", inner=True) for start in starts]
+
+    def _call(self, node: NodeProto, function: FunctionProto, about: Mapping[str, str]) -> None:
+        """A call of a local function: a group with the nodes of the function, to which what the
+        call passes is known by the names of the function's inputs."""
+        *around, last = self._way(node, about) or (Part(function.name, self.group.path),)
+        group = self.placer.place(tuple(around), filter(None, node.input), node.output)
+        kind = about.get("module_type") or last.kind or function.name
+        call = Group(self.reader.key(), "function", last.name, kind, last.path)
+        group.add(call)
+        within = next(
+            (each.value for each in function.metadata_props if each.key == "module_path"), ""
+        )
+        given = {
+            formal: self.values[name]
+            for formal, name in zip(function.input, node.input, strict=False)
+            if name in self.values
+        }
+        inner = _GraphReader(self.reader, function, call, given, self.depth, within, last.path)
+        inner.types = {value.name: type_text(value.type) for value in function.value_info}
+        for formal, name in zip(function.output, node.output, strict=False):
+            if name in self.types:
+                inner.types[formal] = self.types[name]
+        inner.nodes(function.node)
+        for formal, name in zip(function.output, node.output, strict=False):
+            value = inner.values.get(formal)
+            if name and value is not None:
+                self.values[name] = value
+
+    def _connect(self, box: Box, names: Sequence[str], node: NodeProto | None = None) -> None:
+        """Edges to a box from what it reads, and rows for the constants among it."""
+        rows = []
+        for place, name in enumerate(names):
+            value = self.values.get(name) if name else None
+            if isinstance(value, _Constant):
+                formal = "" if node is None else self._formal(node, place)
+                assert box.group is not None
+                rows.append(_row(value, formal, box.group.path))
+                box.parameters += value.size
+            elif value is not None and node is not None and _is_weight(value, box):
+                rows.append(Row(value.name.rpartition(".")[2], f"{value.type} input", value.name))
+                box.parameters += value.size
+                self.reader.rows.add(value.box)
+            elif value is not None:
+                inner = value.depth < self.depth
+                self.reader.edges.append(Edge(value.box, box, value.name, value.type, inner))
+        box.weights = tuple(rows)
+
+    def _formal(self, node: NodeProto, place: int) -> str:
+        """What ONNX calls an input of an operator."""
+        schema = find_schema(node.op_type, node.domain, self.reader.opsets.get(node.domain, 1))
+        return schema.input(place).name if schema is not None and schema.inputs else ""
+
+
+def _is_weight(value: _Result, box: Box) -> bool:
+    """Whether an input of the model is a weight of the module that the box lies in, as those of
+    training graphs are."""
+    path = box.group.path if box.group is not None else ""
+    return value.box.role == "input" and bool(path) and value.name.startswith(f"{path}.")
+
+
+def _row(value: _Constant, formal: str, path: str) -> Row:
+    """A small constant shows its value under the operator's name for it; a weight its own name,
+    from the module on, and its type."""
+    if value.value:
+        return Row(formal or value.name, value.value, value.name)
+    name = value.name.removeprefix(f"{path}.") if path else value.name
+    return Row(name, value.type, value.name)
+
+
+def _held(node: NodeProto) -> _Constant | None:
+    """The value of a Constant node."""
+    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or not node.attribute:
+        return None
+    (attribute, *_) = node.attribute
+    if attribute.ref_attr_name or attribute.name == "sparse_value":
+        return _Constant(node.output[0], attribute_text(attribute), "")
+    if attribute.type == AttributeProto.TENSOR:
+        return _constant(attribute.t, node.output[0])
+    return _Constant(node.output[0], "", attribute_text(attribute))
+
+
+def _constant(tensor: TensorProto, name: str) -> _Constant:
+    text = tensor_type_text(tensor.data_type, tensor.dims)
+    return _Constant(name, text, tensor_value_text(tensor), math.prod(tensor.dims))
+
+
+def _attributes(node: NodeProto) -> Iterator[Row]:
+    for attribute in node.attribute:
+        if attribute.type not in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+            yield Row(attribute.name, attribute_text(attribute))
+
+
+def _graphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
+    """The graphs inside a node, and what they are called."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.name, attribute.g
+        for place, graph in enumerate(attribute.graphs):
+            yield f"{attribute.name} {place}", graph
+
+
+def _captured(node: NodeProto) -> set[str]:
+    """What the graphs inside a node read from outside."""
+    found: set[str] = set()
+    for _, graph in _graphs(node):
+        own = {value.name for value in (*graph.input, *graph.initializer)}
+        for inner in graph.node:
+            found |= ({*inner.input} | _captured(inner)) - own
+            own |= {*inner.output}
+        found |= {value.name for value in graph.output} - own
+    return found - {""}
