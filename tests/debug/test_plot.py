@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import shutil
 import sys
 
@@ -23,9 +25,11 @@ def model():
 def test_dot_text_links_every_node(model):
     dot = to_dot(model)
     assert dot.startswith("digraph")
-    assert 'label="Relu"' in dot and 'label="Neg"' in dot
+    assert "<b>Relu</b>" in dot and "<b>Neg</b>" in dot
     assert "float32[batch, 3]" in dot
-    assert "n_0 -> n_1" in dot and "n_1 -> o_0" in dot
+    keys = [re.search(rf"(k\d+) \[.*<b>{name}</b>", dot)[1] for name in ("x", "Relu", "Neg", "y")]
+    for source, target in itertools.pairwise(keys):
+        assert f"{source} -> {target} " in dot
 
 
 def test_missing_dot_program_names_the_remedy(model, monkeypatch, tmp_path):

@@ -1,5 +1,5 @@
-"""A view as DOT text: groups that are open are clusters, boxes are tables. In comes a View, out goes
-text for graphviz; called by `draw`."""
+"""A view as DOT text: groups that are open are clusters, boxes are tables. In comes a View, out
+goes text for graphviz; called by `draw`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 
 from .scene import Box, Group, Item, Row
-from .view import Link, View, summary
+from .view import View, summary
 
 __all__ = ["color_of", "dot_of"]
 
@@ -70,9 +70,10 @@ class _Writer:
                 dashed = (
                     "rounded,filled,dashed" if item.role in ("repeat", "body") else "rounded,filled"
                 )
+                title, tooltip = _cluster_title(item), _quote(_tooltip(item))
                 yield (
                     f'{indent}  graph [style="{dashed}", color="#9fb3c8", fillcolor="{fill}", '
-                    f"margin=8, fontsize=11, label={_cluster_title(item)}, tooltip={_quote(_tooltip(item))}];"
+                    f"margin=8, fontsize=11, label={title}, tooltip={tooltip}];"
                 )
                 yield from self.items(item, depth + 1)
                 yield f"{indent}}}"
@@ -171,9 +172,17 @@ def _row(row: Row, color: str) -> str:
 
 def _escape(text: str) -> str:
     """Text for a label that graphviz reads as HTML, which knows no control characters."""
-    printable = "".join(each if each.isprintable() else " " for each in text)
-    return html.escape(printable, quote=True).replace("&#x27;", "&#39;")
+    return html.escape(_printable(text), quote=True).replace("&#x27;", "&#39;")
 
 
 def _quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    """A text between quotes, in which graphviz reads entities, and a backslash as an escape."""
+    lines = [
+        _printable(line).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
+        for line in text.split("\n")
+    ]
+    return '"' + "\\n".join(lines) + '"'
+
+
+def _printable(text: str) -> str:
+    return "".join(each if each.isprintable() else " " for each in text)

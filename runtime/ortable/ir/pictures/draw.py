@@ -89,8 +89,9 @@ def draw(
         path: the file to write. Its ending says what: ``.html`` is a page in which a click opens
             and closes modules; ``.svg``, ``.png`` and ``.pdf`` are drawn by graphviz; ``.dot`` is
             its text. None draws on matplotlib axes.
-        module: draw this module only, by its path in the model (``"encoder.layer.0"``) or its class.
-        depth: how many levels of modules are open, 0 is none; by default as many as 24 boxes allow.
+        module: draw this module only, by its path (``"encoder.layer.0"``) or its class.
+        depth: how many levels of modules are open, 0 is none; by default as many as a picture of
+            24 boxes has room for.
         fold: draw the first of equal blocks in a row, and one box that counts the others.
         weights: rows for weights and constants.
         attributes: rows for attributes.
@@ -133,9 +134,12 @@ def _model_of(model: Any) -> ModelProto | GraphProto:
     if isinstance(model, str | os.PathLike):
         name = os.fspath(model)
         try:
-            return load(name, load_external_data=False)
+            loaded = load(name, load_external_data=False)
         except DecodeError as error:
             raise InputError(f"'{name}' is no ONNX model: {error}") from None
+        if not loaded.HasField("graph"):
+            raise InputError(f"'{name}' is no ONNX model: it has no graph")
+        return loaded
     if isinstance(model, ModelProto | GraphProto):
         return model
     held = getattr(model, "model", model)  # of a program
@@ -176,7 +180,7 @@ def _check_size(scene: Scene, view: View, look: Look) -> None:
         return
     fits = max((d for d in range(look.depth or 0) if shown(scene.root, d) <= MOST), default=0)
     raise OptionError(
-        f"the picture would have {boxes} boxes, more than {MOST}: give depth={fits} or less, "
+        f"the picture would have {boxes} boxes, more than {MOST}: give depth={fits}, "
         "module= for a part of the model, or draw an .html, which opens modules on demand"
     )
 

@@ -89,6 +89,8 @@ class _Folder:
             times = self.equal_ways(items[place : place + size * times], size)
             if times >= _FEWEST and size * times > best[0] * best[1]:
                 best = (size, times)
+                if place + size * (times + 1) > len(kinds):
+                    break  # no other one covers more
         return best
 
     def equal_ways(self, items: Sequence[Item], size: int) -> int:
@@ -167,14 +169,16 @@ def cut(scene: Scene, most: int) -> None:
 
 def _cut_nodes(group: Group, size: int) -> None:
     items, group.items = group.items, []
-    ends = {item: item.role for item in items if isinstance(item, Box) and item.role != "node"}
+    ends: dict[Item, str] = {
+        item: item.role for item in items if isinstance(item, Box) and item.role != "node"
+    }
     between = [item for item in items if item not in ends]
     for item in items:
         if ends.get(item) == "input":
             group.add(item)
     for start in range(0, len(between), size):
         some = between[start : start + size]
-        name = f"part {start + 1} \N{EN DASH} {start + len(some)}"
+        name = f"part {start + 1} to {start + len(some)}"
         _into(group, f"{group.key}s{start}", name, some)
     for item in items:
         if ends.get(item) == "output":

@@ -46,12 +46,7 @@ def compact_classes(classes: Mapping[str, str]) -> str:
 def class_reader(text: str) -> Callable[[str], str]:
     """A function from the path of a module to its class, of what `compact_classes` wrote; it
     returns an empty text for what is no module."""
-    known = dict(
-        (path, kind)
-        for entry in text.split("; ")
-        if "=" in entry
-        for path, _, kind in [entry.partition("=")]
-    )
+    known = dict(entry.split("=", 1) for entry in text.split("; ") if "=" in entry)
     return lambda path: known.get(path) or known.get(_NUMBER.sub("*", path), "")
 
 

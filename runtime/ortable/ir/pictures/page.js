@@ -199,7 +199,8 @@ function drawBox(box) {
   const w = box.w0, h = box.h0, kind = box.r ? (box.r === 1 ? "input" : "output") : "node";
   let found = `<g class="box ${kind}"><title>${escape(box.m || box.t)}</title>` +
     `<rect width="${w}" height="${h}" rx="${box.r ? 10 : 4}"/>`;
-  if (!box.r) found += `<path d="M0 4a4 4 0 0 1 4 -4h${w - 8}a4 4 0 0 1 4 4v18h${-w}z" fill="${box.f}" class="bar"/>`;
+  const below = box.lines.length ? `v18h${-w}z` : `v14a4 4 0 0 1 -4 4h${8 - w}a4 4 0 0 1 -4 -4z`;
+  if (!box.r) found += `<path d="M0 4a4 4 0 0 1 4 -4h${w - 8}a4 4 0 0 1 4 4${below}" fill="${box.f}" class="bar"/>`;
   const center = box.n && !box.r ? w / 2 - width(box.n, SMALL) / 2 - 3 : w / 2;
   found += text(center, 15, box.t, "bold", "middle");
   if (box.n) found += box.r ? text(w / 2, 28, box.n, "small", "middle")

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from .dot import color_of
-from .scene import Box, Group, Item, Scene, boxes_of, groups_of
+from .scene import Group, Item, Scene, boxes_of, groups_of
 from .view import View, summary
 
 __all__ = ["page_of"]
@@ -38,7 +38,8 @@ _PAGE = """<!DOCTYPE html>
 <ul id="results" hidden></ul></span>
 </header>
 <svg id="graph"><defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7"
-markerHeight="7" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" fill="#8899aa"/></marker></defs>
+markerHeight="7" markerUnits="userSpaceOnUse" orient="auto">
+<path d="M0 0L8 4L0 8z" fill="#8899aa"/></marker></defs>
 <g id="scene"></g></svg>
 <div id="details" hidden></div>
 <script>
@@ -96,8 +97,8 @@ def _opened(group: Group, closed: set[Group]) -> list[str]:
 
 def _item(item: Item) -> dict[str, Any]:
     """What page.js reads. Of a box: key, role, title, note, name, attributes, weights and their
-    whole names, types of outputs, what the metadata says, fill. Of a group: key, role, title, class,
-    path, summary, how many blocks, items."""
+    whole names, types of outputs, what the metadata says, fill. Of a group: key, role, title,
+    class, path, summary, how many blocks, items."""
     if isinstance(item, Group):
         return {
             "k": item.key,

@@ -20,6 +20,7 @@ from onnx import (
     shape_inference,
 )
 
+from ortable.errors import BuilderError
 from ortable.ir.schemas import find_schema
 
 from .modules import CLASSES, Part, Placer, class_reader, parts_of_node, parts_of_path
@@ -85,12 +86,9 @@ class _Reader:
         graph = _with_types(self.model).graph
         root = Group(self.key(), "model", graph.name or "model")
         _GraphReader(self, graph, root, {}, 0).read()
-        root.items = [item for item in root.items if item not in self.rows - self.feeding()]
+        only_rows = self.rows - {edge.source for edge in self.edges}
+        root.items = [item for item in root.items if item not in only_rows]
         return Scene(root, self.edges)
-
-    def feeding(self) -> set[Item]:
-        """The boxes from which an edge starts."""
-        return {edge.source for edge in self.edges}
 
 
 def _with_types(model: ModelProto) -> ModelProto:
@@ -228,7 +226,8 @@ class _GraphReader:
         call passes is known by the names of the function's inputs."""
         *around, last = self._way(node, about) or (Part(function.name, self.group.path),)
         group = self.placer.place(tuple(around), filter(None, node.input), node.output)
-        kind = about.get("module_type") or last.kind or function.name
+        whole = about.get("module_type") or last.kind or function.name
+        kind = whole.rpartition(".")[2]
         call = Group(self.reader.key(), "function", last.name, kind, last.path)
         group.add(call)
         within = next(
@@ -270,8 +269,11 @@ class _GraphReader:
         box.weights = tuple(rows)
 
     def _formal(self, node: NodeProto, place: int) -> str:
-        """What ONNX calls an input of an operator."""
-        schema = find_schema(node.op_type, node.domain, self.reader.opsets.get(node.domain, 1))
+        """What ONNX calls an input of an operator; empty where it does not know the operator."""
+        try:
+            schema = find_schema(node.op_type, node.domain, self.reader.opsets.get(node.domain, 1))
+        except BuilderError:
+            return ""
         return schema.input(place).name if schema is not None and schema.inputs else ""
 
 

@@ -1,0 +1,1 @@
+"""Pictures of graphs: scenes, folding, dot text, pages."""

@@ -1,0 +1,179 @@
+"""DOT text and what graphviz makes of it: clusters, folded blocks, labels that are escaped, how
+deep a picture is opened, and which requests are refused."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import ortable
+from ortable.errors import InputError, OptionError
+from ortable.ir.pictures import draw as drawing
+from ortable.ir.pictures.dot import color_of
+from ortable.ir.pictures.draw import Look, rendered, to_dot
+from ortable.ir.pictures.view import count_text
+from tests.ir.pictures.models import MODELS, TIMES, chain, looped, nodes_of, stack
+
+DOT = pytest.mark.skipif(shutil.which("dot") is None, reason="needs the dot program")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def statements(dot: str) -> list[str]:
+    """Keys of what the text declares, clusters left out."""
+    return re.findall(r"^\s*(\w+) \[(?:label)", dot, re.MULTILINE)
+
+
+def operators(dot: str) -> list[str]:
+    return re.findall(r'colspan="2" bgcolor="[^"]*"><b>(\w+)</b>', dot)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_open_is_declared_once_and_edges_join_what_is_declared(model) -> None:
+    for depth in range(5):
+        dot = to_dot(model(), depth=depth)
+        keys = statements(dot)
+        assert len(keys) == len(set(keys))
+        ends = re.findall(r"^  (\w+) -> (\w+) \[", dot, re.MULTILINE)
+        assert {key for pair in ends for key in pair} <= set(keys)
+        assert len(ends) == len(set(ends))
+    assert len(operators(to_dot(model(), depth=9, fold=False))) == nodes_of(model())
+
+
+def test_clusters_are_modules_with_name_and_class() -> None:
+    dot = to_dot(stack(), depth=9)
+    titles = re.findall(r"label=<<b>([^<]*)</b>(?:  <font[^>]*>(\w+)</font>)?>", dot)
+    assert titles == [
+        (f"layers.0 … layers.11  {TIMES} 12", "Block"), ("layers.0", "Block"), ("norm", "LayerNorm"),
+        ("fc", "Linear"), ("head", "Linear"),
+    ]  # fmt: skip
+    assert dot.count("subgraph cluster_") == 5
+    assert dot.index("cluster_") < dot.index("LayerNormalization")
+
+
+def test_the_count_and_what_one_of_the_blocks_has() -> None:
+    dot = to_dot(stack(), depth=9)
+    (box,) = re.findall(r"^.*layers\.1 … layers\.11.*$", dot, re.MULTILINE)
+    assert f"layers.1 … layers.11  {TIMES} 11" in box and "each like the one before" in box
+    each = (nodes_of(stack()) - 1) // 12
+    assert f"{each} nodes, 28 weights each" in box
+    closed = to_dot(stack(), depth=0)
+    assert f"layers.0 … layers.11  {TIMES} 12" in closed and "cluster_" not in closed
+
+
+def test_rows_can_be_left_out() -> None:
+    dot = to_dot(stack(), depth=9)
+    assert ">weight</font>" in dot and ">epsilon</font>" in dot and "float32[2, 4]" in dot
+    assert ">weight</font>" not in to_dot(stack(), depth=9, weights=False)
+    assert ">epsilon</font>" not in to_dot(stack(), depth=9, attributes=False)
+    assert "rankdir=LR" in to_dot(stack(), rankdir="LR")
+
+
+def test_edges_have_types_and_long_ones_stand_out() -> None:
+    dot = to_dot(stack(), depth=9)
+    assert 'label="float32[n, 4]"' in dot
+    assert "style=dashed" in to_dot(looped()) and "style=dashed, color" not in dot
+    residuals = to_dot(stack(), depth=9, fold=False).count("penwidth=1.8")
+    assert residuals == 11  # around three nodes; that of the first block starts at the input
+
+
+def test_a_picture_is_opened_as_deep_as_it_fits() -> None:
+    assert len(statements(to_dot(stack()))) <= 24
+    assert "LayerNormalization" in to_dot(stack())
+    assert len(statements(to_dot(chain(5000)))) <= 24
+    assert len(statements(to_dot(chain(900, lambda i: f"/a.{i % 7}/b.{i}/op"), fold=False))) <= 460
+
+
+def test_one_module_has_what_it_reads_and_what_is_read_of_it() -> None:
+    dot = to_dot(stack(), module="layers.4", depth=9)
+    assert operators(dot)[0] == "LayerNormalization" and "layers.5" not in dot
+    blue, green = dot.count("#cfe8ff"), dot.count("#d3f2d3")
+    assert (blue, green) == (1, 1)
+    assert 'label="layers.4  Block"' in dot
+    assert operators(to_dot(stack(), module="Block", depth=9)) == operators(dot)
+    with pytest.raises(OptionError, match=r"no module 'layers.44': it has layers.4, .* others"):
+        to_dot(stack(), module="layers.44")
+    with pytest.raises(OptionError, match="do not say of which module"):
+        to_dot(chain(3), module="a")
+
+
+def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for look in ({"depth": -1}, {"depth": "2"}, {"rankdir": "down"}):
+        with pytest.raises(OptionError, match=r"^(depth|rankdir) is"):
+            to_dot(stack(), **look)
+    with pytest.raises(OptionError, match="no folder"):
+        ortable.draw(stack(), tmp_path / "none" / "x.dot")
+    for name, content in (("text.onnx", b"not a model"), ("empty.onnx", b"")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=f"{name}' is no ONNX model"):
+            ortable.draw(tmp_path / name, tmp_path / "x.dot")
+    monkeypatch.setattr(drawing, "MOST", 20)
+    with pytest.raises(OptionError, match=r"\d+ boxes, more than 20: give depth=0, module="):
+        rendered(stack(), "svg", Look(depth=5, fold=False))
+
+
+HOSTILE = "a\"b<i>&c\\d'e]]>\x07é</script>"
+
+
+def hostile() -> ModelProto:
+    """Every name is one that dot, HTML or JavaScript would read as something else."""
+    x = helper.make_tensor_value_info(f"x{HOSTILE}", TensorProto.FLOAT, [f"n{HOSTILE}"])
+    y = helper.make_tensor_value_info(f"y{HOSTILE}", TensorProto.FLOAT, None)
+    weight = numpy_helper.from_array(np.ones((2, 2), np.float32), f"w{HOSTILE}")
+    nodes = [
+        helper.make_node("MatMul", [x.name, weight.name], ["m"], name=f"/{HOSTILE}/mm"),
+        helper.make_node(
+            "Odd", ["m"], [y.name], domain=HOSTILE, note=HOSTILE, name=f"/q{HOSTILE}/r"
+        ),
+    ]
+    return helper.make_model(helper.make_graph(nodes, HOSTILE, [x], [y], [weight]))
+
+
+def test_hostile_names_are_escaped() -> None:
+    dot = to_dot(hostile())
+    assert "<i>" not in re.sub(r'"(?:[^"\\]|\\.)*"', "", dot)
+    assert "&quot;b&lt;i&gt;&amp;c" in dot and "\x07" not in dot
+    assert '\\"b<i>&amp;c\\\\d' in dot  # in a tooltip
+
+
+@DOT
+@pytest.mark.parametrize("model", [*MODELS, hostile])
+def test_graphviz_draws_it(model, tmp_path: Path) -> None:
+    ortable.draw(model(), tmp_path / "x.svg", depth=9)
+    root = ElementTree.parse(tmp_path / "x.svg").getroot()
+    text = " ".join("".join(each.itertext()) for each in root.iter(f"{SVG}text"))
+    for operator in operators(to_dot(model(), depth=9)):
+        assert operator in text
+    if model is hostile:
+        assert "<i>&c" in text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+@DOT
+def test_a_png_of_ten_thousand_nodes(tmp_path: Path) -> None:
+    ortable.draw(chain(10_000, lambda i: f"/enc/layer.{i // 100}/op"), tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_programs_paths_and_large_models_are_drawn(tmp_path: Path) -> None:
+    import torch
+
+    program = ortable.export(torch.nn.Linear(2, 3), (torch.rand(1, 2),), large_model=True)
+    onnx.save(stack(), tmp_path / "m.onnx")
+    for model in (program, program.model, tmp_path / "m.onnx", stack().graph):
+        ortable.draw(model, tmp_path / "x.dot")
+        assert (tmp_path / "x.dot").read_text().startswith("digraph onnx {")
+    program.draw(tmp_path / "y.html", depth=0, weights=False)
+    assert "<svg" in (tmp_path / "y.html").read_text()
+    with pytest.raises(TypeError, match="give a ModelProto"):
+        ortable.draw(3, tmp_path / "x.dot")
+
+
+def test_colors_and_counts() -> None:
+    assert color_of("Relu") == color_of("Relu") != color_of("Add")
+    assert [count_text(n) for n in (7, 1500, 7_090_000, 10**10)] == ["7", "1.5 k", "7.09 M", "10 G"]
