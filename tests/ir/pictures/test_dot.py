@@ -50,7 +50,8 @@ def test_clusters_are_modules_with_name_and_class() -> None:
     dot = to_dot(stack(), depth=9)
     titles = re.findall(r"label=<<b>([^<]*)</b>(?:  <font[^>]*>(\w+)</font>)?>", dot)
     assert titles == [
-        (f"layers.0 … layers.11  {TIMES} 12", "Block"), ("layers.0", "Block"), ("norm", "LayerNorm"),
+        (f"layers.0 … layers.11  {TIMES} 12", "Block"), ("layers.0", "Block"),
+        ("norm", "LayerNorm"),
         ("fc", "Linear"), ("head", "Linear"),
     ]  # fmt: skip
     assert dot.count("subgraph cluster_") == 5

@@ -75,7 +75,7 @@ function measure(item) {
 
 function arrange(group) {
   const g = new dagre.graphlib.Graph({ multigraph: true });
-  g.setGraph({ rankdir: "TB", nodesep: 18, edgesep: 12, ranksep: 26 });
+  g.setGraph({ rankdir: "TB", nodesep: 18, edgesep: 12, ranksep: 22 });
   g.setDefaultEdgeLabel(() => ({}));
   for (const item of group.i) {
     measure(item);
@@ -104,15 +104,17 @@ function arrange(group) {
       if (!fed.has(item)) g.setEdge(" top", item.k, { weight: 0, minlen: 2 }, "t");
       if (!read.has(item)) g.setEdge(item.k, " end", { weight: 0, minlen: 2 }, "t");
     }
+    const pill = (port, ports) => ports.size === 1 ? { width: 7, height: 7, port, name: "" }
+      : { width: Math.min(150, width(port.name, SMALL)) + 8, height: 12, port, name: port.name };
     for (const [tensor, port] of group.ins) {
       const key = "in " + tensor;
-      g.setNode(key, { width: Math.min(150, width(port.name, SMALL)) + 8, height: 12, port });
+      g.setNode(key, pill(port, group.ins));
       g.setEdge(" top", key, { weight: 1000 }, "t");
       for (const child of port.children) connect(key, child.k, port, false, opened(child));
     }
     for (const [tensor, port] of group.outs) {
       const key = "out " + tensor;
-      g.setNode(key, { width: Math.min(150, width(port.name, SMALL)) + 8, height: 12, port });
+      g.setNode(key, pill(port, group.outs));
       g.setEdge(key, " end", { weight: 1000 }, "t");
       for (const child of port.children) connect(child.k, key, port, opened(child), false);
     }
@@ -158,7 +160,7 @@ function place(group, g) {
     const node = g.node(key);
     if (node.item) { node.item.x = node.x + dx + extra; node.item.y = node.y + dy; }
     else if (node.port) group.ports[key.startsWith("in ") ? "in" : "out"].set(node.port.tensor,
-      { x: node.x + dx + extra, y: node.y + dy, w: node.width, port: node.port });
+      { x: node.x + dx + extra, y: node.y + dy, w: node.width, h: node.height, port: node.port, name: node.name });
   }
   group.w0 = right - left + 2 * margin + 2 * extra;
   group.h0 = bottom - top + head + margin;
@@ -166,9 +168,10 @@ function place(group, g) {
   group.drawn = seen.map(e => {
     const edge = g.edge(e), link = edge.link;
     const points = edge.points.map(p => ({ x: p.x + dx + extra, y: p.y + dy }));
-    const label = { x: edge.x + dx + extra, y: edge.y + dy, w: edge.said, h: edge.height };
+    const label = { x: edge.x + dx + extra + 4, y: edge.y + dy, w: edge.said, h: edge.height };
     const hides = other => Math.abs(other.y - label.y) < (other.h + label.h) / 2
       && other.x < label.x + label.w && label.x < other.x + other.w;
+    if (label.h && labels.some(hides)) label.x -= label.w + 8;  // on the other side of the edge
     while (label.h && labels.some(hides)) label.y += 4;
     labels.push(label);
     return { points, link, x: label.x, y: label.y };
@@ -237,13 +240,13 @@ function drawInside(group, depth) {
   const kids = new Map(group.i.map(item => [item.k, item]));
   let found = group.drawn.map(edge => drawEdge(edge, kids)).join("");
   for (const side of ["in", "out"]) {
-    for (const { x, y, w, port } of group.ports[side].values()) {
+    for (const { x, y, w, h, port, name } of group.ports[side].values()) {
       const edge = side === "in" ? 24 : group.h0;
-      const end = side === "in" ? y - 6 : y + 6;
+      const end = side === "in" ? y - h / 2 : y + h / 2;
       found += `<g class="port" data-t="${escape(port.tensor)}"><title>${escape(port.name + " " + port.type)}</title>` +
         `<path d="M${x} ${edge}L${x} ${end}" class="edge"/>` +
-        `<rect x="${x - w / 2}" y="${y - 6}" width="${w}" height="12" rx="6"/>` +
-        text(x, y + 3.5, clipped(port.name, 146), "tiny", "middle") + "</g>";
+        `<rect x="${x - w / 2}" y="${y - h / 2}" width="${w}" height="${h}" rx="${h / 2}"/>` +
+        text(x, y + 3.5, clipped(name, 146), "tiny", "middle") + "</g>";
     }
   }
   return found + group.i.map(item => drawItem(item, depth)).join("");
@@ -270,7 +273,7 @@ function drawEdge({ points, link, x, y }, kids) {
   const said = link.edges.map(e => `${e.name} ${e.type}`).join("\n");
   return `<g class="link ${kind}" data-t="${escape(tensors)}"><title>${escape(said)}</title>` +
     `<path d="${path}" class="wide"/><path d="${path}" class="edge" marker-end="url(#arrow)"/>` +
-    link.label.map((line, n) => text(x + 4, y - 5.5 * link.label.length + 9 + 11 * n, line, "type")).join("") + "</g>";
+    link.label.map((line, n) => text(x, y - 5.5 * link.label.length + 9 + 11 * n, line, "type")).join("") + "</g>";
 }
 
 function draw() {
@@ -286,7 +289,7 @@ function move() { scene.setAttribute("transform", `translate(${panX},${panY}) sc
 function fit(event) {  // all of it; at first, as small as it can be read
   const view = svg.getBoundingClientRect();
   zoom = Math.min(1.25, (view.width - 40) / root.w0, (view.height - 40) / root.h0);
-  if (!event) zoom = Math.max(0.65, zoom);
+  if (!event) zoom = Math.max(0.55, zoom);
   panX = (view.width - root.w0 * zoom) / 2;
   panY = Math.max(20, (view.height - root.h0 * zoom) / 2);
   move();
