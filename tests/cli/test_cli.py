@@ -67,6 +67,33 @@ def test_draw_without_the_program(model_path, tmp_path, monkeypatch, capsys):
     assert "'dot'" in capsys.readouterr().err
 
 
+def test_draw_one_module_as_a_page(factory, tmp_path, capsys):
+    model, page = str(tmp_path / "tiny.onnx"), tmp_path / "page.html"
+    assert main(["export", f"{factory}:tiny", "-o", model, "--no-validate"]) == 0
+    assert main(["draw", model, "-o", str(page), "--module", "0", "--depth", "2"]) == 0
+    assert "wrote" in capsys.readouterr().out
+    text = page.read_text()
+    assert '"t":"Gemm"' in text and '"t":"Relu"' not in text and '"c":"Linear"' in text
+    dot = ["draw", model, "-o", str(tmp_path / "x.dot"), "--no-weights", "--no-attributes"]
+    assert main([*dot, "--no-fold", "--rankdir", "LR"]) == 0
+    text = (tmp_path / "x.dot").read_text()
+    assert "rankdir=LR" in text and ">weight<" not in text and ">transB<" not in text
+
+
+def test_draw_says_what_it_cannot_draw(model_path, tmp_path, capsys):
+    target = str(tmp_path / "x.dot")
+    (tmp_path / "text.onnx").write_text("not a model")
+    for arguments, message in (
+        ([model_path, "--module", "encoder"], "no module 'encoder'"),
+        ([model_path, "--depth", "-1"], "depth is None or a number from 0 on"),
+        ([str(tmp_path / "text.onnx")], "is no ONNX model"),
+        ([str(tmp_path)], "is a folder"),
+        ([str(tmp_path / "none.onnx")], "none.onnx"),
+    ):
+        assert main(["draw", *arguments, "-o", target]) == 1
+        assert message in capsys.readouterr().err
+
+
 def test_ops(capsys):
     assert main(["ops", "--grep", "aten::addmm"]) == 0
     out = capsys.readouterr().out

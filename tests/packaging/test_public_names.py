@@ -21,6 +21,7 @@ from tests.packaging.files import ROOT, is_type_checking
 DOCUMENTED = (
     "ExportOptions",
     "ExtendedReferenceEvaluator",
+    "draw",
     "DynamoInterpreter",
     "FunctionNotFoundError",
     "GraphBuilder",

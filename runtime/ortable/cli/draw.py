@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from .files import existing
+
 __all__ = ["add_draw"]
 
 
@@ -43,8 +45,7 @@ def add_draw(commands: Any) -> None:
 def _draw(args: argparse.Namespace) -> int:
     from ortable.ir.pictures.draw import draw
 
-    if not Path(args.model).exists():
-        raise FileNotFoundError(f"no file {args.model!r}")
+    existing(args.model)
     output = Path(args.output)
     draw(
         args.model,

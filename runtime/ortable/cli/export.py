@@ -11,10 +11,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from ortable.debug.rewrites_text import fired_lines, summary
 from ortable.errors import ExportError
-from ortable.exporter.capture.pt2 import opened
-from ortable.exporter.request.arguments import check_file
 
 from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names
 
@@ -57,6 +54,8 @@ def add_export(commands: Any) -> None:
 
 def _export(args: argparse.Namespace) -> int:
     import ortable
+    from ortable.debug.rewrites_text import fired_lines, summary
+    from ortable.exporter.request.arguments import check_file
 
     check_file("filename", args.output)  # before the model is made
     check_file("report", args.report)
@@ -126,6 +125,8 @@ def load_target(target: str) -> tuple[Any, tuple[Any, ...], Any, Any]:
     Raises ExportError when the target is neither, or returns something else.
     """
     if target.endswith(".pt2"):
+        from ortable.exporter.capture.pt2 import opened
+
         return opened(target), (), None, None
     module_name, _, name = target.partition(":")
     if not name:

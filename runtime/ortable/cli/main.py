@@ -4,17 +4,19 @@ Errors of ours are printed without a traceback and end with status 1."""
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ortable.errors import OrtableError
-from ortable.interpreter.diagnostics.advice import advise, in_words_of_the_shell
 
 from .compile import add_compile_commands
 from .draw import add_draw
+from .examples import add_examples
 from .export import add_export
+from .failures import said
+from .files import existing
 from .rewrites import add_rewrites
 from .specs import add_specs
 
@@ -23,20 +25,47 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
-    args = _parser().parse_args(argv)
+    parser = _parser()
+    _complete(parser)
+    args = parser.parse_args(argv)
     try:
         return int(args.run(args) or 0)
-    except OrtableError as error:
-        advise(error, "shell", int(getattr(args, "verbose", 0) or 0))
-        print(f"error: {in_words_of_the_shell(str(error))}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if args.debug:
+            raise
+        print(_message(error, int(getattr(args, "verbose", 0) or 0)), file=sys.stderr)
         return 1
-    except FileNotFoundError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+
+
+def _message(error: Exception, verbose: int) -> str:
+    """What is printed of an error: ours say what to do, the others where they were raised."""
+    if isinstance(error, OrtableError):
+        from ortable.interpreter.diagnostics.advice import advise, in_words_of_the_shell
+
+        advise(error, "shell", verbose)
+        return f"error: {in_words_of_the_shell(str(error))}"
+    if isinstance(error, FileNotFoundError) and error.errno is None:
+        return f"error: {error}"  # of `existing`
+    return said(error)
+
+
+def _complete(parser: argparse.ArgumentParser) -> None:
+    """Completes words in the shell, where argcomplete is installed and switched on."""
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
 
 
 def _parser() -> argparse.ArgumentParser:
+    from ortable import __version__
+
     parser = argparse.ArgumentParser(prog="ortable", description="PyTorch to ONNX, from tables.")
+    parser.add_argument("--version", action="version", version=f"ortable {__version__}")
+    parser.add_argument("--debug", action="store_true", help="print tracebacks of errors")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
     show = commands.add_parser("show", help="print an ONNX model as text")
@@ -56,13 +85,14 @@ def _parser() -> argparse.ArgumentParser:
     add_rewrites(commands)
 
     add_specs(commands)
+    add_examples(commands.choices)
     return parser
 
 
 def _show(args: argparse.Namespace) -> int:
     from ortable.ir.proto.text import pretty_onnx
 
-    print(pretty_onnx(_existing(args.model), shorten=not args.full))
+    print(pretty_onnx(existing(args.model), shorten=not args.full))
     return 0
 
 
@@ -70,7 +100,7 @@ def _ops(args: argparse.Namespace) -> int:
     from ortable.interpreter.tables import generated_tables
 
     if args.missing:
-        return _missing(_existing(args.missing), generated_tables().converters)
+        return _missing(existing(args.missing), generated_tables().converters)
     _print_coverage(args.grep)
     return 0
 
@@ -128,8 +158,9 @@ def _missing(path: str, converters: Any) -> int:
     import torch
 
     from ortable.compat.torch import OpOverload
+    from ortable.exporter.capture.pt2 import opened
 
-    program = torch.export.load(path)
+    program = opened(path)
     counts: dict[str, int] = {}
     for node in program.graph.nodes:
         if node.op != "call_function" or not isinstance(node.target, OpOverload):
@@ -142,12 +173,6 @@ def _missing(path: str, converters: Any) -> int:
         print(f"{name:50} {number} call{'s' if number > 1 else ''}")
     print(f"{len(missing)} of {len(counts)} operators have no converter")
     return 1 if missing else 0
-
-
-def _existing(path: str) -> str:
-    if not Path(path).exists():
-        raise FileNotFoundError(f"no file {path!r}")
-    return path
 
 
 if __name__ == "__main__":

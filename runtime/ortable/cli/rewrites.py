@@ -12,11 +12,12 @@ import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ortable.debug.rewrites_text import counted
 from ortable.errors import OptionError, SpecError
-from ortable.passes.rewrite.rule import STAGES, Rule
+
+if TYPE_CHECKING:
+    from ortable.passes.rewrite.rule import Rule
 
 __all__ = ["ERRORS_INTO_A_FILE", "add_choice", "add_rewrites", "chosen_names", "named_rules"]
 
@@ -74,7 +75,9 @@ def named_rules(args: argparse.Namespace) -> list[str]:
 
 
 def _list(args: argparse.Namespace) -> int:
+    from ortable.debug.rewrites_text import counted
     from ortable.passes.rewrite.choose import rules
+    from ortable.passes.rewrite.rule import STAGES
 
     chosen = _by_name(rules(args.names or "all"))
     wanted = [
@@ -181,6 +184,7 @@ def _compiled(rows: Sequence[Rule]) -> str:
 
 
 def _check(args: argparse.Namespace) -> int:
+    from ortable.debug.rewrites_text import counted
     from ortable.passes.rewrite.choose import load
 
     try:

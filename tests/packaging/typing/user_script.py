@@ -40,6 +40,7 @@ from ortable import (
     WeightReport,
     attach_weights,
     bypass_export_some_errors,
+    draw,
     export,
     export_language_model,
     filter_decomposition_table,
@@ -235,6 +236,7 @@ def compiled(model: Model, x: torch.Tensor) -> None:
 
 def look(proto: ModelProto, feeds: Mapping[str, Any]) -> str:
     plot_dot(proto, rankdir="LR", figsize=(8, 8))
+    draw(proto, "model.html", module="encoder.layer.0", depth=2, fold=False)
     evaluator = ExtendedReferenceEvaluator(proto, verbose=1)
     for node, known in evaluator.steps(feeds):
         print(node.op_type, sorted(known))

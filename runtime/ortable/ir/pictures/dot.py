@@ -13,11 +13,12 @@ from .view import View, summary
 
 __all__ = ["color_of", "dot_of"]
 
-_HEAD = """digraph onnx {{
-  graph [rankdir={rankdir}, fontname="Helvetica,Arial,sans-serif", ranksep=0.32, nodesep=0.22, pad=0.2, \
-compound=true, tooltip=" ", bgcolor="white", label={title}, labelloc=t, labeljust=l, fontsize=16];
-  node [shape=plain, fontname="Helvetica,Arial,sans-serif", fontsize=11];
-  edge [fontname="Helvetica,Arial,sans-serif", fontsize=8, fontcolor="#667788", color="#8899aa", arrowsize=0.6, \
+_FONT = "Helvetica,Arial,sans-serif"
+_HEAD = f"""digraph onnx {{{{
+  graph [rankdir={{rankdir}}, fontname="{_FONT}", ranksep=0.32, nodesep=0.22, pad=0.2, \
+compound=true, tooltip=" ", bgcolor="white", label={{title}}, labelloc=t, labeljust=l, fontsize=16];
+  node [shape=plain, fontname="{_FONT}", fontsize=11];
+  edge [fontname="{_FONT}", fontsize=8, fontcolor="#667788", color="#8899aa", arrowsize=0.6, \
 penwidth=1.0];"""
 _FILLS = ("#f4f7fb", "#e9eff7", "#dde7f3", "#d2dff0")  # of clusters, by their depth
 _ENDS = {"input": "#cfe8ff", "output": "#d3f2d3"}

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, load
+from onnx import GraphProto, ModelProto
 
-from ortable.errors import InputError, OptionError, OrtableError
+from ortable.errors import OptionError, OrtableError
+from ortable.ir.proto.model_files import graph_of_file
 
 from .dot import dot_of
 from .fold import cut, fold
@@ -132,14 +132,7 @@ def rendered(model: Any, format: str, look: Look | None = None) -> bytes:
 
 def _model_of(model: Any) -> ModelProto | GraphProto:
     if isinstance(model, str | os.PathLike):
-        name = os.fspath(model)
-        try:
-            loaded = load(name, load_external_data=False)
-        except DecodeError as error:
-            raise InputError(f"'{name}' is no ONNX model: {error}") from None
-        if not loaded.HasField("graph"):
-            raise InputError(f"'{name}' is no ONNX model: it has no graph")
-        return loaded
+        return graph_of_file(model)
     if isinstance(model, ModelProto | GraphProto):
         return model
     held = getattr(model, "model", model)  # of a program

@@ -19,11 +19,12 @@ from onnx import (
     TensorProto,
     TypeProto,
     ValueInfoProto,
-    load,
 )
 from onnx.numpy_helper import to_array
 
 from ortable import dtypes
+
+from .model_files import graph_of_file
 
 if TYPE_CHECKING:
     from .large_model import LargeModel
@@ -52,11 +53,12 @@ def pretty_onnx(
         indent: one step of indentation.
 
     Raises:
+        InputError: the file is no ONNX model.
         TypeError: `onx` is something else.
     """
     writer = _TextWriter(with_attributes, shorten, indent)
     if isinstance(onx, str | os.PathLike):
-        onx = load(os.fspath(onx), load_external_data=False)
+        onx = graph_of_file(onx)
     elif isinstance(onx, bytes):
         onx = ModelProto.FromString(onx)
     elif hasattr(onx, "proto") and isinstance(onx.proto, ModelProto):

@@ -1,0 +1,120 @@
+"""What the shell says when something goes wrong that is no error of ours: one line and the place,
+or the traceback with --debug; and what it says of itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ortable
+from ortable.cli.examples import EXAMPLES
+from ortable.cli.main import _parser, main
+
+FACTORY = """
+import torch
+
+def broken():
+    raise ValueError("the weights are not there")
+
+class Bad(torch.nn.Module):
+    def forward(self, x):
+        raise KeyError("inside forward")
+
+def bad():
+    return Bad(), (torch.rand(2),)
+"""
+
+
+@pytest.fixture
+def factory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "models_that_fail.py").write_text(FACTORY)
+    (tmp_path / "no_python.py").write_text("def f(:")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    yield "models_that_fail"
+    sys.modules.pop("models_that_fail", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["export", "{m}:broken", "-o", "x.onnx"], "ValueError: the weights are not there"),
+        (["explain", "{m}:broken"], "at models_that_fail.py:5, in broken"),
+        (["debug", "{m}:broken"], 'raise ValueError("the weights are not there")'),
+        (["bench", "{m}:bad"], "at models_that_fail.py:9, in forward"),
+        (["export", "no_python:f", "-o", "x.onnx"], "SyntaxError: "),
+    ],
+)
+def test_exceptions_of_the_user_are_one_line_and_the_place(
+    factory: str, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert main([each.format(m=factory) for each in arguments]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("error: ") and said in told and "Traceback" not in told
+    assert "--debug" in told
+
+
+def test_debug_raises(factory: str) -> None:
+    with pytest.raises(ValueError, match="not there"):
+        main(["--debug", "export", f"{factory}:broken", "-o", "x.onnx"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "text.onnx"], "'text.onnx' is no ONNX model"),
+        (["show", "."], "'.' is a folder"),
+        (["show", "none.onnx"], "no file 'none.onnx'"),
+        (["draw", "text.onnx", "-o", "x.dot"], "'text.onnx' is no ONNX model"),
+        (["ops", "--missing", "text.onnx"], "is an ONNX model already"),
+        (["ops", "--missing", "."], "'.' is a folder"),
+        (["export", "text.pt2", "-o", "x.onnx"], "is no zip archive"),
+    ],
+)
+def test_files_of_another_kind_are_named(
+    factory: str, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    for name in ("text.onnx", "text.pt2"):
+        Path(name).write_text("hello")
+    assert main(arguments) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("error: ") and said in told and "Traceback" not in told
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"ortable {ortable.__version__}\n"
+
+
+def test_every_command_has_two_examples_that_it_accepts() -> None:
+    parser = _parser()
+    (commands,) = parser._subparsers._group_actions
+    missing = set(commands.choices) - set(EXAMPLES)
+    assert missing <= {"profile"}, f"add examples of {missing} to cli/examples.py"
+    for name, calls in EXAMPLES.items():
+        shown = commands.choices[name].format_help()
+        for call in calls:
+            assert f"  {call}\n" in shown
+            args = parser.parse_args(call.partition(" | ")[0].split()[1:])
+            assert args.command == name and callable(args.run)
+
+
+def test_help_and_version_need_no_library() -> None:
+    code = (
+        "import sys\nfrom ortable.cli.main import _parser\n_parser().format_help()\n"
+        "print([each for each in ('torch', 'onnx', 'numpy', 'onnxruntime') if each in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=60,
+    )
+    assert done.stdout.strip() == "[]", done.stderr
