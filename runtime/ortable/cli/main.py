@@ -29,10 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     _complete(parser)
     args = parser.parse_args(argv)
     try:
-        return int(args.run(args) or 0)
+        status = int(args.run(args) or 0)
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # ortable show model.onnx | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except Exception as error:
         if args.debug:
             raise
@@ -54,10 +59,13 @@ def _message(error: Exception, verbose: int) -> str:
 
 def _complete(parser: argparse.ArgumentParser) -> None:
     """Completes words in the shell, where argcomplete is installed and switched on."""
-    if "_ARGCOMPLETE" in os.environ:
+    if "_ARGCOMPLETE" not in os.environ:  # the shell asks
+        return
+    try:
         import argcomplete
-
-        argcomplete.autocomplete(parser)
+    except ImportError:
+        return
+    argcomplete.autocomplete(parser)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -108,6 +108,38 @@ def test_the_script_runs(tmp_path: Path) -> None:
     assert everything.count("Tanh</text>") == 1  # the other blocks are counted
 
 
+USER = """<script>
+const seen = [], count = kind => scene.querySelectorAll(kind).length;
+const on = (element, kind, more) => element.dispatchEvent(
+  new (kind.startsWith("pointer") ? PointerEvent : Event)(kind, { bubbles: true, ...more }));
+const click = element => { on(element, "pointerdown"); on(element, "pointerup"); };
+seen.push(count(".closed"), count(".open"));
+click(scene.querySelector(".closed text"));
+seen.push(count(".closed"), count(".open"));
+click(scene.querySelector(".head text"));
+seen.push(count(".closed"), count(".open"));
+search.value = "layers.7.fc.bias"; on(search, "input");
+seen.push(results.children.length);
+results.firstChild.click();
+seen.push(count(".chosen"), details.textContent.includes("layers.7.fc.bias"));
+const before = scene.getAttribute("transform");
+document.getElementById("in").click();
+seen.push(before !== scene.getAttribute("transform"));
+document.getElementById("weights").click();
+seen.push(count("text.weight"));
+document.body.dataset.seen = JSON.stringify(seen);
+</script></body>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs a browser")
+def test_a_click_opens_and_closes_and_search_finds(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    ortable.draw(stack(), file, depth=0)
+    file.write_text(file.read_text().replace("</body>", USER))
+    (seen,) = re.findall(r'data-seen="([^"]*)"', run(file))
+    assert json.loads(seen) == [2, 0, 3, 1, 2, 0, 1, 1, True, True, 0]
+
+
 @pytest.mark.skipif(BROWSER is None, reason="needs a browser")
 def test_hostile_names_are_text_in_the_browser(tmp_path: Path) -> None:
     ortable.draw(hostile(), tmp_path / "page.html")

@@ -351,11 +351,11 @@ function tell(item) {
 let held = null;
 svg.addEventListener("pointerdown", event => {
   held = { x: event.clientX, y: event.clientY, moved: false, target: event.target };
-  svg.setPointerCapture(event.pointerId);
 });
 svg.addEventListener("pointermove", event => {
   if (!held) return;
   if (Math.abs(event.clientX - held.x) + Math.abs(event.clientY - held.y) > 3 || held.moved) {
+    if (!held.moved) svg.setPointerCapture(event.pointerId);  // also outside of the window
     panX += event.clientX - held.x; panY += event.clientY - held.y;
     held = { ...held, x: event.clientX, y: event.clientY, moved: true };
     move();
