@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
+from typing import Literal
 
 from .scene import Box, Edge, Group, Item, Scene, boxes_of, groups_of
 
@@ -17,7 +18,8 @@ __all__ = ["cut", "fold"]
 _LONGEST = 400  # items of a block
 _FEWEST = 3  # blocks in a row that are worth folding
 _SMALLEST = 3  # boxes of a block
-_ENDS = 8  # inputs, and outputs, that stand by themselves
+_ENDS = 8  # inputs, and outputs, that stand by themselves; of more of them, the first few do
+_FIRST = 3
 _NUMBER = re.compile(r"\d+")
 
 
@@ -188,17 +190,23 @@ def _cut_nodes(group: Group, size: int) -> None:
 def _cut_ends(root: Group) -> None:
     for role in ("input", "output"):
         ends = [item for item in root.items if isinstance(item, Box) and item.role == role]
-        rest = ends[_ENDS:]
-        if len(rest) <= 1:
+        if len(ends) <= _ENDS:
             continue
+        rest = ends[_FIRST:]
         root.items = [item for item in root.items if item not in set(rest)]
-        made = _into(root, f"{root.key}{role}", f"{len(rest)} more {role}s", rest)
+        made = _into(root, f"{root.key}{role}", f"{len(rest)} more {role}s", rest, "ends")
         if role == "input":
             root.items.insert(0, root.items.pop(root.items.index(made)))
 
 
-def _into(group: Group, key: str, name: str, items: Sequence[Item]) -> Group:
-    made = Group(key, "stretch", name, path=group.path)
+def _into(
+    group: Group,
+    key: str,
+    name: str,
+    items: Sequence[Item],
+    role: Literal["stretch", "ends"] = "stretch",
+) -> Group:
+    made = Group(key, role, name, path=group.path)
     for item in items:
         made.add(item)
     group.add(made)

@@ -28,11 +28,14 @@ function ancestors(item) {  // from the item itself to the root
 }
 
 for (const [from, to, name, type, inner] of data.edges) {
-  const source = boxes.get(from), target = boxes.get(to), tensor = from + "/" + name;
+  const source = boxes.get(from), target = boxes.get(to);
+  // many outputs (or inputs) of the model are one bundle, with one port at each border
+  const bundle = target.up.g === "ends" ? "outputs" : source.up.g === "ends" ? "inputs" : "";
+  const tensor = bundle || from + "/" + name;
   const up = ancestors(source), down = ancestors(target);
   while (up.at(-2) === down.at(-2) && up.length > 1 && down.length > 1) { up.pop(); down.pop(); }
   const common = up.at(-1);
-  const edge = { tensor, name, type, inner };
+  const edge = { tensor, name: bundle || name, type, inner };
   common.links.push({ ...edge, from: up.at(-2), to: down.at(-2) });
   for (let n = 1; n < up.length - 1; n++) cross(up[n].outs, tensor, edge, up[n - 1]);
   for (let n = 1; n < down.length - 1; n++) cross(down[n].ins, tensor, edge, down[n - 1]);
@@ -394,7 +397,7 @@ scene.addEventListener("pointerover", event => {
 function setAll(opened) {
   open.clear();
   if (opened) {
-    for (const group of groups.values()) if (group.g !== "others" && group.g !== "stretch") open.add(group.k);
+    for (const group of groups.values()) if (!["others", "stretch", "ends"].includes(group.g)) open.add(group.k);
     for (const group of groups.values()) {  // nothing that lies in a closed group matters
       if (ancestors(group).slice(1).some(each => each !== root && !open.has(each.k))) open.delete(group.k);
     }

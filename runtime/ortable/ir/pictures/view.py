@@ -113,7 +113,7 @@ def _closed(group: Group, depth: int) -> Iterator[Group]:
     for item in group.items:
         if isinstance(item, Box):
             continue
-        if item.role == "others" or depth <= 0:
+        if item.role in ("others", "ends") or depth <= 0:
             yield item
         else:
             yield from _closed(item, depth - (item.role != "repeat"))
