@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def test_rows_can_be_left_out() -> None:
 
 def test_edges_have_types_and_long_ones_stand_out() -> None:
     dot = to_dot(stack(), depth=9)
-    assert 'label="float32[n, 4]"' in dot
+    assert 'label="  float32[n, 4]"' in dot
     assert "style=dashed" in to_dot(looped()) and "style=dashed, color" not in dot
     residuals = to_dot(stack(), depth=9, fold=False).count("penwidth=1.8")
     assert residuals == 11  # around three nodes; that of the first block starts at the input
@@ -159,6 +160,24 @@ def test_graphviz_draws_it(model, tmp_path: Path) -> None:
 def test_a_png_of_ten_thousand_nodes(tmp_path: Path) -> None:
     ortable.draw(chain(10_000, lambda i: f"/enc/layer.{i // 100}/op"), tmp_path / "x.png")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_model_that_onnx_brings_is_drawn() -> None:
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data"
+    files = sorted(folder.glob("*/*/model.onnx"))
+    assert len(files) > 50
+    texts = []
+    for file in files:
+        model = onnx.load(file)
+        texts.append(to_dot(model, depth=9, fold=False))
+        assert len(operators(texts[-1])) == nodes_of(model), file
+        assert b"<svg" in rendered(model, "html")
+    if shutil.which("dot") is not None:
+        done = subprocess.run(
+            ["dot", "-Tcanon"], input="".join(texts), text=True, capture_output=True
+        )
+        assert done.returncode == 0 and not done.stderr
+        assert done.stdout.count("digraph onnx") == len(files)
 
 
 def test_programs_paths_and_large_models_are_drawn(tmp_path: Path) -> None:

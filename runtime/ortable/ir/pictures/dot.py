@@ -126,8 +126,8 @@ class _Writer:
 
 def _edge_text(types: list[str]) -> str:
     if len(types) > 2:
-        return f"{len(types)} results"
-    return "\n".join(types)
+        types = [f"{len(types)} results"]
+    return "\n".join(f"  {text}" for text in types)  # off the line
 
 
 def _closed(group: Group) -> str:
