@@ -47,9 +47,11 @@ def _draw(args: argparse.Namespace) -> int:
 
     existing(args.model)
     output = Path(args.output)
+    if not output.suffix:
+        output = output.with_suffix(".svg")
     draw(
         args.model,
-        output if output.suffix else output.with_suffix(".svg"),
+        output,
         module=args.module,
         depth=args.depth,
         fold=args.fold,
