@@ -53,6 +53,8 @@ Graphs:
 Looking and comparing:
     explain: what torch.compile makes of a model, with the reasons
     Explanation: what explain returns
+    profile: where the time of a call goes, by module, line, operator and kernel
+    Profile: what profile returns
     pretty_onnx: a model as text
     plot_dot: a model as a picture
     ExtendedReferenceEvaluator: onnx's evaluator, with the operators that it lacks
@@ -111,6 +113,8 @@ if TYPE_CHECKING:
     from .debug.explain_call import explain as explain
     from .debug.explain_records import Explanation as Explanation
     from .debug.plot import plot_dot as plot_dot
+    from .debug.profiling.call import profile as profile
+    from .debug.profiling.report import Profile as Profile
     from .debug.reference import ExtendedReferenceEvaluator as ExtendedReferenceEvaluator
     from .errors import ArgumentError as ArgumentError
     from .errors import BuilderError as BuilderError
@@ -192,6 +196,7 @@ _PUBLIC: dict[str, str] = {
     "OrtableError": "ortable.errors",
     "OxsDispatcher": "ortable.exporter",
     "PrecompileError": "ortable.errors",
+    "Profile": "ortable.debug.profiling.report",
     "ProofReport": "ortable.exporter.observing.proof",
     "ProviderError": "ortable.errors",
     "ResultSpec": "ortable.builder",
@@ -221,6 +226,7 @@ _PUBLIC: dict[str, str] = {
     "onnx_debug_backend": "ortable.debug.backend",
     "plot_dot": "ortable.debug.plot",
     "pretty_onnx": "ortable.ir.proto.text",
+    "profile": "ortable.debug.profiling.call",
     "refresh": "ortable.backend.execute.weights",
     "register_transformers": "ortable.exporter.register_transformers",
     "supported_ops": "ortable.interpreter.user_specs",

@@ -14,6 +14,7 @@ from ortable.interpreter.diagnostics.advice import advise, in_words_of_the_shell
 
 from .compile import add_compile_commands
 from .export import add_export
+from .profile import add_profile
 from .rewrites import add_rewrites
 from .specs import add_specs
 
@@ -56,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_export(commands)
     add_compile_commands(commands)
+    add_profile(commands)
     add_rewrites(commands)
 
     add_specs(commands)

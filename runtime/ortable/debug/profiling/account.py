@@ -1,0 +1,201 @@
+"""Where the time of calls went. In comes a Recording, out come times by node and by graph, whose
+sum is that of the calls, and the events of one call as they followed one another. Called by `call`.
+
+Every instant of a call belongs to the innermost kernel that runs then; several that run on several
+threads at the same time share it. Where no kernel runs it belongs to the session that runs; else,
+in a graph of which torch runs a part, to Python where a session is called and to torch elsewhere;
+else to autograd's backward, else to Python. So nothing is counted twice, and nothing is lost, by
+construction."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ortable.errors import ProviderError
+
+from .join import Origin, origins_of
+from .record import Recording, SessionRecord, Window
+
+__all__ = [
+    "BACKWARD",
+    "KERNEL",
+    "PART",
+    "RUN",
+    "TORCH",
+    "Accounts",
+    "KernelKey",
+    "Span",
+    "accounts_of",
+    "shares",
+]
+
+# An instant belongs to the highest that runs: a kernel, a session, the call of a partition, a graph
+# of which torch runs the rest, autograd.
+KERNEL, RUN, PART, TORCH, BACKWARD = 4, 3, 2, 1, 0
+_SUFFIX = "_kernel_time"
+
+
+@dataclass(frozen=True)
+class KernelKey:
+    """A node of a session: its graph, its name, its operator, where it runs, what it is for."""
+
+    graph: int
+    name: str
+    kernel: str
+    provider: str
+    origin: Origin
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Something that ran from `begin` to `end`, nanoseconds of the system's clock, on a thread: a
+    kernel, a session (`key` None), the call of a partition, a graph of which torch runs a part, or
+    a backward (`graph` -1)."""
+
+    begin: int
+    end: int
+    thread: int
+    rank: int
+    graph: int
+    key: KernelKey | None = None
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """Nanoseconds a call, on average: of nodes, with how often each ran; of sessions outside of
+    kernels and of torch's operators, by graph; of autograd's backward; of Python; of whole calls,
+    with the profiler and without. `timeline` has the spans of the call whose time is in the middle,
+    `window` when that began and ended."""
+
+    nodes: dict[KernelKey, tuple[float, float]]
+    sessions: dict[int, float]
+    torch: dict[int, float]
+    backward: float
+    python: float
+    call: float
+    plain: float
+    window: Window
+    timeline: tuple[Span, ...]
+
+
+def accounts_of(recording: Recording) -> Accounts:
+    """
+    :raises ProviderError: no run that ONNX Runtime noted is in a call
+    """
+    spans = [span for session in recording.sessions for span in _spans(session)]
+    spans += [Span(*window, 0, TORCH, graph) for graph, window in recording.torch]
+    spans += [Span(*window, 0, PART, graph) for graph, window in recording.parts]
+    spans += [Span(*window, 0, BACKWARD, -1) for window in recording.backward]
+    spans.sort(key=lambda span: span.begin)
+    nodes: dict[KernelKey, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    sessions: dict[int, float] = defaultdict(float)
+    torch: dict[int, float] = defaultdict(float)
+    inside = [[s for s in spans if _within(s, window)] for window in recording.calls]
+    _check_clock(spans, inside)
+    count, python, backward = len(recording.calls), 0.0, 0.0
+    for window, found in zip(recording.calls, inside, strict=True):
+        taken, idle = shares(found, window)
+        python += idle / count
+        for span, time in zip(found, taken, strict=True):
+            if span.key is not None:
+                nodes[span.key][0] += time / count
+                nodes[span.key][1] += 1
+            elif span.rank == RUN:
+                sessions[span.graph] += time / count
+            elif span.rank == TORCH:
+                torch[span.graph] += time / count
+            elif span.rank == PART:
+                python += time / count
+            else:
+                backward += time / count
+    lengths = [end - begin for begin, end in recording.calls]
+    middle = sorted(range(count), key=lengths.__getitem__)[count // 2]
+    return Accounts(
+        {key: (time, runs / count) for key, (time, runs) in nodes.items()},
+        dict(sessions),
+        dict(torch),
+        backward,
+        python,
+        statistics.fmean(lengths),
+        statistics.fmean(recording.plain),
+        recording.calls[middle],
+        tuple(inside[middle]),
+    )
+
+
+def _within(span: Span, window: Window) -> bool:
+    return window[0] <= span.begin < window[1]
+
+
+def _check_clock(spans: Sequence[Span], inside: Iterable[Sequence[Span]]) -> None:
+    """The profiler's clock must be the system's: it is another one where no run is in a call."""
+    runs = [span for span in spans if span.rank == RUN]
+    if runs and not any(span.rank == RUN for found in inside for span in found):
+        raise ProviderError(
+            "ONNX Runtime noted runs of the sessions, and none within a call: its profiler has "
+            "another clock than this system, or the clock was set while the calls ran. Try again."
+        )
+
+
+def _spans(session: SessionRecord) -> Iterable[Span]:
+    """Kernels and runs of a session."""
+    find = origins_of(session.model, session.optimized)
+    keys: dict[tuple[str, str, str], KernelKey] = {}
+    for event in session.events:
+        name, about = event.get("name", ""), event.get("args") or {}
+        if event.get("ph") != "X":
+            continue
+        begin = session.start + 1000 * int(event["ts"])
+        end, thread = begin + 1000 * int(event["dur"]), int(event["tid"])
+        if event.get("cat") == "Session" and name == "model_run":
+            yield Span(begin, end, thread, RUN, session.graph)
+        elif event.get("cat") == "Node" and name.endswith(_SUFFIX):
+            op_type, provider = about.get("op_name", ""), about.get("provider", "")
+            stem = name.removesuffix(_SUFFIX)
+            key = keys.get((stem, op_type, provider))
+            if key is None:
+                kernel, origin = find(stem, op_type)
+                key = KernelKey(session.graph, stem, kernel, provider, origin)
+                keys[stem, op_type, provider] = key
+            yield Span(begin, end, thread, KERNEL, session.graph, key)
+
+
+def shares(spans: Sequence[Span], window: Window) -> tuple[list[float], float]:
+    """How long each span is the one that an instant of the window belongs to, and how long none is.
+    All of it together is the length of the window.
+
+    :param spans: in any order; what is outside of the window does not count
+    """
+    taken = [0.0] * len(spans)
+    idle = 0.0
+    points: list[tuple[int, int, int, int]] = []  # closing ones first, then the longer ones
+    for number, span in enumerate(spans):
+        begin, end = max(span.begin, window[0]), min(span.end, window[1])
+        if begin < end:
+            points += [(begin, 1, -end, number), (end, 0, 0, number)]
+    stacks: dict[tuple[int, int], list[int]] = defaultdict(list)  # open ones by rank and thread
+    last = window[0]
+    for time, opens, _, number in [*sorted(points), (window[1], 0, 0, -1)]:
+        if time > last:
+            owners = _owners(stacks)
+            for owner in owners:
+                taken[owner] += (time - last) / len(owners)
+            if not owners:
+                idle += time - last
+            last = time
+        if number >= 0:
+            stack = stacks[spans[number].rank, spans[number].thread]
+            stack.append(number) if opens else stack.remove(number)
+    return taken, idle
+
+
+def _owners(stacks: dict[tuple[int, int], list[int]]) -> list[int]:
+    """The innermost open spans of the highest rank, one a thread."""
+    for rank in (KERNEL, RUN, PART, TORCH, BACKWARD):
+        found = [stack[-1] for (each, _), stack in stacks.items() if each == rank and stack]
+        if found:
+            return found
+    return []
