@@ -101,6 +101,14 @@ def test_instants_belong_to_the_innermost_and_are_shared_by_threads():
     assert (taken, idle) == ([40, 40], 20)
 
 
+def test_calls_that_were_disturbed_do_not_count():
+    windows = [(0, 10), (10, 13), (20, 29), (30, 39), (40, 49), (50, 950)]
+    made = accounts_of(Recording(windows, [1, 2, 3, 1000], [], []))
+    assert (made.calls, made.call, made.python, made.plain) == (4, 9.25, 9.25, 2.5)
+    made = accounts_of(Recording(windows[:3], [5], [], []))
+    assert made.calls == 3 and made.call == pytest.approx(22 / 3)
+
+
 def test_a_profile_adds_up(found):
     assert_adds_up(found)
     assert found.calls == 3 and found.call_us > 0 and found.plain_us > 0
@@ -359,8 +367,8 @@ def test_the_text_has_the_tables_and_the_rest(found):
 def test_json_has_all_numbers_under_documented_names(found):
     data = json.loads(found.json())
     assert set(data) == {
-        "version", "model", "calls", "call_us", "plain_us", "graphs", "nodes", "modules", "lines",
-        "operators", "kernels", "rest", "notes",
+        "version", "model", "calls", "counted", "call_us", "plain_us", "graphs", "nodes", "modules",
+        "lines", "operators", "kernels", "rest", "notes",
     }  # fmt: skip
     assert data["version"] == 1
     assert set(data["graphs"][0]) == {

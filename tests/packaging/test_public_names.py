@@ -35,6 +35,7 @@ DOCUMENTED = (
     "onnx_debug_backend",
     "plot_dot",
     "pretty_onnx",
+    "profile",
     "refresh",
     "supported_ops",
     "to_onnx",

@@ -66,15 +66,16 @@ class Span:
 @dataclass(frozen=True)
 class Accounts:
     """Nanoseconds a call, on average: of nodes, with how often each ran; of sessions outside of
-    kernels and of torch's operators, by graph; of autograd's backward; of Python; of whole calls,
-    with the profiler and without. `timeline` has the spans of the call whose time is in the middle,
-    `window` when that began and ended."""
+    kernels and of torch's operators, by graph; of autograd's backward; of Python; of the `calls`
+    that count, with the profiler and without. `timeline` has the spans of the call whose time is in
+    the middle, `window` when that began and ended."""
 
     nodes: dict[KernelKey, tuple[float, float]]
     sessions: dict[int, float]
     torch: dict[int, float]
     backward: float
     python: float
+    calls: int
     call: float
     plain: float
     window: Window
@@ -90,40 +91,43 @@ def accounts_of(recording: Recording) -> Accounts:
     spans += [Span(*window, 0, PART, graph) for graph, window in recording.parts]
     spans += [Span(*window, 0, BACKWARD, -1) for window in recording.backward]
     spans.sort(key=lambda span: span.begin)
-    nodes: dict[KernelKey, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    sessions: dict[int, float] = defaultdict(float)
-    torch: dict[int, float] = defaultdict(float)
     inside = [[s for s in spans if _within(s, window)] for window in recording.calls]
     _check_clock(spans, inside)
-    count, python, backward = len(recording.calls), 0.0, 0.0
-    for window, found in zip(recording.calls, inside, strict=True):
-        taken, idle = shares(found, window)
+    lengths = [end - begin for begin, end in recording.calls]
+    kept = _middle_half(lengths)
+    nodes: dict[KernelKey, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    others: dict[tuple[int, int], float] = defaultdict(float)  # by rank and graph
+    python, count = 0.0, len(kept)
+    for number in kept:
+        found = inside[number]
+        taken, idle = shares(found, recording.calls[number])
         python += idle / count
         for span, time in zip(found, taken, strict=True):
             if span.key is not None:
                 nodes[span.key][0] += time / count
                 nodes[span.key][1] += 1
-            elif span.rank == RUN:
-                sessions[span.graph] += time / count
-            elif span.rank == TORCH:
-                torch[span.graph] += time / count
-            elif span.rank == PART:
-                python += time / count
             else:
-                backward += time / count
-    lengths = [end - begin for begin, end in recording.calls]
-    middle = sorted(range(count), key=lengths.__getitem__)[count // 2]
+                others[span.rank, span.graph] += time / count
     return Accounts(
-        {key: (time, runs / count) for key, (time, runs) in nodes.items()},
-        dict(sessions),
-        dict(torch),
-        backward,
-        python,
-        statistics.fmean(lengths),
-        statistics.fmean(recording.plain),
-        recording.calls[middle],
-        tuple(inside[middle]),
+        nodes={key: (time, runs / count) for key, (time, runs) in nodes.items()},
+        sessions={graph: time for (rank, graph), time in others.items() if rank == RUN},
+        torch={graph: time for (rank, graph), time in others.items() if rank == TORCH},
+        backward=others[BACKWARD, -1],
+        python=python + sum(time for (rank, _), time in others.items() if rank == PART),
+        calls=count,
+        call=statistics.fmean(lengths[number] for number in kept),
+        plain=statistics.fmean(recording.plain[n] for n in _middle_half(recording.plain)),
+        window=recording.calls[kept[count // 2]],
+        timeline=tuple(inside[kept[count // 2]]),
     )
+
+
+def _middle_half(lengths: Sequence[int]) -> list[int]:
+    """The places of the calls whose times are in the middle, in the order of their times: without
+    the fastest and the slowest quarter, which something else may have disturbed."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    cut = len(order) // 4
+    return order[cut : len(order) - cut]
 
 
 def _within(span: Span, window: Window) -> bool:

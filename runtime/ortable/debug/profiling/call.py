@@ -18,7 +18,8 @@ from ortable.errors import OptionError
 from .account import BACKWARD, KERNEL, PART, RUN, TORCH, Accounts, Span, accounts_of
 from .models import is_onnx_model, record_model
 from .record import Recording, record_call
-from .report import (
+from .report import Profile
+from .times import (
     IN_AUTOGRAD,
     IN_PYTHON,
     IN_SESSION,
@@ -26,7 +27,6 @@ from .report import (
     NO_LINE,
     GraphTime,
     NodeTime,
-    Profile,
     Row,
     Step,
     module_rows,
@@ -131,6 +131,7 @@ def _profile(name: str, recording: Recording, function: Any) -> Profile:
     return Profile(
         model=name,
         calls=len(recording.calls),
+        counted=accounts.calls,
         call_us=accounts.call / 1000,
         plain_us=accounts.plain / 1000,
         graphs=graphs,

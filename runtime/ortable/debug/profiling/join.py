@@ -45,6 +45,7 @@ class _Node:
     module: str
     operator: str
     line: str
+    place: int  # in the order of the graph
 
 
 def kernel_name(op_type: str, domain: str = "") -> str:
@@ -84,7 +85,7 @@ class _Ours:
         self.names: dict[str, list[_Node]] = defaultdict(list)
         known: dict[int, _Node] = {}
         for proto, parent in nodes_below(model.graph):
-            node = known[id(proto)] = _read(proto, known.get(id(parent)))
+            node = known[id(proto)] = _read(proto, known.get(id(parent)), len(known))
             self.names[proto.name].append(node)
             for name in proto.output:
                 if name:
@@ -119,10 +120,10 @@ class _Ours:
                 found[id(node)] = node
                 inputs = (name for name in node.proto.input if name not in cut)
                 stack += [self.made[name] for name in inputs if name in self.made]
-        return list(reversed(found.values()))
+        return sorted(found.values(), key=lambda node: node.place)
 
 
-def _read(proto: NodeProto, parent: _Node | None) -> _Node:
+def _read(proto: NodeProto, parent: _Node | None, place: int) -> _Node:
     about = {prop.key: prop.value for prop in proto.metadata_props}
     path = about.get(PATH, "")
     if path == _EXPORTED or path.startswith(f"{_EXPORTED}."):
@@ -131,7 +132,7 @@ def _read(proto: NodeProto, parent: _Node | None) -> _Node:
     if parent is not None:  # a part of control flow
         path, operator = path or parent.module, operator or parent.operator
     line = about.get("source", "") or (parent.line if parent is not None else "")
-    return _Node(proto, path, operator, line)
+    return _Node(proto, path, operator, line, place)
 
 
 def _operator(target: str) -> str:

@@ -8,14 +8,12 @@ import html
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable.errors import OrtableError
 
-from .report import HEADS, IN_SESSION, IN_TORCH, NO_LINE, Table, head, tables_of
-
-if TYPE_CHECKING:
-    from .report import NodeTime, Profile
+from .tables import HEADS, Table, head, tables_of
+from .times import IN_SESSION, IN_TORCH, NO_LINE, NodeTime, Times
 
 __all__ = ["Frame", "frames_of", "html_of", "png_of"]
 
@@ -46,7 +44,7 @@ class Frame:
         return self.inside.setdefault(label, Frame(label, what, about))
 
 
-def frames_of(profile: Profile) -> Frame:
+def frames_of(profile: Times) -> Frame:
     """The call, its graphs, their modules one inside the other, and kernels; what is in no kernel
     lies beside them. The boxes on a box are never longer than it."""
     root = Frame(profile.model, "call", "the call", profile.call_us)
@@ -123,7 +121,7 @@ tr:nth-child(even) {{ background: #f4f6f7; }}
 """
 
 
-def html_of(profile: Profile) -> str:
+def html_of(profile: Times) -> str:
     """The page.
 
     :raises OrtableError: plotly is absent
@@ -193,7 +191,7 @@ def _table(table: Table) -> str:
 # -- the picture
 
 
-def png_of(profile: Profile) -> bytes:
+def png_of(profile: Times) -> bytes:
     """The flame graph as PNG, the call at the bottom as it is in other tools.
 
     :raises OrtableError: matplotlib is absent

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .report import Profile, Step
+from .times import Step, Times
 
 __all__ = ["trace_of"]
 
 
-def trace_of(profile: Profile) -> dict[str, Any]:
+def trace_of(profile: Times) -> dict[str, Any]:
     """The trace, times in microseconds."""
     threads = _main_first(profile.timeline)
     length = profile.timeline_us
@@ -78,7 +77,7 @@ def _nested(steps: Sequence[Step]) -> list[_Nest]:
 _RANK = {"backward": 0, "torch": 1, "partition": 2, "session": 3, "kernel": 4}
 
 
-def _events(profile: Profile, nest: _Nest, thread: int) -> Iterator[dict[str, Any]]:
+def _events(profile: Times, nest: _Nest, thread: int) -> Iterator[dict[str, Any]]:
     """The events of a step and of what is inside it."""
     step = nest.step
     if step.what == "kernel":
@@ -101,7 +100,7 @@ def _events(profile: Profile, nest: _Nest, thread: int) -> Iterator[dict[str, An
 
 
 def _modules(
-    profile: Profile, nests: Sequence[_Nest], thread: int, around: Sequence[str]
+    profile: Times, nests: Sequence[_Nest], thread: int, around: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """The events of steps that follow one another, with those of the modules around them."""
     open_: list[tuple[str, float]] = []  # of modules, innermost last, with their begin
