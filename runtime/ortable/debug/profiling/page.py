@@ -24,7 +24,7 @@ _COLORS = {
     "kernel": "#e57373",
     "rest": "#b0bec5",
 }
-_READABLE = {"minsize": 8, "mode": "hide"}  # smaller text is left out
+_READABLE = {"minsize": 11, "mode": "hide"}  # smaller text is left out
 _ROWS = 40  # of a table in the page
 _NARROW = 0.012  # of the picture's width: what is narrower has no text
 
@@ -136,7 +136,7 @@ def html_of(profile: Times) -> str:
         margin={"t": 10, "l": 0, "r": 0, "b": 10}, height=620, uniformtext=_READABLE
     )
     drawn = plotly.io.to_html(
-        figure, include_plotlyjs=True, full_html=False, config={"displaylogo": False}
+        figure, include_plotlyjs=True, full_html=False, config={"displayModeBar": False}
     )
     return _PAGE.format(
         title=html.escape(f"{profile.model}: profile"),
