@@ -146,6 +146,7 @@ def test_what_torch_runs_between_sessions_has_a_row():
     (graph,) = found.graphs
     row = next(row for row in found.rest if row.name == "operators that torch runs")
     assert row.us == graph.torch_us > 0 and graph.kernels_us > 0
+    assert found.notes == ("torch runs of graph 1 (inference): aten::sort 1",)
     assert {step.what for step in found.timeline} == {"torch", "partition", "session", "kernel"}
 
 
@@ -158,6 +159,7 @@ def test_a_graph_that_torch_runs_whole_is_told():
     )
     assert_adds_up(found)
     assert not found.nodes and found.graphs[0].torch_us > 0
+    assert found.notes == ("torch runs of graph 1 (inference): aten::sort 1",)
 
 
 def test_runs_outside_of_the_calls_are_an_error():

@@ -17,7 +17,7 @@ from ortable.errors import OptionError
 
 from .account import BACKWARD, KERNEL, PART, RUN, TORCH, Accounts, Span, accounts_of
 from .models import is_onnx_model, record_model
-from .record import Recording, record_call
+from .record import GraphRecord, Recording, record_call
 from .report import Profile
 from .times import (
     IN_AUTOGRAD,
@@ -35,6 +35,7 @@ from .times import (
 
 __all__ = ["profile"]
 
+_MOST_NAMES = 8  # of operators in a note
 _OF_TORCH = "train and dynamic are for torch.compile: an exported model runs as it is."
 _WHAT = {
     BACKWARD: "backward",
@@ -143,7 +144,7 @@ def _profile(name: str, recording: Recording, function: Any) -> Profile:
         rest=tuple(rest),
         timeline=tuple(_step(span, accounts, places) for span in accounts.timeline),
         timeline_us=(accounts.window[1] - accounts.window[0]) / 1000,
-        notes=recording.notes + _notes(nodes, graphs),
+        notes=recording.notes + _notes(nodes, recording.graphs),
     )
 
 
@@ -194,8 +195,14 @@ def _short(provider: str) -> str:
     return provider.removesuffix("ExecutionProvider") or "no provider is told"
 
 
-def _notes(nodes: Sequence[NodeTime], graphs: Sequence[GraphTime]) -> tuple[str, ...]:
+def _notes(nodes: Sequence[NodeTime], graphs: Sequence[GraphRecord]) -> tuple[str, ...]:
     notes = []
+    for graph in graphs:
+        counts = sorted(graph.torch.items(), key=lambda pair: -pair[1])
+        if counts:
+            listed = ", ".join(f"{name} {count}" for name, count in counts[:_MOST_NAMES])
+            more = f" and {len(counts) - _MOST_NAMES} more" if len(counts) > _MOST_NAMES else ""
+            notes.append(f"torch runs of graph {graph.number} ({graph.kind}): {listed}{more}")
     if not graphs:
         notes.append("dynamo found nothing to compile: all of it is Python")
     others = sorted({_short(node.provider) for node in nodes} - {_short(CPU)})

@@ -24,6 +24,7 @@ __all__ = ["ADDED", "UNKNOWN", "Origin", "common_module", "kernel_name", "origin
 ADDED = "added by ONNX Runtime"
 UNKNOWN = "no ATen operator is known"
 _EXPORTED = "_export_root"  # how torch.export calls what it traced a part of control flow from
+_GLOBAL = re.compile(r"^G\['(\w+)'\]")  # how dynamo calls a module that is a global name
 _CUT = re.compile(r"[^0-9A-Za-z]")
 _MOST_LINES = 3  # of a fused node
 
@@ -125,7 +126,7 @@ class _Ours:
 
 def _read(proto: NodeProto, parent: _Node | None, place: int) -> _Node:
     about = {prop.key: prop.value for prop in proto.metadata_props}
-    path = about.get(PATH, "")
+    path = _GLOBAL.sub(r"\1", about.get(PATH, ""))
     if path == _EXPORTED or path.startswith(f"{_EXPORTED}."):
         path = path[len(_EXPORTED) + 1 :]
     operator = _operator(about.get("aten_target", ""))

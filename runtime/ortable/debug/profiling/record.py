@@ -10,9 +10,10 @@ import itertools
 import json
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +54,13 @@ _WRITE_WHAT_THEY_OPTIMIZE = {CPU, CUDA}
 
 @dataclass(frozen=True)
 class GraphRecord:
-    """A graph that was compiled: the `number`-th of dynamo's, its kind, and the frame it is of."""
+    """A graph that was compiled: the `number`-th of dynamo's, its kind, the frame it is of, and how
+    many calls of which operators torch runs."""
 
     number: int
     kind: str
     where: str
+    torch: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -226,7 +229,9 @@ class _Watch:
     """The backend of one profile, and what it made."""
 
     def __init__(self, options: OrtOptions, folder: Path) -> None:
-        self._options, self._folder = options, folder
+        self._told: dict[str, Any] = {}  # takes the records of graphs
+        self._options, self._folder = replace(options, storage=self._told), folder
+        self._storage = options.storage
         self._numbers = itertools.count()
         self._functions: list[Callable[..., Any]] = []
         self._parts: list[_Part] = []
@@ -252,8 +257,12 @@ class _Watch:
         made = compile_with_autograd(
             graph_module, example_inputs, self._options, compile_graph=compile_graph
         )
+        in_torch = self._placements()
         if len(self._parts) == before:  # torch runs all of it
-            made = _timed(made, self._in_torch(index + 1, origin), self.spans)
+            place = self._in_torch(index + 1, origin)
+            made = _timed(made, place, self.spans)
+            if in_torch:  # it was left to torch before AOTAutograd saw it
+                self.graphs[place] = replace(self.graphs[place], torch=in_torch)
         self._functions[index] = made
         # torch keeps what it is given: not the sessions
         return lambda *args: self._functions[index](*args)
@@ -287,6 +296,15 @@ class _Watch:
                     found.setdefault(id(session), (part, session))
         return list(found.values())
 
+    def _placements(self) -> Counter[str]:
+        """The operators that torch runs, of the graph that was compiled last; the user's storage
+        gets its records."""
+        records = self._told.pop("instance", ())
+        if self._storage is not None and records:
+            self._storage.setdefault("instance", []).extend(records)
+        found = records[0].placement if records else ()
+        return Counter(each.operator for each in found if each.where == "torch")
+
     def _in_torch(self, number: int, origin: Origin | None) -> int:
         """The place of the record of a graph of which nothing was converted."""
         for index, graph in enumerate(self.graphs):
@@ -303,6 +321,7 @@ class _Watch:
             return self._run(index, compiled, options)
 
         made = compile_aot_graph(graph, options, runner)
+        self.graphs[index] = replace(self.graphs[index], torch=self._placements())
         if not isinstance(made, PartitionedGraph):
             return made
         timed = _timed(made, index, self.spans)
