@@ -144,10 +144,13 @@ def test_what_torch_runs_between_sessions_has_a_row():
     found = ortable.profile(Sorted().eval(), torch.randn(4, 8), options=options, calls=2)
     assert_adds_up(found)
     (graph,) = found.graphs
-    row = next(row for row in found.rest if row.name == "operators that torch runs")
-    assert row.us == graph.torch_us > 0 and graph.kernels_us > 0
-    assert found.notes == ("torch runs of graph 1 (inference): aten::sort 1",)
-    assert {step.what for step in found.timeline} == {"torch", "partition", "session", "kernel"}
+    row = next(row for row in found.rest if row.name == "torch around its operators")
+    assert row.us == graph.torch_us > 0
+    (sort,) = (node for node in found.nodes if node.provider == "torch")
+    assert (sort.operator, sort.kernel, sort.runs) == ("aten::sort", "aten::sort", 1)
+    assert sort.line.endswith("return self.layers(self.layers(x).sort(dim=-1)[0])")
+    steps = {step.what for step in found.timeline}
+    assert steps == {"torch", "operator", "partition", "session", "kernel"}
 
 
 def test_a_graph_that_torch_runs_whole_is_told():
@@ -158,8 +161,34 @@ def test_a_graph_that_torch_runs_whole_is_told():
         calls=1,
     )
     assert_adds_up(found)
-    assert not found.nodes and found.graphs[0].torch_us > 0
-    assert found.notes == ("torch runs of graph 1 (inference): aten::sort 1",)
+    assert {node.operator for node in found.nodes} == {"aten::sort"}
+    assert {node.provider for node in found.nodes} == {"torch"}
+
+
+class Convolved(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 1, 3)
+
+    def forward(self, x):
+        return torch.relu(self.conv(x))
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["whole", "broken"])
+def test_training_that_torch_runs_has_operators(broken):
+    model = Convolved()
+
+    def call(x):
+        y = model(x)
+        if broken and y.sum() > 1e6:
+            y = y * 2
+        return model(y)
+
+    found = ortable.profile(call, torch.randn(1, 1, 9, 9), train=True, calls=2)
+    assert_adds_up(found)
+    ran = {row.name: row.runs for row in found.operators}
+    assert ran["aten::convolution"] == ran["aten::convolution_backward"] == 2
+    assert {graph.kind for graph in found.graphs} >= {"forward", "backward"}
 
 
 def test_runs_outside_of_the_calls_are_an_error():

@@ -3,9 +3,9 @@ sum is that of the calls, and the events of one call as they followed one anothe
 
 Every instant of a call belongs to the innermost kernel that runs then; several that run on several
 threads at the same time share it. Where no kernel runs it belongs to the session that runs; else,
-in a graph of which torch runs a part, to Python where a session is called and to torch elsewhere;
-else to autograd's backward, else to Python. So nothing is counted twice, and nothing is lost, by
-construction."""
+in a graph of which torch runs a part, to Python where a session is called, to an operator of torch,
+or to what is around these; else to autograd's backward, else to Python. So nothing is counted
+twice, and nothing is lost, by construction."""
 
 from __future__ import annotations
 
@@ -16,51 +16,10 @@ from dataclasses import dataclass
 
 from ortable.errors import ProviderError
 
-from .join import Origin, origins_of
-from .record import Recording, SessionRecord, Window
+from .events import BACKWARD, KERNEL, OPERATOR, PART, RUN, TORCH, KernelKey, Span, spans_of
+from .record import Recording, Window
 
-__all__ = [
-    "BACKWARD",
-    "KERNEL",
-    "PART",
-    "RUN",
-    "TORCH",
-    "Accounts",
-    "KernelKey",
-    "Span",
-    "accounts_of",
-    "shares",
-]
-
-# An instant belongs to the highest that runs: a kernel, a session, the call of a partition, a graph
-# of which torch runs the rest, autograd.
-KERNEL, RUN, PART, TORCH, BACKWARD = 4, 3, 2, 1, 0
-_SUFFIX = "_kernel_time"
-
-
-@dataclass(frozen=True)
-class KernelKey:
-    """A node of a session: its graph, its name, its operator, where it runs, what it is for."""
-
-    graph: int
-    name: str
-    kernel: str
-    provider: str
-    origin: Origin
-
-
-@dataclass(frozen=True, eq=False)
-class Span:
-    """Something that ran from `begin` to `end`, nanoseconds of the system's clock, on a thread: a
-    kernel, a session (`key` None), the call of a partition, a graph of which torch runs a part, or
-    a backward (`graph` -1)."""
-
-    begin: int
-    end: int
-    thread: int
-    rank: int
-    graph: int
-    key: KernelKey | None = None
+__all__ = ["Accounts", "accounts_of", "shares"]
 
 
 @dataclass(frozen=True)
@@ -86,10 +45,7 @@ def accounts_of(recording: Recording) -> Accounts:
     """
     :raises ProviderError: no run that ONNX Runtime noted is in a call
     """
-    spans = [span for session in recording.sessions for span in _spans(session)]
-    spans += [Span(*window, 0, TORCH, graph) for graph, window in recording.torch]
-    spans += [Span(*window, 0, PART, graph) for graph, window in recording.parts]
-    spans += [Span(*window, 0, BACKWARD, -1) for window in recording.backward]
+    spans = spans_of(recording)
     spans.sort(key=lambda span: span.begin)
     inside = [[s for s in spans if _within(s, window)] for window in recording.calls]
     _check_clock(spans, inside)
@@ -144,29 +100,6 @@ def _check_clock(spans: Sequence[Span], inside: Iterable[Sequence[Span]]) -> Non
         )
 
 
-def _spans(session: SessionRecord) -> Iterable[Span]:
-    """Kernels and runs of a session."""
-    find = origins_of(session.model, session.optimized)
-    keys: dict[tuple[str, str, str], KernelKey] = {}
-    for event in session.events:
-        name, about = event.get("name", ""), event.get("args") or {}
-        if event.get("ph") != "X":
-            continue
-        begin = session.start + 1000 * int(event["ts"])
-        end, thread = begin + 1000 * int(event["dur"]), int(event["tid"])
-        if event.get("cat") == "Session" and name == "model_run":
-            yield Span(begin, end, thread, RUN, session.graph)
-        elif event.get("cat") == "Node" and name.endswith(_SUFFIX):
-            op_type, provider = about.get("op_name", ""), about.get("provider", "")
-            stem = name.removesuffix(_SUFFIX)
-            key = keys.get((stem, op_type, provider))
-            if key is None:
-                kernel, origin = find(stem, op_type)
-                key = KernelKey(session.graph, stem, kernel, provider, origin)
-                keys[stem, op_type, provider] = key
-            yield Span(begin, end, thread, KERNEL, session.graph, key)
-
-
 def shares(spans: Sequence[Span], window: Window) -> tuple[list[float], float]:
     """How long each span is the one that an instant of the window belongs to, and how long none is.
     All of it together is the length of the window.
@@ -198,7 +131,7 @@ def shares(spans: Sequence[Span], window: Window) -> tuple[list[float], float]:
 
 def _owners(stacks: dict[tuple[int, int], list[int]]) -> list[int]:
     """The innermost open spans of the highest rank, one a thread."""
-    for rank in (KERNEL, RUN, PART, TORCH, BACKWARD):
+    for rank in (KERNEL, RUN, PART, OPERATOR, TORCH, BACKWARD):
         found = [stack[-1] for (each, _), stack in stacks.items() if each == rank and stack]
         if found:
             return found

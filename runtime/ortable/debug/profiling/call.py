@@ -15,15 +15,16 @@ from ortable.compat.providers import CPU
 from ortable.compat.torch_explain import innermost
 from ortable.errors import OptionError
 
-from .account import BACKWARD, KERNEL, PART, RUN, TORCH, Accounts, Span, accounts_of
+from .account import Accounts, accounts_of
+from .events import BACKWARD, IN_TORCH, KERNEL, OPERATOR, PART, RUN, TORCH, Span
 from .models import is_onnx_model, record_model
 from .record import GraphRecord, Recording, record_call
 from .report import Profile
 from .times import (
+    AROUND_TORCH,
     IN_AUTOGRAD,
     IN_PYTHON,
     IN_SESSION,
-    IN_TORCH,
     NO_LINE,
     GraphTime,
     NodeTime,
@@ -35,12 +36,12 @@ from .times import (
 
 __all__ = ["profile"]
 
-_MOST_NAMES = 8  # of operators in a note
 _OF_TORCH = "train and dynamic are for torch.compile: an exported model runs as it is."
 _WHAT = {
     BACKWARD: "backward",
     TORCH: "torch",
     PART: "partition",
+    OPERATOR: "operator",
     RUN: "session",
     KERNEL: "kernel",
 }
@@ -125,7 +126,7 @@ def _profile(name: str, recording: Recording, function: Any) -> Profile:
     )
     rest = [Row(IN_SESSION, sum(g.session_us for g in graphs))]
     if recording.torch:
-        rest.append(Row(IN_TORCH, sum(g.torch_us for g in graphs)))
+        rest.append(Row(AROUND_TORCH, sum(g.torch_us for g in graphs)))
     if recording.backward:
         rest.append(Row(IN_AUTOGRAD, accounts.backward / 1000))
     rest.append(Row(IN_PYTHON, accounts.python / 1000))
@@ -197,15 +198,9 @@ def _short(provider: str) -> str:
 
 def _notes(nodes: Sequence[NodeTime], graphs: Sequence[GraphRecord]) -> tuple[str, ...]:
     notes = []
-    for graph in graphs:
-        counts = sorted(graph.torch.items(), key=lambda pair: -pair[1])
-        if counts:
-            listed = ", ".join(f"{name} {count}" for name, count in counts[:_MOST_NAMES])
-            more = f" and {len(counts) - _MOST_NAMES} more" if len(counts) > _MOST_NAMES else ""
-            notes.append(f"torch runs of graph {graph.number} ({graph.kind}): {listed}{more}")
     if not graphs:
         notes.append("dynamo found nothing to compile: all of it is Python")
-    others = sorted({_short(node.provider) for node in nodes} - {_short(CPU)})
+    others = sorted({_short(node.provider) for node in nodes} - {_short(CPU), IN_TORCH})
     if others:
         notes.append(
             f"kernels of {', '.join(others)} run behind the host: their times are those of the host"

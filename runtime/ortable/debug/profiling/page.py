@@ -13,7 +13,7 @@ from typing import Any
 from ortable.errors import OrtableError
 
 from .tables import HEADS, Table, head, tables_of
-from .times import IN_SESSION, IN_TORCH, NO_LINE, NodeTime, Times
+from .times import AROUND_TORCH, IN_SESSION, NO_LINE, NodeTime, Times
 
 __all__ = ["Frame", "frames_of", "html_of", "png_of"]
 
@@ -58,13 +58,13 @@ def frames_of(profile: Times) -> Frame:
                 _add(box, node)
         for label, us in (
             (IN_SESSION, graph.session_us),
-            (IN_TORCH, graph.torch_us),
+            (AROUND_TORCH, graph.torch_us),
         ):
             if us:
                 box.child(label, "rest", label).us = us
         box.us = sum(each.us for each in box.inside.values())
     for row in profile.rest:
-        if row.name not in (IN_SESSION, IN_TORCH):  # which are of their graphs
+        if row.name not in (IN_SESSION, AROUND_TORCH):  # which are of their graphs
             root.child(row.name, "rest", row.name).us = row.us
     return root
 
@@ -81,7 +81,8 @@ def _inside(box: Frame, module: str, us: float = 0.0) -> Frame:
 
 def _add(box: Frame, node: NodeTime) -> None:
     """The boxes of a node: its modules, then its kernel."""
-    label = f"{node.kernel}: {node.operator}"
+    torch = node.kernel == node.operator
+    label = f"torch: {node.operator}" if torch else f"{node.kernel}: {node.operator}"
     about = f"{node.module or 'the root'}, {node.line or NO_LINE}"
     _inside(box, node.module, node.us).child(label, "kernel", about).us += node.us
 

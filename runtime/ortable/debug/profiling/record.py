@@ -10,10 +10,9 @@ import itertools
 import json
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,14 @@ from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.partitioned_graph import PartitionedGraph
+from ortable.backend.partition.placement import Placement
 from ortable.backend.roles import CompiledGraph
 from ortable.compat.providers import CPU, CUDA, provider_names
+from ortable.compat.torch_dispatch import OperatorClock
 from ortable.compat.torch_explain import compiled_apart, own_profile
 from ortable.debug.explain_state import copied_arguments, model_untouched, modules_of, run_call
 from ortable.errors import OptionError, ProviderError
+from ortable.interpreter.diagnostics.origin import module_path
 
 __all__ = [
     "GraphRecord",
@@ -53,14 +55,23 @@ _WRITE_WHAT_THEY_OPTIMIZE = {CPU, CUDA}
 
 
 @dataclass(frozen=True)
+class TorchCall:
+    """A call of an operator that torch runs: its module's path, and the line of the model."""
+
+    operator: str
+    module: str
+    line: str
+
+
+@dataclass(frozen=True)
 class GraphRecord:
-    """A graph that was compiled: the `number`-th of dynamo's, its kind, the frame it is of, and how
-    many calls of which operators torch runs."""
+    """A graph that was compiled: the `number`-th of dynamo's, its kind, the frame it is of, and the
+    calls of operators that torch runs, in the order of the graph."""
 
     number: int
     kind: str
     where: str
-    torch: Mapping[str, int] = field(default_factory=dict)
+    torch: tuple[TorchCall, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +91,8 @@ class SessionRecord:
 class Recording:
     """Calls with the profiler on, `plain` ones after it was turned off, in nanoseconds; in `torch`
     when a graph ran that torch runs a part of, in `parts` when one of its partitions was called,
-    with the place of the graph in `graphs`; in `backward` when autograd ran backward."""
+    with the place of the graph in `graphs`; in `operators` what torch ran then, and when; in
+    `backward` when autograd ran backward, of which `backward_graph` is what torch ran itself."""
 
     calls: Sequence[Window]
     plain: Sequence[int]
@@ -88,7 +100,9 @@ class Recording:
     sessions: Sequence[SessionRecord]
     torch: Sequence[tuple[int, Window]] = ()
     parts: Sequence[tuple[int, Window]] = ()
+    operators: Sequence[tuple[str, int, int]] = ()
     backward: Sequence[Window] = ()
+    backward_graph: int | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -189,9 +203,12 @@ def record_call(
             timed_calls(run_call, 1, prepare)
             if seen == (seen := watch.made):
                 break
+        watch.measuring = True
         windows = timed_calls(run_call, calls, prepare)
+        watch.measuring = False
         sessions = watch.read()
         plain = timed_calls(run_call, calls, prepare)
+        backward = watch.backward_graph() if train else None
         return Recording(
             windows,
             [end - begin for begin, end in plain],
@@ -199,7 +216,9 @@ def record_call(
             sessions,
             watch.spans,
             watch.calls,
+            watch.operators,
             watch.backwards,
+            backward,
             tuple(notes),
         )
 
@@ -238,7 +257,13 @@ class _Watch:
         self.graphs: list[GraphRecord] = []
         self.spans: list[tuple[int, Window]] = []
         self.calls: list[tuple[int, Window]] = []
+        self.operators: list[tuple[str, int, int]] = []
         self.backwards: list[Window] = []
+        self.measuring = (
+            False  # in these calls nothing is compiled, and torch's operators are timed
+        )
+        self._clock: OperatorClock | None = None
+        self._whole: list[int] = []  # graphs that torch runs, and their backward
 
     @property
     def made(self) -> int:
@@ -257,21 +282,32 @@ class _Watch:
         made = compile_with_autograd(
             graph_module, example_inputs, self._options, compile_graph=compile_graph
         )
-        in_torch = self._placements()
+        self._placements()
         if len(self._parts) == before:  # torch runs all of it
-            place = self._in_torch(index + 1, origin)
-            made = _timed(made, place, self.spans)
-            if in_torch:  # it was left to torch before AOTAutograd saw it
-                self.graphs[place] = replace(self.graphs[place], torch=in_torch)
+            self._whole.append(self._in_torch(index + 1, origin))
+            made = _timed(self._clocked(made), self._whole[-1], self.spans)
         self._functions[index] = made
         # torch keeps what it is given: not the sessions
         return lambda *args: self._functions[index](*args)
 
     def backward_of(self, results: Sequence[Any], gradients: Sequence[Any]) -> None:
         """What runs autograd, and notes when."""
+        run = self._clocked(torch.autograd.backward) if self._whole else torch.autograd.backward
         begin = time.time_ns()
-        torch.autograd.backward(results, gradients)
+        run(results, gradients)
         self.backwards.append((begin, time.time_ns()))
+
+    def backward_graph(self) -> int | None:
+        """The place of a record for the backward of what torch runs whole; None where there is
+        no such graph."""
+        if not self._whole:
+            return None
+        first = self.graphs[self._whole[0]]
+        made = GraphRecord(first.number, "backward", first.where)
+        if len(self._whole) > 1:
+            made = GraphRecord(0, "backward", "all graphs that torch runs")
+        self.graphs.append(made)
+        return len(self.graphs) - 1
 
     def forget(self) -> None:
         """Lets all sessions go."""
@@ -296,14 +332,29 @@ class _Watch:
                     found.setdefault(id(session), (part, session))
         return list(found.values())
 
-    def _placements(self) -> Counter[str]:
+    def _clocked(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, in which torch's operators are timed while calls are measured."""
+
+        def run(*args: Any) -> Any:
+            if not self.measuring or self._clock is not None:
+                return function(*args)
+            self._clock = OperatorClock(self.operators)
+            try:
+                with self._clock:
+                    return function(*args)
+            finally:
+                self._clock = None
+
+        return run
+
+    def _placements(self) -> list[Placement]:
         """The operators that torch runs, of the graph that was compiled last; the user's storage
         gets its records."""
         records = self._told.pop("instance", ())
         if self._storage is not None and records:
             self._storage.setdefault("instance", []).extend(records)
         found = records[0].placement if records else ()
-        return Counter(each.operator for each in found if each.where == "torch")
+        return [each for each in found if each.where == "torch"]
 
     def _in_torch(self, number: int, origin: Origin | None) -> int:
         """The place of the record of a graph of which nothing was converted."""
@@ -320,11 +371,16 @@ class _Watch:
         def runner(compiled: CompiledGraph, options: OrtOptions) -> Any:
             return self._run(index, compiled, options)
 
+        paths = {node.name: module_path(node)[0] for node in graph.graph.nodes}
         made = compile_aot_graph(graph, options, runner)
-        self.graphs[index] = replace(self.graphs[index], torch=self._placements())
+        calls = tuple(
+            TorchCall(each.operator, paths.get(each.node, ""), each.line)
+            for each in self._placements()
+        )
+        self.graphs[index] = replace(self.graphs[index], torch=calls)
         if not isinstance(made, PartitionedGraph):
             return made
-        timed = _timed(made, index, self.spans)
+        timed = _timed(self._clocked(made), index, self.spans)
         return PartitionedGraph(timed, made.partitions, made.text)
 
     def _run(self, graph: int, compiled: CompiledGraph, options: OrtOptions) -> Any:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 __all__ = [
+    "AROUND_TORCH",
     "IN_AUTOGRAD",
     "IN_PYTHON",
     "IN_SESSION",
-    "IN_TORCH",
     "NO_LINE",
     "GraphTime",
     "ModuleTime",
@@ -26,7 +26,7 @@ __all__ = [
 
 NO_LINE = "no source line is known"
 IN_SESSION = "outside of kernels (session)"
-IN_TORCH = "operators that torch runs"
+AROUND_TORCH = "torch around its operators"
 IN_AUTOGRAD = "autograd around the backward"
 IN_PYTHON = "Python around the session"
 
@@ -42,7 +42,8 @@ class Row:
 
 @dataclass(frozen=True)
 class NodeTime:
-    """A node that ONNX Runtime ran, of the graph `graph` (its place in `Profile.graphs`).
+    """A node that ONNX Runtime ran, of the graph `graph` (its place in `Profile.graphs`); or an
+    operator that torch ran (`provider` "torch"), calls of one line together.
 
     `kernel` is its operator, `module` a dotted path (empty: the root), `us` microseconds a call
     without those of the nodes inside it, `runs` how often it ran in a call.
@@ -81,8 +82,8 @@ class ModuleTime:
 @dataclass(frozen=True)
 class GraphTime:
     """A graph that torch compiled, the `number`-th of dynamo's: its kind ("inference", "forward",
-    "backward", "torch"), its frame, and microseconds a call: in kernels, in its sessions outside of
-    kernels, and in operators that torch runs between sessions."""
+    "backward", "torch"), its frame, and microseconds a call: in kernels and operators of torch, in
+    its sessions outside of kernels, and in torch around its operators."""
 
     number: int
     kind: str
@@ -94,14 +95,16 @@ class GraphTime:
     @property
     def label(self) -> str:
         """`graph 1 (inference) of Net.forward (net.py:12)`"""
+        if not self.number:
+            return f"{self.kind} of {self.where}"
         return f"graph {self.number} ({self.kind}) of {self.where}"
 
 
 @dataclass(frozen=True)
 class Step:
     """Something that ran in one call, from `begin_us` on, microseconds after the call began.
-    `what` is "session", "partition", "torch", "backward" or "kernel"; `node` is the kernel's place
-    in `Profile.nodes`."""
+    `what` is "session", "partition", "torch", "backward", "kernel", or "operator" for one of
+    torch's; `node` is the place of the latter two in `Profile.nodes`."""
 
     what: str
     graph: int

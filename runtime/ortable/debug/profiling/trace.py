@@ -50,7 +50,9 @@ def _order(event: dict[str, Any]) -> tuple[Any, ...]:
     return event["tid"], event.get("ts", -1.0), -event.get("dur", 0.0), inner, len(path)
 
 
-_CATEGORIES = ("call", "backward", "torch", "partition", "session", "module", "kernel")
+_CATEGORIES = (
+    "call", "backward", "torch", "partition", "session", "module", "operator", "kernel"
+)  # fmt: skip
 
 
 @dataclass
@@ -74,13 +76,13 @@ def _nested(steps: Sequence[Step]) -> list[_Nest]:
     return roots
 
 
-_RANK = {"backward": 0, "torch": 1, "partition": 2, "session": 3, "kernel": 4}
+_RANK = {"backward": 0, "torch": 1, "operator": 2, "partition": 3, "session": 4, "kernel": 5}
 
 
 def _events(profile: Times, nest: _Nest, thread: int) -> Iterator[dict[str, Any]]:
     """The events of a step and of what is inside it."""
     step = nest.step
-    if step.what == "kernel":
+    if step.node >= 0:
         node = profile.nodes[step.node]
         about = {
             "node": node.name,
@@ -90,7 +92,8 @@ def _events(profile: Times, nest: _Nest, thread: int) -> Iterator[dict[str, Any]
             "operator": node.operator,
             "line": node.line,
         }
-        yield _event(f"{node.kernel}: {node.operator}", "kernel", *_time(step), thread, about)
+        name = f"{node.kernel}: {node.operator}" if step.what == "kernel" else node.operator
+        yield _event(name, step.what, *_time(step), thread, about)
         around = node.module.split(".") if node.module else []
     else:
         name = "backward" if step.graph < 0 else profile.graphs[step.graph].label
@@ -114,7 +117,7 @@ def _modules(
 
     for nest in nests:
         step = nest.step
-        module = profile.nodes[step.node].module if step.what == "kernel" else ""
+        module = profile.nodes[step.node].module if step.node >= 0 else ""
         parts = module.split(".") if module else []
         parts = parts[len(around) :] if parts[: len(around)] == list(around) else []
         shared = 0
