@@ -31,11 +31,11 @@ class Profile(Times):
         call_us: a call with the profiler on, from the outside.
         plain_us: a call in the same sessions after the profiler was turned off.
         graphs: the graphs that ran.
-        nodes: each node that ONNX Runtime ran.
+        nodes: each node that ONNX Runtime ran, and operators that torch ran.
         modules: by module, each with what is inside, in the order in which they ran.
         lines: by source line, the slowest first.
         operators: by ATen operator; "aten::addmm + aten::relu" where ONNX Runtime fused two.
-        kernels: by kernel and execution provider.
+        kernels: by kernel and execution provider, "torch" for its own.
         rest: what is in no kernel: of the sessions, of torch, of Python.
         timeline: the call of middle length, event by event.
         timeline_us: how long that call took.
