@@ -10,6 +10,7 @@ twice, and nothing is lost, by construction."""
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -47,7 +48,11 @@ def accounts_of(recording: Recording) -> Accounts:
     """
     spans = spans_of(recording)
     spans.sort(key=lambda span: span.begin)
-    inside = [[s for s in spans if _within(s, window)] for window in recording.calls]
+    begins = [span.begin for span in spans]
+    inside = [
+        spans[bisect_left(begins, begin) : bisect_left(begins, end)]
+        for begin, end in recording.calls
+    ]
     _check_clock(spans, inside)
     lengths = [end - begin for begin, end in recording.calls]
     kept = _middle_half(lengths)
@@ -84,10 +89,6 @@ def _middle_half(lengths: Sequence[int]) -> list[int]:
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     cut = len(order) // 4
     return order[cut : len(order) - cut]
-
-
-def _within(span: Span, window: Window) -> bool:
-    return window[0] <= span.begin < window[1]
 
 
 def _check_clock(spans: Sequence[Span], inside: Iterable[Sequence[Span]]) -> None:

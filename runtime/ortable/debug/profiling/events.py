@@ -4,6 +4,7 @@ Called by `account`."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -94,18 +95,31 @@ def _operators(recording: Recording) -> Iterator[Span]:
     """The operators that torch ran, each with its graph; those that it ran for a session, to lay
     out a tensor, are the session's."""
     found = _outside(recording.operators, [window for _, window in recording.parts])
+    found.sort(key=_begin)
     for graph, window in recording.torch:
-        inside = [each for each in found if window[0] <= each[1] < window[1]]
-        yield from _joined(graph, inside, recording.graphs[graph].torch)
+        first, last = (bisect_left(found, time, key=_begin) for time in window)
+        yield from _joined(graph, found[first:last], recording.graphs[graph].torch)
     if recording.backward_graph is not None:
         rest = _outside(found, [window for _, window in recording.torch])
         yield from _joined(recording.backward_graph, rest, ())
 
 
+def _begin(operator: tuple[str, int, int]) -> int:
+    return operator[1]
+
+
 def _outside(
-    operators: Iterable[tuple[str, int, int]], windows: Sequence[Window]
+    operators: Iterable[tuple[str, int, int]], windows: Iterable[Window]
 ) -> list[tuple[str, int, int]]:
-    return [each for each in operators if not any(begin <= each[1] < end for begin, end in windows)]
+    """The operators that begin in none of some windows, of which no two overlap."""
+    order = sorted(windows)
+    begins = [begin for begin, _ in order]
+
+    def is_inside(time: int) -> bool:
+        place = bisect_right(begins, time)
+        return place > 0 and time < order[place - 1][1]
+
+    return [each for each in operators if not is_inside(each[1])]
 
 
 def _joined(
