@@ -281,6 +281,16 @@ def test_nodes_without_metadata_keep_their_time():
     assert find("a", "Conv") == ("Conv", Origin(operator=UNKNOWN))
 
 
+def test_metadata_of_torch_onnx_are_read(tmp_path):
+    torch.onnx.export(Net().eval(), (torch.randn(4, 8),), tmp_path / "net.onnx", dynamo=True)
+    found = ortable.profile(tmp_path / "net.onnx", calls=1)
+    assert_adds_up(found)
+    assert {"layers.0.fc", "layers.1"} <= {row.path for row in found.modules}
+    assert any("aten::linear" in row.name for row in found.operators)
+    lines = {node.line for node in found.nodes if node.module.endswith("fc")}
+    assert {line.partition(":")[0] for line in lines} == {"test_profile.py"}
+
+
 def test_kernels_of_a_model_have_modules_operators_and_lines(found):
     assert {node.module for node in found.nodes} == {
         f"layers.{i}{inner}" for i in (0, 1) for inner in ("", ".fc")

@@ -17,7 +17,8 @@ from onnx import ModelProto, NodeProto
 
 from ortable.compat.torch import higher_order_operators
 
-from .inline import PATH, nodes_below
+from .inline import nodes_below
+from .metadata import told
 
 __all__ = ["ADDED", "UNKNOWN", "Origin", "common_module", "kernel_name", "origins_of"]
 
@@ -125,14 +126,14 @@ class _Ours:
 
 
 def _read(proto: NodeProto, parent: _Node | None, place: int) -> _Node:
-    about = {prop.key: prop.value for prop in proto.metadata_props}
-    path = _GLOBAL.sub(r"\1", about.get(PATH, ""))
+    path, target, line = told({prop.key: prop.value for prop in proto.metadata_props})
+    path = _GLOBAL.sub(r"\1", path)
     if path == _EXPORTED or path.startswith(f"{_EXPORTED}."):
         path = path[len(_EXPORTED) + 1 :]
-    operator = _operator(about.get("aten_target", ""))
+    operator = _operator(target)
     if parent is not None:  # a part of control flow
         path, operator = path or parent.module, operator or parent.operator
-    line = about.get("source", "") or (parent.line if parent is not None else "")
+        line = line or parent.line
     return _Node(proto, path, operator, line, place)
 
 
