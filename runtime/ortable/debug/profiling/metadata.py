@@ -1,6 +1,6 @@
-"""What the metadata of a node say of where it comes from. In come `metadata_props` by key, as ortable
-writes them or as torch.onnx does, out go the path of a module, the target of an FX node, and a line.
-Called by `join`."""
+"""What the metadata of a node say of where it comes from. In come `metadata_props` by key, as
+ortable writes them or as torch.onnx does, out go the path of a module, the target of an FX node,
+and a line. Called by `join`."""
 
 from __future__ import annotations
 
