@@ -53,6 +53,8 @@ Graphs:
 Looking and comparing:
     explain: what torch.compile makes of a model, with the reasons
     Explanation: what explain returns
+    profile: where the time of a call goes, by module, line, operator and kernel
+    Profile: what profile returns
     pretty_onnx: a model as text
     draw: a model as a picture, or as a page in which modules open
     plot_dot: a model as a picture, on matplotlib axes
@@ -113,6 +115,8 @@ if TYPE_CHECKING:
     from .debug.explain_records import Explanation as Explanation
     from .debug.plot import draw as draw
     from .debug.plot import plot_dot as plot_dot
+    from .debug.profiling.call import profile as profile
+    from .debug.profiling.report import Profile as Profile
     from .debug.reference import ExtendedReferenceEvaluator as ExtendedReferenceEvaluator
     from .errors import ArgumentError as ArgumentError
     from .errors import BuilderError as BuilderError
@@ -194,6 +198,7 @@ _PUBLIC: dict[str, str] = {
     "OrtableError": "ortable.errors",
     "OxsDispatcher": "ortable.exporter",
     "PrecompileError": "ortable.errors",
+    "Profile": "ortable.debug.profiling.report",
     "ProofReport": "ortable.exporter.observing.proof",
     "ProviderError": "ortable.errors",
     "ResultSpec": "ortable.builder",
@@ -224,6 +229,7 @@ _PUBLIC: dict[str, str] = {
     "onnx_debug_backend": "ortable.debug.backend",
     "plot_dot": "ortable.debug.plot",
     "pretty_onnx": "ortable.ir.proto.text",
+    "profile": "ortable.debug.profiling.call",
     "refresh": "ortable.backend.execute.weights",
     "register_transformers": "ortable.exporter.register_transformers",
     "supported_ops": "ortable.interpreter.user_specs",

@@ -36,6 +36,7 @@ DOCUMENTED = (
     "onnx_debug_backend",
     "plot_dot",
     "pretty_onnx",
+    "profile",
     "refresh",
     "supported_ops",
     "to_onnx",

@@ -17,6 +17,7 @@ from .examples import add_examples
 from .export import add_export
 from .failures import said
 from .files import existing
+from .profile import add_profile
 from .rewrites import add_rewrites
 from .specs import add_specs
 
@@ -90,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_export(commands)
     add_compile_commands(commands)
+    add_profile(commands)
     add_rewrites(commands)
 
     add_specs(commands)

@@ -10,11 +10,13 @@ _HOMES = {
     "Explanation": "ortable.debug.explain_records",
     "ExtendedReferenceEvaluator": "ortable.debug.reference",
     "draw": "ortable.debug.plot",
+    "Profile": "ortable.debug.profiling.report",
     "draw_onnx": "ortable.debug.plot",
     "explain": "ortable.debug.explain_call",
     "onnx_debug_backend": "ortable.debug.backend",
     "plot_dot": "ortable.debug.plot",
     "pretty_onnx": "ortable.ir.proto.text",
+    "profile": "ortable.debug.profiling.call",
     "to_dot": "ortable.debug.plot",
 }
 __all__ = sorted(_HOMES)

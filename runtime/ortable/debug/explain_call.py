@@ -33,19 +33,17 @@ from ortable.backend.options import OrtOptions
 from ortable.backend.partition.placement import Placement
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import check_providers
-from ortable.compat.torch import pytree
 from ortable.compat.torch_explain import (
     breaks_collected,
     compiled_apart,
     innermost,
     own_profile,
-    unwrapped,
 )
 from ortable.errors import OrtableError
 
 from .explain_fusion import Fusion, fusions_of
 from .explain_records import Explanation, GraphBreak, GraphExplanation, TorchOperator
-from .explain_state import copied_arguments, model_untouched, modules_of
+from .explain_state import copied_arguments, model_untouched, modules_of, run_call
 
 __all__ = ["explain"]
 
@@ -109,14 +107,10 @@ def explain(
 
 
 def _run(compiled: Callable[..., Any], call: tuple[Any, Any], train: bool) -> list[str]:
-    """One call, with gradients where they are asked for; an error of ours is taken out of what
-    dynamo wraps it in."""
-    with unwrapped():
-        result = compiled(*call[0], **call[1])
-        wanted = [each for each in _tensors(result) if each.requires_grad] if train else []
-        if wanted:
-            torch.autograd.backward(wanted, [torch.ones_like(each) for each in wanted])
-    return ["no result requires gradients: nothing runs backward"] if train and not wanted else []
+    """One call, and what to say of it."""
+    if run_call(compiled, call, train) or not train:
+        return []
+    return ["no result requires gradients: nothing runs backward"]
 
 
 def _measure(
@@ -126,14 +120,6 @@ def _measure(
     end = time.monotonic() + _MEASURED
     while any(each.is_open for each in tuned) and time.monotonic() < end:
         _run(compiled, copied_arguments(*given), train)
-
-
-def _tensors(result: Any) -> list[torch.Tensor]:
-    """The tensors of a result, also of an object that pytrees do not know."""
-    leaves = pytree.tree_leaves(result)
-    more = [vars(leaf) for leaf in leaves if hasattr(leaf, "__dict__") and not callable(leaf)]
-    found = [*leaves, *pytree.tree_leaves(more)]
-    return list({id(x): x for x in found if isinstance(x, torch.Tensor)}.values())
 
 
 def _notes(function: Any, train: bool, graphs: Sequence[GraphExplanation]) -> list[str]:

@@ -1,21 +1,22 @@
-"""The caller's model and arguments while `explain` runs them: copies of what a call may write, and
-everything as it was when the block ends. In come a model or a function and the arguments of a call;
-called by `explain`."""
+"""The caller's model and arguments while `explain` and `profile` run them: copies of what a call
+may write, and everything as it was when the block ends. In come a model or a function and the
+arguments of a call; called by both."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from ortable.compat.torch import pytree
+from ortable.compat.torch_explain import unwrapped
 from ortable.exporter.request.caller_state import held_tensors, state_restored, tensors_replaced
 
-__all__ = ["copied_arguments", "model_untouched", "modules_of"]
+__all__ = ["copied_arguments", "model_untouched", "modules_of", "run_call"]
 
 _KEPT = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.nn.Module
@@ -110,3 +111,27 @@ def _copied(leaf: Any) -> Any:
         return copy.deepcopy(leaf)
     except Exception:  # whatever an object of the user's raises: the model gets it itself
         return leaf
+
+
+def run_call(
+    compiled: Callable[..., Any],
+    call: tuple[Any, Any],
+    train: bool,
+    backward: Callable[..., Any] = torch.autograd.backward,
+) -> bool:
+    """One call, with gradients where they are asked for: whether something ran backward. An error
+    of ours is taken out of what dynamo wraps it in."""
+    with unwrapped():
+        result = compiled(*call[0], **call[1])
+        wanted = [each for each in _tensors(result) if each.requires_grad] if train else []
+        if wanted:
+            backward(wanted, [torch.ones_like(each) for each in wanted])
+    return bool(wanted)
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    """The tensors of a result, also of an object that pytrees do not know."""
+    leaves = pytree.tree_leaves(result)
+    more = [vars(leaf) for leaf in leaves if hasattr(leaf, "__dict__") and not callable(leaf)]
+    found = [*leaves, *pytree.tree_leaves(more)]
+    return list({id(x): x for x in found if isinstance(x, torch.Tensor)}.values())

@@ -251,6 +251,14 @@ def explained(model: Model, x: torch.Tensor) -> str:
     return told.to_markdown() + told.to_json(indent=None)
 
 
+def profiled(model: Model, x: torch.Tensor, path: Path) -> float:
+    found = ortable.profile(model, x, calls=5, options={"freeze": "off"}, train=True)
+    assert_type(found, ortable.Profile)
+    print(found.text(rows=5), found.json(indent=None), [row.path for row in found.modules])
+    found.save_html(path)
+    return sum(row.us for row in (*found.lines, *found.rest))
+
+
 def silence() -> None:
     warnings.simplefilter("ignore", ortable.GradientsOnWarning)
     warnings.simplefilter("ignore", ortable.UntestedVersionWarning)

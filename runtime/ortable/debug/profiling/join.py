@@ -1,0 +1,221 @@
+"""Kernels joined with what the graph says of its nodes. In come a model with `metadata_props` and
+the one that a session made of it, out comes an Origin for each kernel: module, ATen operator and
+source line. Called by `account`.
+
+ONNX Runtime's optimizers rename, fuse and add nodes, and drop metadata. A node of the optimized
+model stands for the nodes of ours that lie between what it computes and what other nodes compute:
+it is known by the values that it computes, or by the name that it kept or was given after them."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from onnx import ModelProto, NodeProto
+
+from ortable.compat.torch import higher_order_operators
+
+from .inline import nodes_below
+from .metadata import told
+
+__all__ = ["ADDED", "UNKNOWN", "Origin", "common_module", "kernel_name", "origins_of"]
+
+ADDED = "added by ONNX Runtime"
+UNKNOWN = "no ATen operator is known"
+_EXPORTED = "_export_root"  # how torch.export calls what it traced a part of control flow from
+_GLOBAL = re.compile(r"^G\['(\w+)'\]")  # how dynamo calls a module that is a global name
+_CUT = re.compile(r"[^0-9A-Za-z]")
+_MOST_LINES = 3  # of a fused node
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a kernel was made for: the dotted path of a module, operators of torch, lines."""
+
+    module: str = ""
+    operator: str = UNKNOWN
+    line: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """A node of our model, with what its metadata say."""
+
+    proto: NodeProto
+    module: str
+    operator: str
+    line: str
+    place: int  # in the order of the graph
+
+
+def kernel_name(op_type: str, domain: str = "") -> str:
+    """How a kernel is called: the operator, with the domain where it is not ONNX's."""
+    return f"{domain}.{op_type}" if domain not in ("", "ai.onnx") else op_type
+
+
+def origins_of(
+    before: ModelProto, after: ModelProto | None
+) -> Callable[[str, str], tuple[str, Origin]]:
+    """A function of a kernel's node name and its operator, which gives the operator with its domain
+    and the origin.
+
+    :param after: None where the session wrote none: then names alone tell
+    """
+    ours = _Ours(before)
+    known: dict[str, list[tuple[NodeProto, Origin]]] = defaultdict(list)
+    if after is not None:
+        for node, origin in _joined(ours, after):
+            known[node.name].append((node, origin))
+
+    def find(name: str, op_type: str) -> tuple[str, Origin]:
+        for node, origin in known.get(name, ()):
+            if node.op_type == op_type:
+                return kernel_name(node.op_type, node.domain), origin
+        found = ours.named(name)
+        return op_type, _merged(found, op_type) if found else Origin(operator=ADDED)
+
+    return find
+
+
+class _Ours:
+    """The nodes of our model, by name and by what they compute."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self.made: dict[str, _Node] = {}
+        self.names: dict[str, list[_Node]] = defaultdict(list)
+        known: dict[int, _Node] = {}
+        for proto, parent in nodes_below(model.graph):
+            node = known[id(proto)] = _read(proto, known.get(id(parent)), len(known))
+            self.names[proto.name].append(node)
+            for name in proto.output:
+                if name:
+                    self.made.setdefault(name, node)
+
+    def base(self, name: str) -> str:
+        """The node or value that a node of ONNX Runtime is called after; empty: none."""
+        starts = [name, *(name[: cut.start()] for cut in reversed(list(_CUT.finditer(name))))]
+        return next((each for each in starts if each in self.names or each in self.made), "")
+
+    def named(self, name: str) -> list[_Node]:
+        """The nodes that a name tells."""
+        base = self.base(name)
+        return self.names[base] if base in self.names else [self.made[base]] if base else []
+
+    def computed(self, node: NodeProto) -> tuple[bool, list[str]]:
+        """Values of our model that a node of the optimized one computes, and whether it has them
+        from its name alone."""
+        real = [name for name in node.output if name in self.made]
+        if real:
+            return False, real
+        values = [name for each in self.named(node.name) for name in each.proto.output if name]
+        return True, values
+
+    def between(self, values: Iterable[str], cut: set[str]) -> list[_Node]:
+        """The nodes that compute values, down to others that are cut off, in the graph's order."""
+        found: dict[int, _Node] = {}
+        stack = [self.made[name] for name in values]
+        while stack:
+            node = stack.pop()
+            if id(node) not in found:
+                found[id(node)] = node
+                inputs = (name for name in node.proto.input if name not in cut)
+                stack += [self.made[name] for name in inputs if name in self.made]
+        return sorted(found.values(), key=lambda node: node.place)
+
+
+def _read(proto: NodeProto, parent: _Node | None, place: int) -> _Node:
+    path, target, line = told({prop.key: prop.value for prop in proto.metadata_props})
+    path = _GLOBAL.sub(r"\1", path)
+    if path == _EXPORTED or path.startswith(f"{_EXPORTED}."):
+        path = path[len(_EXPORTED) + 1 :]
+    operator = _operator(target)
+    if parent is not None:  # a part of control flow
+        path, operator = path or parent.module, operator or parent.operator
+        line = line or parent.line
+    return _Node(proto, path, operator, line, place)
+
+
+def _operator(target: str) -> str:
+    """``aten.add.Tensor`` as torch's schemas have it: ``aten::add.Tensor``; empty for an input."""
+    if "." not in target:
+        return target if target in higher_order_operators else ""
+    space, _, rest = target.partition(".")
+    name, _, overload = rest.partition(".")
+    if not overload or space == "operator":
+        return target
+    return f"{space}::{name}" if overload == "default" else f"{space}::{name}.{overload}"
+
+
+def _joined(ours: _Ours, after: ModelProto) -> Iterator[tuple[NodeProto, Origin]]:
+    """The nodes that run, each with its origin."""
+    nodes = [node for node, _ in nodes_below(after.graph)]
+    computed = [ours.computed(node) for node in nodes]
+    cut = {name for _, values in computed for name in values}
+    # values that nodes are called after come first: a node behind them has the same ones
+    order = sorted(range(len(nodes)), key=lambda number: not computed[number][0])
+    claimed: set[int] = set()
+    found: dict[int, Origin] = {}
+    for number in order:
+        old = [n for n in ours.between(computed[number][1], cut) if id(n) not in claimed]
+        claimed.update(map(id, old))
+        if old:
+            found[number] = _merged(old, nodes[number].op_type)
+    _place_the_added(nodes, found)
+    for number, node in enumerate(nodes):
+        yield node, found.get(number, Origin(operator=ADDED))
+
+
+def _place_the_added(nodes: Sequence[NodeProto], found: dict[int, Origin]) -> None:
+    """Gives nodes that stand for none of ours the module around them: that of their neighbours."""
+    maker = {name: number for number, node in enumerate(nodes) for name in node.output if name}
+    readers: dict[str, list[int]] = defaultdict(list)
+    for number, node in enumerate(nodes):
+        for name in node.input:
+            readers[name].append(number)
+    wanting = [number for number in range(len(nodes)) if number not in found]
+    while wanting:
+        placed = {}
+        for number in wanting:
+            near = [maker[name] for name in nodes[number].input if name in maker]
+            near += [each for name in nodes[number].output for each in readers[name]]
+            modules = [found[each].module for each in near if each in found]
+            if modules:
+                placed[number] = Origin(common_module(modules), ADDED)
+        if not placed:
+            return
+        found.update(placed)
+        wanting = [number for number in wanting if number not in placed]
+
+
+def _merged(nodes: Sequence[_Node], op_type: str) -> Origin:
+    """One origin for nodes that became one of this operator: all operators of torch; module and
+    line of those that the operator is named after ("Conv" in "FusedConv"), or of all."""
+    told = [node for node in nodes if node.operator or node.line or node.module]
+    main = [node for node in told if node.proto.op_type in op_type] or told
+    operators = dict.fromkeys(node.operator for node in told if node.operator)
+    lines = list(dict.fromkeys(node.line for node in main if node.line))
+    return Origin(
+        common_module([node.module for node in main]),
+        " + ".join(operators) or UNKNOWN,
+        lines[0] if len(lines) == 1 else _places(lines),
+    )
+
+
+def _places(lines: Sequence[str]) -> str:
+    """``net.py:3, net.py:4``: lines without their text."""
+    places = list(dict.fromkeys(line.partition(": ")[0] for line in lines))
+    more = f" and {len(places) - _MOST_LINES} more" if len(places) > _MOST_LINES else ""
+    return ", ".join(places[:_MOST_LINES]) + more
+
+
+def common_module(paths: Iterable[str]) -> str:
+    """The innermost module that all paths are in; empty: the root."""
+    split = [path.split(".") if path else [] for path in paths]
+    if not split:
+        return ""
+    shared = 0
+    while all(len(each) > shared for each in split) and len({e[shared] for e in split}) == 1:
+        shared += 1
+    return ".".join(split[0][:shared])

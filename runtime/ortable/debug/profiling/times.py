@@ -1,0 +1,198 @@
+"""The times of a call as plain records: what `Profile` holds, and how its rows are made. In come
+nodes with their times, out go rows by name and the tree of modules; called by `call`, read by
+`tables`, `trace` and `page`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+__all__ = [
+    "AROUND_TORCH",
+    "IN_AUTOGRAD",
+    "IN_PYTHON",
+    "IN_SESSION",
+    "NO_LINE",
+    "GraphTime",
+    "ModuleTime",
+    "NodeTime",
+    "Row",
+    "Step",
+    "Times",
+    "module_rows",
+    "rows_by",
+]
+
+NO_LINE = "no source line is known"
+IN_SESSION = "outside of kernels (session)"
+AROUND_TORCH = "torch around its operators"
+IN_AUTOGRAD = "autograd around the backward"
+IN_PYTHON = "Python around the session"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: microseconds a call, and how many kernels that are (0: none)."""
+
+    name: str
+    us: float
+    runs: float = 0.0
+
+
+@dataclass(frozen=True)
+class NodeTime:
+    """A node that ONNX Runtime ran, of the graph `graph` (its place in `Profile.graphs`); or an
+    operator that torch ran (`provider` "torch"), calls of one line together.
+
+    `kernel` is its operator, `module` a dotted path (empty: the root), `us` microseconds a call
+    without those of the nodes inside it, `runs` how often it ran in a call.
+    """
+
+    graph: int
+    name: str
+    kernel: str
+    provider: str
+    module: str
+    operator: str
+    line: str
+    us: float
+    runs: float
+
+
+@dataclass(frozen=True)
+class ModuleTime:
+    """A module of a graph: `us` microseconds a call with all that is inside, `own_us` without the
+    modules inside. The path is empty for the graph itself; `kind` is the class where it is known.
+    """
+
+    graph: int
+    path: str
+    kind: str
+    us: float
+    own_us: float
+    runs: float
+
+    @property
+    def depth(self) -> int:
+        """How many modules it is inside of."""
+        return len(self.path.split(".")) if self.path else 0
+
+
+@dataclass(frozen=True)
+class GraphTime:
+    """A graph that torch compiled, the `number`-th of dynamo's: its kind ("inference", "forward",
+    "backward", "torch"), its frame, and microseconds a call: in kernels and operators of torch, in
+    its sessions outside of kernels, and in torch around its operators."""
+
+    number: int
+    kind: str
+    where: str
+    kernels_us: float
+    session_us: float
+    torch_us: float
+
+    @property
+    def label(self) -> str:
+        """`graph 1 (inference) of Net.forward (net.py:12)`"""
+        if not self.number:
+            return f"{self.kind} of {self.where}"
+        return f"graph {self.number} ({self.kind}) of {self.where}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that ran in one call, from `begin_us` on, microseconds after the call began.
+    `what` is "session", "partition", "torch", "backward", "kernel", or "operator" for one of
+    torch's; `node` is the place of the latter two in `Profile.nodes`."""
+
+    what: str
+    graph: int
+    thread: int
+    begin_us: float
+    us: float
+    node: int = -1
+
+
+@dataclass(frozen=True)
+class Times:
+    """The fields of a `Profile`, which says what they mean."""
+
+    model: str
+    calls: int
+    counted: int
+    call_us: float
+    plain_us: float
+    graphs: tuple[GraphTime, ...]
+    nodes: tuple[NodeTime, ...]
+    modules: tuple[ModuleTime, ...]
+    lines: tuple[Row, ...]
+    operators: tuple[Row, ...]
+    kernels: tuple[Row, ...]
+    rest: tuple[Row, ...]
+    timeline: tuple[Step, ...] = field(repr=False)
+    timeline_us: float
+    notes: tuple[str, ...] = ()
+
+
+# -- the rows
+
+
+def rows_by(nodes: Iterable[NodeTime], name: Callable[[NodeTime], str]) -> tuple[Row, ...]:
+    """The nodes' times by a name, the largest first."""
+    times: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for node in nodes:
+        row = times[name(node)]
+        row[0] += node.us
+        row[1] += node.runs
+    rows = [Row(key, us, runs) for key, (us, runs) in times.items()]
+    return tuple(sorted(rows, key=lambda row: -row.us))
+
+
+def module_rows(
+    graphs: Sequence[GraphTime], nodes: Sequence[NodeTime], kinds: Mapping[tuple[int, str], str]
+) -> tuple[ModuleTime, ...]:
+    """The modules of each graph, a module before those inside it.
+
+    :param kinds: classes by graph and path
+    """
+    found: list[ModuleTime] = []
+    for number in range(len(graphs)):
+        total: dict[str, float] = {"": 0.0}
+        own: dict[str, float] = defaultdict(float)
+        runs: dict[str, float] = defaultdict(float)
+        for node in nodes:
+            if node.graph != number:
+                continue
+            own[node.module] += node.us
+            for path in _around(node.module):
+                total[path] = total.get(path, 0.0) + node.us
+                runs[path] += node.runs
+        found += [
+            ModuleTime(number, p, kinds.get((number, p), ""), total[p], own[p], runs[p])
+            for p in _as_tree(total)
+        ]
+    return tuple(found)
+
+
+def _around(path: str) -> list[str]:
+    """The root, the modules around a module, and itself."""
+    parts = path.split(".") if path else []
+    return [".".join(parts[:end]) for end in range(len(parts) + 1)]
+
+
+def _as_tree(paths: Iterable[str]) -> list[str]:
+    """Paths with each below the one that it is inside of, in their order otherwise, but for the
+    elements of a list: they are in the list's."""
+    order = {path: number for number, path in enumerate(paths)}
+    first: dict[str, int] = {}  # element of a list
+    for path, number in order.items():
+        around, _, name = path.rpartition(".")
+        if name.isdigit():
+            first.setdefault(around, number)
+
+    def key(path: str) -> tuple[int, int]:
+        around, _, name = path.rpartition(".")
+        return (first[around], int(name)) if name.isdigit() else (order[path], 0)
+
+    return sorted(order, key=lambda path: [key(each) for each in _around(path)])
