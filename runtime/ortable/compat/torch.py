@@ -104,6 +104,11 @@ NAMES: dict[str, Private] = {
         "convert flex_attention",
     ),
     "check": Private("torch:_check", "function", "state what a size must be, in one_hot"),
+    "statically_known_true": Private(
+        "torch.fx.experimental.symbolic_shapes:statically_known_true",
+        "function",
+        "ask about sizes without fixing them, in loops over a free size",
+    ),
     # memory
     "to_dlpack": Private("torch._C:_to_dlpack", "function", "hand tensors to ONNX Runtime"),
     "from_dlpack": Private("torch._C:_from_dlpack", "function", "take results from ONNX Runtime"),

@@ -1,0 +1,452 @@
+"""Unrolled steps of loops as one scan each. In comes a program without writes in which marks of
+loop_marks.py say where the steps of loops over free sizes begin, out goes the same program with a
+``torch.ops.higher_order.scan`` in place of each. Called by rolled.py.
+
+The steps are compared node by node, from what they made back to what they took: every step must
+compute the same from the values of the step before, from values in front of the loop, and from its
+own index. What a step takes of the one before is carried."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
+
+from ortable.compat.torch import OpOverload, pytree, symbol_of
+from ortable.interpreter.modules import find_attribute
+from ortable_generated.aten import traits
+
+from .advice import lines_in
+from .free_loops import FreeLoop, RollError
+from .loop_marks import COLLECT, STEP
+
+_KEPT_META = ("val", "stack_trace", "nn_module_stack", "unbacked_bindings", "tensor_meta")
+_SCAN: Any = torch.ops.higher_order.scan
+
+
+def roll(program: ExportedProgram, loops: Sequence[FreeLoop]) -> None:
+    """Put a scan in place of the steps of each loop; the inner ones first.
+
+    Raises RollError for steps that are not alike, and for values of one step that others read.
+    """
+    marks = _marks(program.graph)
+    order = {node: place for place, node in enumerate(program.graph.nodes)}
+    inner_first = sorted(marks, key=lambda number: order[marks[number][loops[number].steps]])
+    for number in inner_first:
+        _Roller(program, loops[number], marks[number]).run()
+    program.graph.lint()
+    program.graph_module.recompile()
+
+
+def _marks(graph: Graph) -> dict[int, dict[int, Node]]:
+    """The marks of each loop, by step."""
+    found: dict[int, dict[int, Node]] = {}
+    for node in graph.find_nodes(op="call_function", target=STEP):
+        _, _, loop, number = node.args
+        found.setdefault(int(str(loop)), {})[int(str(number))] = node
+    return found
+
+
+@dataclass
+class _Roller:
+    """One loop of a program.
+
+    ``region`` is the step that a node belongs to; ``before`` is, for a node of a step, the node of
+    the step before that computes the same; ``starts``: what the first step takes in place of a node
+    that the second one takes of the first.
+    """
+
+    program: ExportedProgram
+    loop: FreeLoop
+    marks: Mapping[int, Node]
+    region: dict[Node, int] = field(default_factory=dict)
+    place: dict[Node, int] = field(default_factory=dict)
+    before: dict[Node, Node] = field(default_factory=dict)
+    starts: dict[Node, Node] = field(default_factory=dict)
+
+    def run(self) -> None:
+        graph = self.program.graph
+        self._find_regions()
+        collects = [
+            node
+            for node in graph.find_nodes(op="call_function", target=COLLECT)
+            if node.args[2] == self.loop.number
+        ]
+        for step in range(self.loop.first, self.loop.steps - 1):
+            self._match_step(step, collects)
+        self._replace(collects)
+        self._clear()
+
+    def _find_regions(self) -> None:
+        step = None
+        numbers = {node: number for number, node in self.marks.items()}
+        for place, node in enumerate(self.program.graph.nodes):
+            self.place[node] = place
+            step = numbers.get(node, step)
+            # the first step of a loop that has it apart is in front of the loop
+            if step is not None and self.loop.first <= step < self.loop.steps:
+                self.region[node] = step
+
+    # -- comparing
+
+    def _match_step(self, step: int, collects: Sequence[Node]) -> None:
+        """Compare ``step`` with the one after it."""
+        earlier, later = (_nodes(self.marks[step + more].args[0]) for more in (1, 2))
+        if len(earlier) != len(later):
+            raise self._unlike(step, f"it makes {len(earlier)} tensors, then {len(later)}")
+        pairs = [(self.marks[step], self.marks[step + 1]), *zip(earlier, later, strict=True)]
+        for node in collects:
+            items = _nodes(node.args[0])
+            pairs.append(tuple(items[step - self.loop.first :][:2]))  # type: ignore[arg-type]
+        while pairs:
+            a, b = pairs.pop()
+            if self.region.get(a) == step and self.region.get(b) == step + 1:
+                if b not in self.before:
+                    self.before[b] = a
+                    pairs += self._matched(a, b, step)
+                elif self.before[b] is not a:
+                    raise self._unlike(step, "it uses values in another order", b)
+            elif a is not b:
+                self._link(a, b, step)
+
+    def _matched(self, a: Node, b: Node, step: int) -> list[tuple[Node, Node]]:
+        """The arguments of two nodes that have to be the same."""
+        if a in self.marks.values() and b in self.marks.values():
+            return []
+        if a.op != b.op or (a.target != b.target and a.op != "get_attr"):
+            raise self._unlike(step, f"{_called(a)}, then {_called(b)}", b)
+        if a.op == "get_attr":
+            owner = self.program.graph_module
+            graphs = [find_attribute(owner, str(node.target)) for node in (a, b)]
+            if not same_graph(*graphs):
+                raise self._unlike(step, "an inner loop or branch differs", b)
+            return []
+        mine, spec = pytree.tree_flatten((a.args, a.kwargs))
+        others, other_spec = pytree.tree_flatten((b.args, b.kwargs))
+        if spec != other_spec:
+            raise self._unlike(step, f"{_called(b)} has other arguments", b)
+        pairs = []
+        for one, other in zip(mine, others, strict=True):
+            if isinstance(one, Node) and isinstance(other, Node):
+                pairs.append((one, other))
+            elif isinstance(one, Node) or isinstance(other, Node) or _text(one) != _text(other):
+                raise self._unlike(
+                    step, f"{_called(b)} of {_shown(one)}, then of {_shown(other)}", b
+                )
+        return pairs
+
+    def _link(self, a: Node, b: Node, step: int) -> None:
+        """``b`` is what a step takes of the one before, ``a`` what that took in its place."""
+        if self.region.get(b) != step:
+            raise self._unlike(step, f"it takes {_shown(a)}, then {_shown(b)}", b)
+        if step == self.loop.first:
+            known = self.starts.setdefault(b, a)
+            if a in self.region:
+                raise self._unlike(step, f"it takes {_shown(a)}, then {_shown(b)}", b)
+            if known is not a:
+                raise self._unlike(step, f"it begins with {_shown(known)} and {_shown(a)}", b)
+        elif self.before.get(b) is not a:
+            raise self._unlike(step, f"it takes {_shown(a)}, then {_shown(b)}", b)
+
+    def _unlike(self, step: int, why: str, node: Node | None = None) -> RollError:
+        line = None if node is None else _line(node)
+        words = f"step {step + 1} differs from step {step}: {why}"
+        words += "" if line is None else f"\n  at {line}"
+        return RollError(self.loop, words, step == self.loop.first)
+
+    # -- writing
+
+    def _replace(self, collects: Sequence[Node]) -> None:
+        first = self.loop.first
+        template = first + 1
+        after = {a: b for b, a in self.before.items()}
+        carried = self._carried(after)
+        wanted = [(node, self._template(_nodes(node.args[0])[-1])) for node in collects]
+        last = self._read_after(collects)
+        kept = [node for _, node in last if node not in carried.values()]
+        rows = list(dict.fromkeys([*(node for _, node in wanted), *kept]))
+        for node in rows:
+            self._same_size(node)
+        body, captured = self._body(template, list(carried), [*carried.values(), *rows])
+        with self.program.graph.inserting_before(self.marks[self.loop.steps]):
+            scan = self._scan(body, [self.starts[node] for node in carried], captured)
+            ends, stacks = self._results(scan, list(carried.values()), rows)
+            for node, item in wanted:
+                self._use(node, self._moved(stacks[item], node))
+            for node, item in last:
+                value = ends.get(item) or self._select_last(stacks[item], node)
+                self._use(node, value, self.place[self.marks[self.loop.steps]])
+
+    def _carried(self, after: Mapping[Node, Node]) -> dict[Node, Node]:
+        """What the second step takes of the first, with what it makes of it."""
+        found = {}
+        for node in sorted(self.starts, key=lambda each: self.place[each]):
+            if node not in after:
+                raise self._unlike(self.loop.first, f"{_shown(node)} is a number that counts", node)
+            found[node] = after[node]
+            sizes = [_size(each) for each in (self.starts[node], node, after[node])]
+            if sizes[0] != sizes[1] or sizes[1] != sizes[2]:
+                shown = " then ".join(sizes)
+                raise self._unlike(
+                    self.loop.first, f"what it carries to the next step is {shown}", node
+                )
+        return found
+
+    def _template(self, node: Node) -> Node:
+        """The node of the second step that ``node`` of the last one is."""
+        while self.region.get(node, 0) > self.loop.first + 1:
+            node = self.before[node]
+        return node
+
+    def _read_after(self, collects: Sequence[Node]) -> list[tuple[Node, Node]]:
+        """The nodes of the last step that are read after the loop, with those of the second."""
+        end = self.place[self.marks[self.loop.steps]]
+        found = []
+        for node, step in self.region.items():
+            users = [u for u in node.users if self.place[u] > end and u not in collects]
+            if not users or step != self.loop.steps - 1:
+                continue
+            if node not in self.before or not isinstance(node.meta.get("val"), torch.Tensor):
+                raise RollError(
+                    self.loop, f"{_shown(node)} of its last step is read afterwards\n"
+                    f"  at {_line(users[0])}"
+                )
+            found.append((node, self._template(node)))
+        return found
+
+    def _same_size(self, node: Node) -> None:
+        one, other = _size(self.before[node]), _size(node)
+        if one != other:
+            raise RollError(
+                self.loop, f"what is kept of each step is {one}, then {other}\n  at {_line(node)}"
+            )
+
+    def _body(
+        self, template: int, carried: list[Node], results: list[Node]
+    ) -> tuple[GraphModule, list[Node]]:
+        """The graph of a step, and the nodes of the graph around it that it reads."""
+        owner = self.program.graph_module
+        needed = self._slice(template, results)
+        mark = self.marks[template]
+        inputs = [*carried, mark]
+        captured = list(
+            dict.fromkeys(
+                node
+                for each in needed
+                for node in each.all_input_nodes
+                if self.region.get(node) != template and node not in carried
+                and node.op != "get_attr"
+            )
+        )
+        graph, made, attributes = Graph(), {}, {}
+        for node in [*inputs, *captured]:
+            made[node] = graph.placeholder(f"{node.name}_in")
+            made[node].meta.update(_meta(node))
+        for node in needed:
+            for held in (node, *node.all_input_nodes):
+                if held.op == "get_attr" and held not in made:
+                    attributes[str(held.target)] = find_attribute(owner, str(held.target))
+                    made[held] = graph.get_attr(str(held.target))
+            if node in made:
+                continue
+            args, kwargs = map_arg((node.args, node.kwargs), made.__getitem__)
+            made[node] = graph.create_node(node.op, node.target, args, kwargs, node.name)
+            made[node].meta.update(_meta(node))
+        graph.output(tuple(made[node] for node in results))
+        return GraphModule(attributes, graph, "LoopStep"), captured
+
+    def _slice(self, template: int, results: Sequence[Node]) -> list[Node]:
+        """The nodes of a step that ``results`` are computed from, in order."""
+        found: set[Node] = set()
+        todo = list(results)
+        while todo:
+            node = todo.pop()
+            if node in found or self.region.get(node) != template or node is self.marks[template]:
+                continue
+            found.add(node)
+            todo += node.all_input_nodes
+        return sorted(found, key=lambda each: self.place[each])
+
+    def _scan(self, body: GraphModule, starts: list[Node], captured: list[Node]) -> Node:
+        owner, graph = self.program.graph_module, self.program.graph
+        name = f"loop_step_{self.loop.number}"
+        owner.add_submodule(name, body)
+        held = graph.get_attr(name)
+        mark = self.marks[self.loop.steps]
+        length = mark.args[1]
+        options = {"dtype": torch.int64, "device": torch.device("cpu"), "pin_memory": False}
+        index = graph.call_function(
+            torch.ops.aten.arange.start, (self.loop.first, length), dict(options)
+        )
+        size = length.meta["val"] if isinstance(length, Node) else length
+        example = self.marks[self.loop.first].meta["val"]
+        index.meta["val"] = example.new_empty((size - self.loop.first,), dtype=torch.int64)
+        scan = graph.call_function(_SCAN, (held, starts, [index], tuple(captured)))
+        for node in (index, scan):
+            node.meta.update({k: v for k, v in mark.meta.items() if k in _KEPT_META[1:3]})
+        return scan
+
+    def _results(
+        self, scan: Node, carried: Sequence[Node], rows: Sequence[Node]
+    ) -> tuple[dict[Node, Node], dict[Node, Node]]:
+        """The results of a scan, by the node of a step: the last carried values, and all rows."""
+        (index,) = scan.args[2]  # type: ignore[misc]
+        length = index.meta["val"].shape[0]  # type: ignore[union-attr]
+        values = [node.meta["val"] for node in carried]
+        values += [_stacked(node.meta["val"], length) for node in rows]
+        scan.meta["val"] = tuple(values)
+        made = []
+        for place, value in enumerate(values):
+            node = self.program.graph.call_function(operator.getitem, (scan, place))
+            node.meta.update({k: v for k, v in scan.meta.items() if k in _KEPT_META[1:3]})
+            node.meta["val"] = value
+            made.append(node)
+        count = len(carried)
+        return (
+            dict(zip(carried, made[:count], strict=True)),
+            dict(zip(rows, made[count:], strict=True)),
+        )
+
+    def _moved(self, rows: Node, collect: Node) -> Node:
+        """Stacked rows, with the axis of the steps where ``collect`` wants it."""
+        axis = int(str(collect.args[3]))
+        if axis == 0:
+            return rows
+        value = rows.meta["val"]
+        order = list(range(1, value.dim()))
+        order.insert(axis, 0)
+        return self._called(torch.ops.aten.permute.default, (rows, order), rows)
+
+    def _select_last(self, rows: Node, like: Node) -> Node:
+        return self._called(torch.ops.aten.select.int, (rows, 0, -1), like)
+
+    def _called(self, target: Any, args: tuple[Any, ...], like: Node) -> Node:
+        made = self.program.graph.call_function(target, args)
+        made.meta.update(_meta(like))
+        made.meta["val"] = target(*map_arg(args, lambda node: node.meta["val"]))
+        return made
+
+    def _use(self, node: Node, value: Node, end: int = -1) -> None:
+        """Read ``value`` in place of ``node``, in what comes after ``end``."""
+        node.replace_all_uses_with(
+            value, delete_user_cb=lambda user: self.place.get(user, -1) > end
+        )
+        self.program.graph_signature.replace_all_uses(node.name, value.name)
+
+    def _clear(self) -> None:
+        """Take away what is left of the steps."""
+        graph = self.program.graph
+        graph_nodes = list(graph.nodes)
+        of_steps = set(self.marks.values())
+        for node in graph_nodes:
+            if any(each in of_steps for each in node.all_input_nodes):
+                of_steps.add(node)
+        for node in self.marks.values():
+            node.args = ([], *node.args[1:])
+        for node in reversed(graph_nodes):
+            loose = node in of_steps and (not node.users or _asserts(node))
+            if loose or (node in self.region and not node.users and node.op == "call_function"):
+                graph.erase_node(node)
+        for node in self.marks.values():
+            if node in graph.nodes and not node._erased:
+                raise self._escaped(node)
+
+    def _escaped(self, mark: Node) -> RollError:
+        """What reads a value of one step."""
+        node = mark
+        while node.users and next(iter(node.users)).op != "output":
+            node = next(iter(node.users))
+        return RollError(
+            self.loop, "a value of one of its steps, which is not the last one, is read outside of "
+            f"that step\n  at {_line(node)}"
+        )
+
+
+def _asserts(node: Node) -> bool:
+    return isinstance(node.target, OpOverload) and node.target.name() in traits.ASSERTION
+
+
+def _nodes(value: Any) -> list[Node]:
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Node)]
+
+
+def _meta(node: Node) -> dict[str, Any]:
+    return {key: node.meta[key] for key in _KEPT_META if key in node.meta}
+
+
+def _stacked(value: torch.Tensor, length: Any) -> torch.Tensor:
+    return value.new_empty((length, *value.shape))
+
+
+def _size(node: Node) -> str:
+    """Dtype and sizes of a value, as text that is equal where they are."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return type(value).__name__
+    sizes = [str(symbol_of(size)) if isinstance(size, torch.SymInt) else str(size)
+             for size in value.shape]
+    return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
+
+
+def _called(node: Node) -> str:
+    return str(getattr(node.target, "__name__", node.target))
+
+
+def _shown(value: Any) -> str:
+    return value.name if isinstance(value, Node) else repr(value)
+
+
+def _text(value: Any) -> tuple[type, str]:
+    return type(value), repr(value)
+
+
+def _line(node: Node) -> Any:
+    """The line of the model that a node is of."""
+    lines = lines_in(str(node.meta.get("stack_trace", "")))
+    return lines[-1] if lines else node.name
+
+
+def same_graph(one: GraphModule, other: GraphModule) -> bool:
+    """Whether two graphs compute the same of their inputs: their nodes, constants and inner
+    graphs in order, whatever the names."""
+    numbers: list[dict[Node, int]] = [
+        {node: place for place, node in enumerate(module.graph.nodes)} for module in (one, other)
+    ]
+    if len(numbers[0]) != len(numbers[1]):
+        return False
+    for a, b in zip(*numbers, strict=True):
+        if a.op != b.op or (a.op == "call_function" and a.target != b.target):
+            return False
+        if a.op == "get_attr":
+            held = [find_attribute(m, str(n.target)) for m, n in ((one, a), (other, b))]
+            if not _same_attribute(*held):
+                return False
+        mine, spec = pytree.tree_flatten((a.args, a.kwargs))
+        others, other_spec = pytree.tree_flatten((b.args, b.kwargs))
+        if spec != other_spec or not all(_same_leaves(mine, others, *numbers)):
+            return False
+    return True
+
+
+def _same_leaves(
+    mine: Sequence[Any], others: Sequence[Any], one: Mapping[Node, int], other: Mapping[Node, int]
+) -> Iterator[bool]:
+    for a, b in zip(mine, others, strict=True):
+        if isinstance(a, Node) and isinstance(b, Node):
+            yield one[a] == other[b]
+        else:
+            yield not isinstance(a, Node) and not isinstance(b, Node) and _text(a) == _text(b)
+
+
+def _same_attribute(one: Any, other: Any) -> bool:
+    if isinstance(one, GraphModule) and isinstance(other, GraphModule):
+        return same_graph(one, other)
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one is other or (one.dtype == other.dtype and torch.equal(one, other))
+    return one is other
