@@ -78,6 +78,7 @@ class LoopSession:
     active: list[FreeLoop] = field(default_factory=list)
     broken: FreeLoop | None = None
     # by identity: the tensor, the loop, the step, and which tensor of that step it is
+    seen: dict[int, torch.Tensor] = field(default_factory=dict)  # those that torch was called with
     known: dict[int, tuple[torch.Tensor, FreeLoop, int, int]] = field(default_factory=dict)
 
     def run(self, length: Any, item: Callable[[Any], Any]) -> Iterator[Any]:
@@ -105,8 +106,7 @@ class LoopSession:
 
     def begin(self, loop: FreeLoop, number: int) -> Any:
         """Mark that a step begins; its index."""
-        made = [*loop.made, *(each._base for each in loop.made if each._base is not None)]
-        mark = STEP(made, loop.length, loop.number, number)
+        mark = STEP(loop.made, loop.length, loop.number, number)
         loop.at = number
         if number < loop.steps:
             loop.made = []
@@ -126,6 +126,12 @@ class LoopSession:
             if isinstance(leaf, torch.Tensor):
                 self.known[id(leaf)] = (leaf, loop, loop.at, _LEN(loop.made))
                 loop.made.append(leaf)
+
+    def wrote(self, tensor: torch.Tensor) -> None:
+        """Keep what a step has written to, and what that is a view of. A view of something that
+        only torch knows is no way to any other tensor."""
+        base = tensor._base
+        self.keep([tensor] if base is None or id(base) not in self.seen else [tensor, base])
 
     def segments(self, items: Sequence[Any]) -> list[Any] | None:
         """The items with those of a loop's steps as one `_Collected`; None when there are none."""
@@ -223,11 +229,13 @@ class _Watching(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         named = dict(kwargs or {})
+        tensors = (each for each in pytree.tree_leaves(args) if isinstance(each, torch.Tensor))
+        self.session.seen.update((id(each), each) for each in tensors)
         if func in _UNBINDS and _is_free(args[0].shape[_dim(args, named)]):
             return self._rows(args[0], _dim(args, named))
         if func is torch.Tensor.__setitem__ and _has_symbol(args[1]):
             _set_item(*args)
-            self.session.keep(args[0])
+            self.session.wrote(args[0])
             return None
         if func in _STACKS or func in _CATS:
             found = self._collected(func, args, named)
@@ -235,7 +243,9 @@ class _Watching(TorchFunctionMode):
                 self.session.keep(found)
                 return found
         returned = func(*args, **named)
-        self.session.keep(args[0] if func is torch.Tensor.__setitem__ else returned)
+        self.session.keep(returned)
+        if self.session.active and _writes(func) and isinstance(args[0], torch.Tensor):
+            self.session.wrote(args[0])
         return returned
 
     def _rows(self, tensor: torch.Tensor, dim: int) -> FreeSequence:
@@ -267,9 +277,18 @@ def _part(part: Any, dim: int, stacks: bool) -> torch.Tensor:
     return found
 
 
+_WRITERS = frozenset(
+    {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__iand__", "__ior__"}
+)
 _UNBINDS = (torch.Tensor.unbind, torch.unbind)
 _STACKS = (torch.stack,)
 _CATS = (torch.cat, torch.concat, torch.concatenate)
+
+
+def _writes(func: Any) -> bool:
+    """Whether a function of torch writes to its first argument: ``add_``, ``__setitem__``."""
+    name = getattr(func, "__name__", "")
+    return name in _WRITERS or (name.endswith("_") and not name.endswith("__"))
 
 
 def _dim(args: Sequence[Any], named: Mapping[str, Any]) -> int:

@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from ortable.compat.torch import OpOverload, pytree, symbol_of
+from ortable.compat.torch import OpOverload, pytree
 from ortable.interpreter.modules import find_attribute
 from ortable_generated.aten import traits
 
@@ -389,9 +389,8 @@ def _size(node: Node) -> str:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return type(value).__name__
-    sizes = [str(symbol_of(size)) if isinstance(size, torch.SymInt) else str(size)
-             for size in value.shape]
-    return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
+    sizes = ", ".join(str(getattr(getattr(each, "node", None), "expr", each)) for each in value.shape)
+    return f"{str(value.dtype).removeprefix('torch.')}[{sizes}]"
 
 
 def _called(node: Node) -> str:

@@ -71,7 +71,8 @@ class Attempts:
         error, runs = in_eager(error, self.request)
         self.followed += (advice.RUNS,) * runs
         self.failures.append((strategy.name, error))
-        self.ways &= fallbacks_after(error, self.request.options.fallback)
+        if strategy.way != "loops":  # that a loop is not one step says nothing of the other ways
+            self.ways &= fallbacks_after(error, self.request.options.fallback)
 
 
 @dataclass(frozen=True)
@@ -166,12 +167,12 @@ def strategies(request: Request) -> Iterator[Strategy]:
         return
     if chosen:
         yield _exporting(strict)
+    if not options.loops:
+        yield _rolling()
     yield _exporting(not strict)
     if options.table() is None:
         yield _decomposing("default")
         yield _decomposing("all")
-    if not options.loops:
-        yield _rolling()
     if not options.tracing:
         yield _tracing()
     yield Strategy("torch.export.draft_export", "draft", _draft)
