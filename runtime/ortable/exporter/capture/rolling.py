@@ -426,8 +426,9 @@ def same_graph(one: GraphModule, other: GraphModule) -> bool:
             held = [find_attribute(m, str(n.target)) for m, n in ((one, a), (other, b))]
             if not _same_attribute(*held):
                 return False
-        mine, spec = pytree.tree_flatten((a.args, a.kwargs))
-        others, other_spec = pytree.tree_flatten((b.args, b.kwargs))
+        count = 1 if _asserts(a) else None  # a message names nodes
+        mine, spec = pytree.tree_flatten((a.args[:count], a.kwargs))
+        others, other_spec = pytree.tree_flatten((b.args[:count], b.kwargs))
         if spec != other_spec or not all(_same_leaves(mine, others, *numbers)):
             return False
     return True
