@@ -106,11 +106,10 @@ class LoopSession:
 
     def begin(self, loop: FreeLoop, number: int) -> Any:
         """Mark that a step begins; its index."""
-        mark = STEP(loop.made, loop.length, loop.number, number)
+        made = list(loop.made)
+        index = STEP(made, loop.length, loop.number, number).item()
         loop.at = number
-        if number < loop.steps:
-            loop.made = []
-        index = mark.item()
+        loop.made = made if number == loop.steps else []  # without the mark
         check(index >= (1 if loop.peeled and number else 0))
         if number == loop.steps:
             return index

@@ -15,17 +15,21 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 from ortable.compat.torch import OpOverload, pytree
 from ortable.interpreter.modules import find_attribute
+from ortable.ir.initializers import is_fake
 from ortable_generated.aten import traits
 
 from .advice import lines_in
 from .free_loops import FreeLoop, RollError
 from .loop_marks import COLLECT, STEP
 
+# Constants up to this many elements are compared by value.
+_SMALL = 1 << 20
 _KEPT_META = ("val", "stack_trace", "nn_module_stack", "unbacked_bindings", "tensor_meta")
 _SCAN: Any = torch.ops.higher_order.scan
 
@@ -35,13 +39,46 @@ def roll(program: ExportedProgram, loops: Sequence[FreeLoop]) -> None:
 
     Raises RollError for steps that are not alike, and for values of one step that others read.
     """
+    _merge_constants(program)
     marks = _marks(program.graph)
     order = {node: place for place, node in enumerate(program.graph.nodes)}
     inner_first = sorted(marks, key=lambda number: order[marks[number][loops[number].steps]])
     for number in inner_first:
         _Roller(program, loops[number], marks[number]).run()
+    _drop_constants(program)
     program.graph.lint()
     program.graph_module.recompile()
+
+
+def _merge_constants(program: ExportedProgram) -> None:
+    """Each step has its own copy of a constant: one for all of them."""
+    first: dict[Any, Node] = {}
+    for node, value in list(_constants(program)):
+        if is_fake(value) or value.layout is not torch.strided or value.numel() > _SMALL:
+            continue
+        content = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        key = (value.dtype, value.device, tuple(value.shape), content)
+        if first.setdefault(key, node) is not node:
+            node.replace_all_uses_with(first[key])
+
+
+def _drop_constants(program: ExportedProgram) -> None:
+    """Take away constants that nothing reads, and the bodies of loops that became others'."""
+    signature = program.graph_signature
+    for node, _ in list(_constants(program)):
+        if not node.users:
+            signature.input_specs[:] = [s for s in signature.input_specs if s.arg.name != node.name]
+            program.graph.erase_node(node)
+    program.graph_module.delete_all_unused_submodules()
+
+
+def _constants(program: ExportedProgram) -> Iterator[tuple[Node, torch.Tensor]]:
+    """The inputs of the graph that are constants which torch has lifted out of it."""
+    nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    for spec in program.graph_signature.input_specs:
+        value = program.constants.get(str(spec.target))
+        if spec.kind == InputKind.CONSTANT_TENSOR and isinstance(value, torch.Tensor):
+            yield nodes[spec.arg.name], value
 
 
 def _marks(graph: Graph) -> dict[int, dict[int, Node]]:
@@ -351,7 +388,7 @@ class _Roller:
             node.args = ([], *node.args[1:])
         for node in reversed(graph_nodes):
             loose = node in of_steps and (not node.users or _asserts(node))
-            if loose or (node in self.region and not node.users and node.op == "call_function"):
+            if loose or (node in self.region and not node.users and node.op != "placeholder"):
                 graph.erase_node(node)
         for node in self.marks.values():
             if node in graph.nodes and not node._erased:
