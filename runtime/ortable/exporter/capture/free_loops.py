@@ -32,7 +32,7 @@ _RANGE, _ZIP, _ENUMERATE, _LEN = builtins.range, builtins.zip, builtins.enumerat
 Place = tuple[str, int]
 
 
-@dataclass
+@dataclass(eq=False)
 class FreeLoop:
     """One run of a loop statement: its number, how many steps it stands for, where it is, whether
     its first step is apart, and how far it is."""
@@ -65,6 +65,15 @@ class RollError(ExportError):
 
 
 @dataclass
+class _Known:
+    """A tensor, and by loop in which step it was made, and which of the tensors of that step it is.
+    What the last step of an inner loop made is also of the step of the loop around it."""
+
+    tensor: torch.Tensor
+    made: dict[int, tuple[FreeLoop, int, int]] = field(default_factory=dict)
+
+
+@dataclass
 class LoopSession:
     """What happens to loops while one forward runs.
 
@@ -77,16 +86,19 @@ class LoopSession:
     loops: list[FreeLoop] = field(default_factory=list)
     active: list[FreeLoop] = field(default_factory=list)
     broken: FreeLoop | None = None
-    # by identity: the tensor, the loop, the step, and which tensor of that step it is
     seen: dict[int, torch.Tensor] = field(default_factory=dict)  # those that torch was called with
-    known: dict[int, tuple[torch.Tensor, FreeLoop, int, int]] = field(default_factory=dict)
+    known: dict[int, _Known] = field(default_factory=dict)  # by identity
 
     def run(self, length: Any, item: Callable[[Any], Any]) -> Iterator[Any]:
         """The items of the steps that stand for ``length`` of them."""
         line = _caller()
         place = ("", 0) if line is None else (line.file, line.line)
         loop = FreeLoop(
-            _LEN(self.loops), length, line, place in self.peeled, self.steps + (place in self.peeled)
+            _LEN(self.loops),
+            length,
+            line,
+            place in self.peeled,
+            self.steps + (place in self.peeled),
         )
         self.loops.append(loop)
         self.active.append(loop)
@@ -102,7 +114,7 @@ class LoopSession:
             raise
         inner = self.active.pop()
         if self.active:  # what the last step made goes on in the loop around it
-            self.active[-1].made += inner.made
+            self.keep(inner.made)
 
     def begin(self, loop: FreeLoop, number: int) -> Any:
         """Mark that a step begins; its index."""
@@ -123,7 +135,8 @@ class LoopSession:
         loop = self.active[-1]
         for leaf in pytree.tree_leaves(value):
             if isinstance(leaf, torch.Tensor):
-                self.known[id(leaf)] = (leaf, loop, loop.at, _LEN(loop.made))
+                known = self.known.setdefault(id(leaf), _Known(leaf))
+                known.made[loop.number] = (loop, loop.at, _LEN(loop.made))
                 loop.made.append(leaf)
 
     def wrote(self, tensor: torch.Tensor) -> None:
@@ -143,18 +156,21 @@ class LoopSession:
         return found if any(isinstance(each, _Collected) for each in found) else None
 
     def _run_at(self, items: Sequence[Any], place: int) -> _Collected | None:
+        """The tensors of all steps of a loop that begin at a place of a list."""
         known = self.known.get(id(items[place]))
-        if known is None or known[1] in self.active or known[2] != known[1].first:
+        made = [] if known is None else list(known.made.values())
+        begun = [loop for loop, at, _ in made if loop not in self.active and at == loop.first]
+        if not begun:
             return None
-        loop, first = known[1], known[1].first
+        loop = begun[0]
         rows: list[list[Any]] = []
-        for number in _RANGE(first, loop.steps):
+        for number in _RANGE(loop.first, loop.steps):
             row: list[Any] = []
             while place < _LEN(items):
-                entry = self.known.get(id(items[place]))
-                if entry is None or entry[1] is not loop or entry[2] != number:
+                entry = self._of(items[place], loop)
+                if entry is None or entry[0] != number:
                     break
-                row.append((items[place], entry[3]))
+                row.append((items[place], entry[1]))
                 place += 1
             rows.append(row)
         if _LEN({tuple(serial for _, serial in row) for row in rows}) != 1:
@@ -164,6 +180,12 @@ class LoopSession:
             )
         columns = [[row[index][0] for row in rows] for index in _RANGE(_LEN(rows[0]))]
         return _Collected(loop, columns, sum(map(_LEN, rows)))
+
+    def _of(self, item: Any, loop: FreeLoop) -> tuple[int, int] | None:
+        """The step of a loop that made a tensor, and which of its tensors it is."""
+        known = self.known.get(id(item))
+        entry = None if known is None else known.made.get(loop.number)
+        return None if entry is None else entry[1:]
 
 
 @dataclass(frozen=True)
@@ -363,9 +385,7 @@ def _replacements(session: LoopSession) -> dict[str, Any]:
         free = _sequence(session, sequence)
         if free is None:
             return _ENUMERATE(sequence, start)
-        return FreeSequence(
-            session, free.length, lambda index: (start + index, free.item(index))
-        )
+        return FreeSequence(session, free.length, lambda index: (start + index, free.item(index)))
 
     def free_len(sequence: Any) -> Any:
         free = _sequence(session, sequence)

@@ -158,8 +158,7 @@ def _same_programs(one: ExportedProgram, other: ExportedProgram) -> bool:
         if mine.kind != its.kind:
             return False
         values = [
-            program.constants.get(str(spec.target))
-            for program, spec in ((one, mine), (other, its))
+            program.constants.get(str(spec.target)) for program, spec in ((one, mine), (other, its))
         ]
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
         if len(tensors) == 2 and not any(map(is_fake, tensors)):

@@ -251,8 +251,8 @@ class _Roller:
                 continue
             if node not in self.before or not isinstance(node.meta.get("val"), torch.Tensor):
                 raise RollError(
-                    self.loop, f"{_shown(node)} of its last step is read afterwards\n"
-                    f"  at {_line(users[0])}"
+                    self.loop,
+                    f"{_shown(node)} of its last step is read afterwards\n  at {_line(users[0])}",
                 )
             found.append((node, self._template(node)))
         return found
@@ -277,7 +277,8 @@ class _Roller:
                 node
                 for each in needed
                 for node in each.all_input_nodes
-                if self.region.get(node) != template and node not in carried
+                if self.region.get(node) != template
+                and node not in carried
                 and node.op != "get_attr"
             )
         )
@@ -387,11 +388,13 @@ class _Roller:
         for node in self.marks.values():
             node.args = ([], *node.args[1:])
         for node in reversed(graph_nodes):
-            loose = node in of_steps and (not node.users or _asserts(node))
-            if loose or (node in self.region and not node.users and node.op != "placeholder"):
+            loose = node in of_steps or node in self.region
+            ends = node.op in ("call_function", "get_attr") and not node.users
+            if loose and (ends or _asserts(node)):
                 graph.erase_node(node)
+        left = set(graph.nodes)
         for node in self.marks.values():
-            if node in graph.nodes and not node._erased:
+            if node in left:
                 raise self._escaped(node)
 
     def _escaped(self, mark: Node) -> RollError:
@@ -400,8 +403,9 @@ class _Roller:
         while node.users and next(iter(node.users)).op != "output":
             node = next(iter(node.users))
         return RollError(
-            self.loop, "a value of one of its steps, which is not the last one, is read outside of "
-            f"that step\n  at {_line(node)}"
+            self.loop,
+            "a value of one of its steps, which is not the last one, is read outside of "
+            f"that step\n  at {_line(node)}",
         )
 
 
@@ -426,7 +430,9 @@ def _size(node: Node) -> str:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return type(value).__name__
-    sizes = ", ".join(str(getattr(getattr(each, "node", None), "expr", each)) for each in value.shape)
+    sizes = ", ".join(
+        str(getattr(getattr(each, "node", None), "expr", each)) for each in value.shape
+    )
     return f"{str(value.dtype).removeprefix('torch.')}[{sizes}]"
 
 
