@@ -253,6 +253,12 @@ def _storage_identity() -> bool:
     )
 
 
+@expects("base_of", "what a view is of, None for others")
+def _base_of() -> bool:
+    x = torch.ones(4)
+    return compat.base_of(x[1:]) is x and compat.base_of(x) is None
+
+
 # Fake tensors and tracing
 expect(
     "FakeTensorMode",

@@ -480,6 +480,11 @@ def storage_identity(tensor: Any) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
+def base_of(tensor: Any) -> Any:
+    """The tensor that ``tensor`` is a view of, None for one that is no view."""
+    return tensor._base
+
+
 def script_method(module: Any, name: str) -> Callable[..., Any]:
     """A method of a TorchScript module, without the module call around it."""
     found: Callable[..., Any] = module._c._get_method(name)

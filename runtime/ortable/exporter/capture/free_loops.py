@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ortable.compat.torch import check, pytree, statically_known_true
+from ortable.compat.torch import base_of, check, pytree, statically_known_true
 from ortable.errors import ExportError
 from ortable.exporter.request.record import UserLine
 
@@ -142,7 +142,7 @@ class LoopSession:
     def wrote(self, tensor: torch.Tensor) -> None:
         """Keep what a step has written to, and what that is a view of. A view of something that
         only torch knows is no way to any other tensor."""
-        base = tensor._base
+        base = base_of(tensor)
         self.keep([tensor] if base is None or id(base) not in self.seen else [tensor, base])
 
     def segments(self, items: Sequence[Any]) -> list[Any] | None:

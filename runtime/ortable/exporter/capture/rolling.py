@@ -30,8 +30,10 @@ from .loop_marks import COLLECT, STEP
 
 # Constants up to this many elements are compared by value.
 _SMALL = 1 << 20
-_KEPT_META = ("val", "stack_trace", "nn_module_stack", "unbacked_bindings", "tensor_meta")
+_PLACE_META = ("stack_trace", "nn_module_stack")
+_KEPT_META = ("val", "unbacked_bindings", "tensor_meta", *_PLACE_META)
 _SCAN: Any = torch.ops.higher_order.scan
+_COND: Any = torch.ops.higher_order.cond
 
 
 def roll(program: ExportedProgram, loops: Sequence[FreeLoop]) -> None:
@@ -69,7 +71,9 @@ def _drop_constants(program: ExportedProgram) -> None:
         if not node.users:
             signature.input_specs[:] = [s for s in signature.input_specs if s.arg.name != node.name]
             program.graph.erase_node(node)
-    program.graph_module.delete_all_unused_submodules()
+    read = {str(node.target) for node in program.graph.find_nodes(op="get_attr")}
+    for name in [name for name, _ in program.graph_module.named_children() if name not in read]:
+        program.graph_module.delete_submodule(name)
 
 
 def _constants(program: ExportedProgram) -> Iterator[tuple[Node, torch.Tensor]]:
@@ -96,7 +100,7 @@ class _Roller:
 
     ``region`` is the step that a node belongs to; ``before`` is, for a node of a step, the node of
     the step before that computes the same; ``starts``: what the first step takes in place of a node
-    that the second one takes of the first.
+    that the second one takes of the first; ``size``: how many steps are rolled.
     """
 
     program: ExportedProgram
@@ -106,6 +110,7 @@ class _Roller:
     place: dict[Node, int] = field(default_factory=dict)
     before: dict[Node, Node] = field(default_factory=dict)
     starts: dict[Node, Node] = field(default_factory=dict)
+    size: Any = 0
 
     def run(self) -> None:
         graph = self.program.graph
@@ -117,7 +122,7 @@ class _Roller:
         ]
         for step in range(self.loop.first, self.loop.steps - 1):
             self._match_step(step, collects)
-        self._replace(collects)
+        self._write(collects)
         self._clear()
 
     def _find_regions(self) -> None:
@@ -199,7 +204,7 @@ class _Roller:
 
     # -- writing
 
-    def _replace(self, collects: Sequence[Node]) -> None:
+    def _write(self, collects: Sequence[Node]) -> None:
         first = self.loop.first
         template = first + 1
         after = {a: b for b, a in self.before.items()}
@@ -212,7 +217,7 @@ class _Roller:
             self._same_size(node)
         body, captured = self._body(template, list(carried), [*carried.values(), *rows])
         with self.program.graph.inserting_before(self.marks[self.loop.steps]):
-            scan = self._scan(body, [self.starts[node] for node in carried], captured)
+            scan = self._scan(body, [self.starts[node] for node in carried], captured, rows)
             ends, stacks = self._results(scan, list(carried.values()), rows)
             for node, item in wanted:
                 self._use(node, self._moved(stacks[item], node))
@@ -282,10 +287,8 @@ class _Roller:
                 and node.op != "get_attr"
             )
         )
-        graph, made, attributes = Graph(), {}, {}
-        for node in [*inputs, *captured]:
-            made[node] = graph.placeholder(f"{node.name}_in")
-            made[node].meta.update(_meta(node))
+        graph, attributes = Graph(), {}
+        made = _inputs(graph, [*inputs, *captured])
         for node in needed:
             for held in (node, *node.all_input_nodes):
                 if held.op == "get_attr" and held not in made:
@@ -311,39 +314,49 @@ class _Roller:
             todo += node.all_input_nodes
         return sorted(found, key=lambda each: self.place[each])
 
-    def _scan(self, body: GraphModule, starts: list[Node], captured: list[Node]) -> Node:
-        owner, graph = self.program.graph_module, self.program.graph
-        name = f"loop_step_{self.loop.number}"
-        owner.add_submodule(name, body)
-        held = graph.get_attr(name)
-        mark = self.marks[self.loop.steps]
-        length = mark.args[1]
+    def _scan(
+        self, body: GraphModule, starts: list[Node], captured: list[Node], rows: list[Node]
+    ) -> Node:
+        """The scan, or a branch that has it where there may be no step at all."""
+        owner, graph, loop = self.program.graph_module, self.program.graph, self.loop
+        length: Any = self.marks[loop.steps].args[1]
+        size = length.meta["val"] - loop.first
         options = {"dtype": torch.int64, "device": torch.device("cpu"), "pin_memory": False}
         index = graph.call_function(
-            torch.ops.aten.arange.start, (self.loop.first, length), dict(options)
+            torch.ops.aten.arange.start, (loop.first, length), dict(options)
         )
-        size = length.meta["val"] if isinstance(length, Node) else length
-        example = self.marks[self.loop.first].meta["val"]
-        index.meta["val"] = example.new_empty((size - self.loop.first,), dtype=torch.int64)
-        scan = graph.call_function(_SCAN, (held, starts, [index], tuple(captured)))
-        for node in (index, scan):
-            node.meta.update({k: v for k, v in mark.meta.items() if k in _KEPT_META[1:3]})
-        return scan
+        example = self.marks[loop.first].meta["val"]
+        index.meta["val"] = example.new_empty((size,), dtype=torch.int64)
+        self.size = size
+        empty = _no_steps(starts, captured, rows) if _may_be_zero(size) else None
+        if empty is None:
+            name = f"loop_step_{loop.number}"
+            owner.add_submodule(name, body)
+            return graph.call_function(
+                _SCAN, (graph.get_attr(name), starts, [index], tuple(captured))
+            )
+        some = _some_steps(body, starts, index, captured, len(starts) + len(rows))
+        names = [f"loop_{loop.number}_of_{count}_steps" for count in ("some", "no")]
+        for name, branch in zip(names, (some, empty), strict=True):
+            owner.add_submodule(name, branch)
+        several = graph.call_function(operator.gt, (length, loop.first))
+        several.meta["val"] = length.meta["val"] > loop.first
+        branches = [graph.get_attr(name) for name in names]
+        return graph.call_function(_COND, (several, *branches, (*starts, *captured, index)))
 
     def _results(
         self, scan: Node, carried: Sequence[Node], rows: Sequence[Node]
     ) -> tuple[dict[Node, Node], dict[Node, Node]]:
         """The results of a scan, by the node of a step: the last carried values, and all rows."""
-        (index,) = scan.args[2]  # type: ignore[misc]
-        length = index.meta["val"].shape[0]  # type: ignore[union-attr]
         values = [node.meta["val"] for node in carried]
-        values += [_stacked(node.meta["val"], length) for node in rows]
-        scan.meta["val"] = tuple(values)
+        values += [_stacked(node.meta["val"], self.size) for node in rows]
+        mark = self.marks[self.loop.steps]
+        where = {key: mark.meta[key] for key in _PLACE_META if key in mark.meta}
+        scan.meta.update({**where, "val": tuple(values)})
         made = []
         for place, value in enumerate(values):
             node = self.program.graph.call_function(operator.getitem, (scan, place))
-            node.meta.update({k: v for k, v in scan.meta.items() if k in _KEPT_META[1:3]})
-            node.meta["val"] = value
+            node.meta.update({**where, "val": value})
             made.append(node)
         count = len(carried)
         return (
@@ -407,6 +420,69 @@ class _Roller:
             "a value of one of its steps, which is not the last one, is read outside of "
             f"that step\n  at {_line(node)}",
         )
+
+
+def _may_be_zero(size: Any) -> bool:
+    """Whether a number of steps may be 0: all but the size of an input, which torch takes for 2 or
+    more, and those who call the model with 1 have a step."""
+    symbol = size.node.expr
+    return not symbol.is_Symbol or bool(size.node.shape_env.is_unbacked_symint(symbol))
+
+
+def _inputs(graph: Graph, nodes: Sequence[Node]) -> dict[Node, Node]:
+    made = {}
+    for node in nodes:
+        made[node] = graph.placeholder(f"{node.name}_in")
+        made[node].meta.update(_meta(node))
+    return made
+
+
+def _some_steps(
+    body: GraphModule, starts: list[Node], index: Node, captured: list[Node], count: int
+) -> GraphModule:
+    """The side of a branch that has the scan."""
+    graph = Graph()
+    made = _inputs(graph, list(dict.fromkeys([*starts, *captured, index])))
+    inner = [made[node] for node in starts]
+    step = graph.get_attr("step")
+    outer = tuple(made[node] for node in captured)
+    scan = graph.call_function(_SCAN, (step, inner, [made[index]], outer))
+    graph.output(tuple(graph.call_function(operator.getitem, (scan, k)) for k in range(count)))
+    return GraphModule({"step": body}, graph, "SomeSteps")
+
+
+def _no_steps(starts: list[Node], captured: list[Node], rows: Sequence[Node]) -> GraphModule | None:
+    """The other side: what the loop begins with, and rows of which there are none. None where the
+    sizes of a row are those of nothing that is there."""
+    graph = Graph()
+    given = list(dict.fromkeys([*starts, *captured]))
+    made = _inputs(graph, given)
+    sizes: dict[str, tuple[Node, int]] = {}
+    for node in given:
+        shape = getattr(node.meta.get("val"), "shape", ())
+        for axis, size in enumerate(shape):
+            if isinstance(size, torch.SymInt):
+                sizes.setdefault(str(size.node.expr), (made[node], axis))
+    results = [made[node] for node in starts]
+    for row in rows:
+        value = row.meta["val"]
+        wanted: list[Any] = [0]
+        for size in value.shape:
+            if isinstance(size, torch.SymInt):
+                if str(size.node.expr) not in sizes:
+                    return None
+                wanted.append(
+                    graph.call_function(torch.ops.aten.sym_size.int, sizes[str(size.node.expr)])
+                )
+                wanted[-1].meta["val"] = size
+            else:
+                wanted.append(size)
+        options = {"dtype": value.dtype, "device": value.device, "pin_memory": False}
+        results.append(graph.call_function(torch.ops.aten.zeros.default, (wanted,), dict(options)))
+        results[-1].meta["val"] = value.new_empty((0, *value.shape))
+    graph.placeholder("index_in")
+    graph.output(tuple(results))
+    return GraphModule({}, graph, "NoSteps")
 
 
 def _asserts(node: Node) -> bool:
