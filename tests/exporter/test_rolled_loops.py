@@ -199,6 +199,14 @@ class Before(Net):
         return torch.stack(outs, 1)
 
 
+class FirstOfThem(Net):
+    def forward(self, x):
+        outs = []
+        for t in range(x.shape[1]):
+            outs.append(torch.sin(x[:, t]))
+        return outs[0]
+
+
 class Widened(Net):
     """What it begins with has other sizes."""
 
@@ -209,7 +217,19 @@ class Widened(Net):
         return h
 
 
-FIRST_APART = [NoStateYet, Before, Widened]
+class KeptOnce(Net):
+    """The first step's tensor is read by all of them."""
+
+    def forward(self, x):
+        kept, outs = None, []
+        for t in range(x.shape[1]):
+            y = torch.sin(x[:, t])
+            kept = y if kept is None else kept
+            outs.append(y * kept)
+        return torch.stack(outs, 1)
+
+
+FIRST_APART = [NoStateYet, Before, FirstOfThem, Widened, KeptOnce]
 
 
 def operators(graph) -> list[str]:
@@ -279,12 +299,25 @@ class Lengths(Net):
         return torch.stack(outs, 1) * len(outs)
 
 
-class FirstOfThem(Net):
+class SecondOfThem(Net):
     def forward(self, x):
         outs = []
         for t in range(x.shape[1]):
             outs.append(torch.sin(x[:, t]))
-        return outs[0]
+        return outs[1]
+
+
+class NextOne(Net):
+    def forward(self, x):
+        index = next(iter(range(x.shape[1])))
+        return x[:, index]
+
+
+class ChangedLater(Net):
+    def forward(self, x):
+        outs = [torch.sin(x[:, t]) for t in range(x.shape[1])]
+        outs[-1] += 1
+        return torch.stack(outs, 1)
 
 
 class SameAgain(Net):
@@ -329,7 +362,9 @@ REFUSED = {
     Grows: "carries to the next step is float32",
     Counts: "leaves behind in Python",
     Lengths: "leaves behind in Python",
-    FirstOfThem: "not the last one",
+    SecondOfThem: "not the last one",
+    NextOne: "left early",
+    ChangedLater: "changed later on",
     SameAgain: "leaves behind in Python",
     Decides: "data-dependent",
     TwoLengths: "may not have the same length",
@@ -363,6 +398,26 @@ def test_a_fallback_finds_it() -> None:
         step.startswith("rolled: 1 loop at test_rolled_loops.py:") for step in builder.record.steps
     )
     assert any("compared with the module at batch=3, length=8" in s for s in builder.record.steps)
+
+
+class WrittenAndRead(Net):
+    """What is written is read again, and not all of it is written."""
+
+    def forward(self, x):
+        whole, more = torch.ones_like(x), torch.ones(x.shape[0], x.shape[1] + 1, 4)
+        for t in range(x.shape[1]):
+            whole[:, t] = x[:, t] + whole.mean(1)
+            more[:, t] = x[:, t]
+        return whole, more
+
+
+@pytest.mark.parametrize(("cls", "scatters"), [(WrittenInPlace, 0), (WrittenAndRead, 2)])
+def test_rows_that_are_written_and_not_read_are_results(cls, scatters) -> None:
+    module = cls()
+    program = export(module, (torch.rand(2, 6, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
+    found = operators(program.model_proto.graph)
+    assert sum("Scatter" in each or each == "Where" for each in found) == scatters
+    same(program, module, SIZES)
 
 
 def test_one_of_two_options() -> None:

@@ -136,7 +136,7 @@ class LoopSession:
         for leaf in pytree.tree_leaves(value):
             if isinstance(leaf, torch.Tensor):
                 known = self.known.setdefault(id(leaf), _Known(leaf))
-                known.made[loop.number] = (loop, loop.at, _LEN(loop.made))
+                known.made.setdefault(loop.number, (loop, loop.at, _LEN(loop.made)))
                 loop.made.append(leaf)
 
     def wrote(self, tensor: torch.Tensor) -> None:
@@ -265,8 +265,10 @@ class _Watching(TorchFunctionMode):
                 return found
         returned = func(*args, **named)
         self.session.keep(returned)
-        if self.session.active and _writes(func) and isinstance(args[0], torch.Tensor):
+        if self.session.active and args and isinstance(args[0], torch.Tensor) and _writes(func):
             self.session.wrote(args[0])
+        if isinstance(named.get("out"), torch.Tensor):
+            self.session.wrote(named["out"])
         return returned
 
     def _rows(self, tensor: torch.Tensor, dim: int) -> FreeSequence:

@@ -116,9 +116,10 @@ def _captured(
                 raise _Apart(loop.place, error) from error
         raise
     session = sessions[-1]
-    if session.broken is not None:
+    left = session.broken or next(iter(session.active), None)
+    if left is not None:
         raise ExportError(
-            f"the loop over a free size at {session.broken.line}\nis left early (break, return)"
+            f"a loop over a free size is left early (break, return)\n  at {left.line}"
         )
     if not session.loops:
         raise ExportError(f"{type(module).__name__} has no loop over a free size")

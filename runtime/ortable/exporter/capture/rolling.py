@@ -32,6 +32,7 @@ from .loop_marks import COLLECT, STEP
 _SMALL = 1 << 20
 _PLACE_META = ("stack_trace", "nn_module_stack")
 _KEPT_META = ("val", "unbacked_bindings", "tensor_meta", *_PLACE_META)
+_ITEMS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
 _SCAN: Any = torch.ops.higher_order.scan
 _COND: Any = torch.ops.higher_order.cond
 
@@ -144,8 +145,10 @@ class _Roller:
             raise self._unlike(step, f"it makes {len(earlier)} tensors, then {len(later)}")
         pairs = [(self.marks[step], self.marks[step + 1]), *zip(earlier, later, strict=True)]
         for node in collects:
-            items = _nodes(node.args[0])
-            pairs.append(tuple(items[step - self.loop.first :][:2]))  # type: ignore[arg-type]
+            a, b = _nodes(node.args[0])[step - self.loop.first :][:2]
+            if (self.region.get(a), self.region.get(b)) != (step, step + 1):
+                raise self._unlike(step, "what a list has of it is changed later on", node)
+            pairs.append((a, b))
         while pairs:
             a, b = pairs.pop()
             if self.region.get(a) == step and self.region.get(b) == step + 1:
@@ -205,25 +208,68 @@ class _Roller:
     # -- writing
 
     def _write(self, collects: Sequence[Node]) -> None:
-        first = self.loop.first
-        template = first + 1
-        after = {a: b for b, a in self.before.items()}
-        carried = self._carried(after)
+        carried = self._carried({a: b for b, a in self.before.items()})
         wanted = [(node, self._template(_nodes(node.args[0])[-1])) for node in collects]
         last = self._read_after(collects)
         kept = [node for _, node in last if node not in carried.values()]
         rows = list(dict.fromkeys([*(node for _, node in wanted), *kept]))
         for node in rows:
             self._same_size(node)
-        body, captured = self._body(template, list(carried), [*carried.values(), *rows])
+        filled = self._filled(carried, rows)
+        rows = list(dict.fromkeys([*rows, *(row for row, _ in filled.values())]))
+        results = [*carried.values(), *rows]
+        body, captured = self._body(self.loop.first + 1, list(carried), results)
+        end = self.place[self.marks[self.loop.steps]]
         with self.program.graph.inserting_before(self.marks[self.loop.steps]):
             scan = self._scan(body, [self.starts[node] for node in carried], captured, rows)
             ends, stacks = self._results(scan, list(carried.values()), rows)
             for node, item in wanted:
-                self._use(node, self._moved(stacks[item], node))
+                self._use(node, self._moved(stacks[item], int(str(node.args[3])), node))
             for node, item in last:
-                value = ends.get(item) or self._select_last(stacks[item], node)
-                self._use(node, value, self.place[self.marks[self.loop.steps]])
+                if item in filled:
+                    row, axis = filled[item]
+                    value = self._moved(stacks[row], axis, node)
+                else:
+                    value = ends.get(item) or self._select_last(stacks[item], node)
+                self._use(node, value, end)
+
+    def _filled(
+        self, carried: dict[Node, Node], rows: Sequence[Node]
+    ) -> dict[Node, tuple[Node, int]]:
+        """Tensors of which each step writes the part at its index, and reads nothing: they are
+        taken out of ``carried``, and come with that part and its axis, which is put together after
+        the loop."""
+        template = self.loop.first + 1
+        found: dict[Node, tuple[Node, int]] = {}
+        for taken, made in list(carried.items()):
+            part = self._written_part(taken, made)
+            if part is None:
+                continue
+            others = [node for node in carried.values() if node is not made]
+            others += [*rows, part[0], *(row for row, _ in found.values())]
+            needed = self._slice(template, others)
+            read = {node for each in needed for node in each.all_input_nodes} | {*others}
+            if taken not in read and made not in read:
+                found[made] = part
+                del carried[taken]
+        return found
+
+    def _written_part(self, taken: Node, made: Node) -> tuple[Node, int] | None:
+        """What a step writes at its own index into all there is along an axis, and the axis."""
+        if made.target is not torch.ops.aten.select_scatter.default or self.loop.first:
+            return None
+        written, part, axis, index = made.args
+        whole, length = taken.meta["val"], self.marks[self.loop.steps].args[1]
+        assert isinstance(part, Node) and isinstance(index, Node) and isinstance(length, Node)
+        axis = int(str(axis)) % whole.dim()
+        if part.target is torch.ops.aten.copy.default:
+            _, part = _nodes(part.args)
+        own = index.all_input_nodes == [self.marks[1]] and index.target in _ITEMS
+        sizes = [*whole.shape[:axis], *whole.shape[axis + 1 :]]
+        value = part.meta["val"]
+        same = value.dtype == whole.dtype and tuple(map(str, value.shape)) == tuple(map(str, sizes))
+        full = str(whole.shape[axis]) == str(length.meta["val"])
+        return (part, axis) if written is taken and own and same and full else None
 
     def _carried(self, after: Mapping[Node, Node]) -> dict[Node, Node]:
         """What the second step takes of the first, with what it makes of it."""
@@ -364,15 +410,17 @@ class _Roller:
             dict(zip(rows, made[count:], strict=True)),
         )
 
-    def _moved(self, rows: Node, collect: Node) -> Node:
-        """Stacked rows, with the axis of the steps where ``collect`` wants it."""
-        axis = int(str(collect.args[3]))
+    def _moved(self, rows: Node, axis: int, like: Node) -> Node:
+        """Stacked rows with the steps along ``axis``, in memory as they were in one tensor."""
         if axis == 0:
             return rows
-        value = rows.meta["val"]
-        order = list(range(1, value.dim()))
+        order = list(range(1, rows.meta["val"].dim()))
         order.insert(axis, 0)
-        return self._called(torch.ops.aten.permute.default, (rows, order), rows)
+        moved = self._called(torch.ops.aten.permute.default, (rows, order), like)
+        kept = self._called(torch.ops.aten.clone.default, (moved,), like)
+        kept.kwargs = {"memory_format": torch.contiguous_format}
+        kept.meta["val"] = moved.meta["val"].contiguous()
+        return kept
 
     def _select_last(self, rows: Node, like: Node) -> Node:
         return self._called(torch.ops.aten.select.int, (rows, 0, -1), like)
@@ -415,11 +463,8 @@ class _Roller:
         node = mark
         while node.users and next(iter(node.users)).op != "output":
             node = next(iter(node.users))
-        return RollError(
-            self.loop,
-            "a value of one of its steps, which is not the last one, is read outside of "
-            f"that step\n  at {_line(node)}",
-        )
+        why = "a value of one of its steps, which is not the last one, is read outside of that step"
+        return RollError(self.loop, f"{why}\n  at {_line(node)}", True)
 
 
 def _may_be_zero(size: Any) -> bool:

@@ -339,6 +339,8 @@ def _one_failure(
         places = advice.guard_lines(error)
         if found is not None:
             after = _fixed_at(places)
+            if any(each.code.startswith("for ") or " for " in each.code for each in places):
+                after.append(f"Or: {advice.LOOPS}.")
             if "Cache" in found.message:
                 after.append(f"Or: {advice.BYPASS}.")
             return ExportError(
