@@ -116,7 +116,7 @@ KINDS: tuple[Kind, ...] = (
         "keep the value in a tensor: x * t instead of x * float(t)",
         "a number of iterations that depends on data is a torch.while_loop or a torch scan",
         CHECK,
-        helped_by="capture loops tracing",
+        helped_by="capture tracing",
     ),
     _kind(
         "a branch depends on a size that depends on data",
@@ -135,7 +135,7 @@ KINDS: tuple[Kind, ...] = (
         TRACING,
         CHECK,
         BYPASS,
-        helped_by="loops tracing",
+        helped_by="tracing",
     ),
     _kind(
         "a size depends on data",

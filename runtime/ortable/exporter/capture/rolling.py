@@ -32,7 +32,6 @@ from .loop_marks import COLLECT, STEP
 _SMALL = 1 << 20
 _PLACE_META = ("stack_trace", "nn_module_stack")
 _KEPT_META = ("val", "unbacked_bindings", "tensor_meta", *_PLACE_META)
-_ITEMS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
 _SCAN: Any = torch.ops.higher_order.scan
 _COND: Any = torch.ops.higher_order.cond
 
@@ -264,7 +263,7 @@ class _Roller:
         axis = int(str(axis)) % whole.dim()
         if part.target is torch.ops.aten.copy.default:
             _, part = _nodes(part.args)
-        own = index.all_input_nodes == [self.marks[1]] and index.target in _ITEMS
+        own = index.args == (self.marks[1],)  # the number that the mark is
         sizes = [*whole.shape[:axis], *whole.shape[axis + 1 :]]
         value = part.meta["val"]
         same = value.dtype == whole.dtype and tuple(map(str, value.shape)) == tuple(map(str, sizes))
