@@ -229,7 +229,24 @@ class KeptOnce(Net):
         return torch.stack(outs, 1)
 
 
-FIRST_APART = [NoStateYet, Before, FirstOfThem, Widened, KeptOnce]
+class Twins(Net):
+    """Loops that may have no further step, inside of others; what two variables begin with is
+    read by every step."""
+
+    def forward(self, x):
+        rows, first = [], x[0, 0]
+        for b in range(x.shape[0]):
+            h = g = first
+            kept = None
+            for t in range(x.shape[1]):
+                y = torch.sin(x[b, t])
+                kept = y if kept is None else kept
+                h, g = torch.tanh(h + y * kept), g - y + first
+            rows.append(h * g)
+        return torch.stack(rows)
+
+
+FIRST_APART = [NoStateYet, Before, FirstOfThem, Widened, KeptOnce, Twins]
 
 
 def operators(graph) -> list[str]:
@@ -320,6 +337,17 @@ class ChangedLater(Net):
         return torch.stack(outs, 1)
 
 
+class CountsRows(Net):
+    """A number that is carried."""
+
+    def forward(self, x):
+        out, start = torch.zeros(x.shape[0] * x.shape[1], 4), 0
+        for t in range(x.shape[1]):
+            out[start : start + x.shape[0]] = x[:, t]
+            start = start + x.shape[0]
+        return out
+
+
 class SameAgain(Net):
     def forward(self, x):
         outs = []
@@ -365,6 +393,7 @@ REFUSED = {
     SecondOfThem: "not the last one",
     NextOne: "left early",
     ChangedLater: "changed later on",
+    CountsRows: "cannot be one step",
     SameAgain: "leaves behind in Python",
     Decides: "data-dependent",
     TwoLengths: "may not have the same length",
@@ -417,6 +446,12 @@ def test_rows_that_are_written_and_not_read_are_results(cls, scatters) -> None:
     program = export(module, (torch.rand(2, 6, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
     found = operators(program.model_proto.graph)
     assert sum("Scatter" in each or each == "Where" for each in found) == scatters
+    same(program, module, SIZES)
+
+
+def test_one_step_in_the_example() -> None:
+    module = ListOfSteps()
+    program = export(module, (torch.rand(2, 1, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
     same(program, module, SIZES)
 
 

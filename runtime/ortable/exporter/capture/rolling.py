@@ -259,7 +259,8 @@ class _Roller:
             return None
         written, part, axis, index = made.args
         whole, length = taken.meta["val"], self.marks[self.loop.steps].args[1]
-        assert isinstance(part, Node) and isinstance(index, Node) and isinstance(length, Node)
+        if not (isinstance(part, Node) and isinstance(index, Node) and isinstance(length, Node)):
+            return None
         axis = int(str(axis)) % whole.dim()
         if part.target is torch.ops.aten.copy.default:
             _, part = _nodes(part.args)
@@ -274,7 +275,7 @@ class _Roller:
         """What the second step takes of the first, with what it makes of it."""
         found = {}
         for node in sorted(self.starts, key=lambda each: self.place[each]):
-            if node not in after:
+            if node not in after or not isinstance(node.meta.get("val"), torch.Tensor):
                 raise self._unlike(self.loop.first, f"{_shown(node)} is a number that counts", node)
             found[node] = after[node]
             sizes = [_size(each) for each in (self.starts[node], node, after[node])]
@@ -387,7 +388,8 @@ class _Roller:
         several = graph.call_function(operator.gt, (length, loop.first))
         several.meta["val"] = length.meta["val"] > loop.first
         branches = [graph.get_attr(name) for name in names]
-        return graph.call_function(_COND, (several, *branches, (*starts, *captured, index)))
+        operands = (*dict.fromkeys([*starts, *captured]), index)
+        return graph.call_function(_COND, (several, *branches, operands))
 
     def _results(
         self, scan: Node, carried: Sequence[Node], rows: Sequence[Node]

@@ -263,7 +263,10 @@ def _rolling() -> Strategy:
                 program, request.tables, request.dispatcher, request.options, request.opset
             )[0]
 
-        with new_buffers_forgotten(model):
+        with (
+            new_buffers_forgotten(model),
+            shapes.ready(model, attempts.arguments, attempts.dynamic_shapes),
+        ):
             return rolled_program(
                 model, request.args, request.kwargs, attempts.dynamic_shapes, functional
             )
