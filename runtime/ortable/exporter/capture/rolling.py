@@ -417,19 +417,25 @@ class _Roller:
             return rows
         order = list(range(1, rows.meta["val"].dim()))
         order.insert(axis, 0)
-        moved = self._called(torch.ops.aten.permute.default, (rows, order), like)
-        kept = self._called(torch.ops.aten.clone.default, (moved,), like)
+        value = rows.meta["val"]
+        whole = value.new_empty([value.shape[each] for each in order])
+        moved = self._called(torch.ops.aten.permute.default, (rows, order), whole)
+        kept = self._called(torch.ops.aten.clone.default, (moved,), whole)
         kept.kwargs = {"memory_format": torch.contiguous_format}
-        kept.meta["val"] = moved.meta["val"].contiguous()
+        for node in (moved, kept):
+            node.meta.update({key: like.meta[key] for key in _PLACE_META if key in like.meta})
         return kept
 
     def _select_last(self, rows: Node, like: Node) -> Node:
-        return self._called(torch.ops.aten.select.int, (rows, 0, -1), like)
+        value = like.meta["val"]
+        made = self._called(torch.ops.aten.select.int, (rows, 0, -1), value.new_empty(value.shape))
+        made.meta.update({key: like.meta[key] for key in _PLACE_META if key in like.meta})
+        return made
 
-    def _called(self, target: Any, args: tuple[Any, ...], like: Node) -> Node:
+    def _called(self, target: Any, args: tuple[Any, ...], value: torch.Tensor) -> Node:
+        # values are made, not computed: torch would ask for sizes, and add a guard to the program
         made = self.program.graph.call_function(target, args)
-        made.meta.update(_meta(like))
-        made.meta["val"] = target(*map_arg(args, lambda node: node.meta["val"]))
+        made.meta["val"] = value
         return made
 
     def _use(self, node: Node, value: Node, end: int = -1) -> None:
