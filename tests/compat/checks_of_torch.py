@@ -253,6 +253,19 @@ def _storage_identity() -> bool:
     )
 
 
+@expects("statically_known_true", "what holds for every size, without fixing one that is free")
+def _statically_known_true() -> bool:
+    size = symbolic()[1]
+    known = compat.statically_known_true
+    return known(size >= 0) and not known(size == 2) and isinstance(size, torch.SymInt)
+
+
+@expects("base_of", "what a view is of, None for others")
+def _base_of() -> bool:
+    x = torch.ones(4)
+    return compat.base_of(x[1:]) is x and compat.base_of(x) is None
+
+
 # Fake tensors and tracing
 expect(
     "FakeTensorMode",

@@ -47,6 +47,7 @@ def add_export(commands: Any) -> None:
     )
     export.add_argument("--fallback", action="store_true", help="try the documented strategies")
     export.add_argument("--tracing", action="store_true", help="follow branches on tensors")
+    export.add_argument("--loops", action="store_true", help="one step of loops over sizes")
     export.add_argument("--bypass", action="store_true", help="work around known failures")
     export.add_argument("--verbose", action="store_true", help=ERRORS_INTO_A_FILE)
     export.set_defaults(run=_export)
@@ -69,6 +70,7 @@ def _export(args: argparse.Namespace) -> int:
         strict=args.strict,
         fallback=args.fallback,
         tracing=args.tracing,
+        loops=args.loops,
         progress=progress.done,
     )
     around = ortable.bypass_export_some_errors() if args.bypass else nullcontext()

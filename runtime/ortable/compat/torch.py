@@ -104,6 +104,11 @@ NAMES: dict[str, Private] = {
         "convert flex_attention",
     ),
     "check": Private("torch:_check", "function", "state what a size must be, in one_hot"),
+    "statically_known_true": Private(
+        "torch.fx.experimental.symbolic_shapes:statically_known_true",
+        "function",
+        "ask about sizes without fixing them, in loops over a free size",
+    ),
     # memory
     "to_dlpack": Private("torch._C:_to_dlpack", "function", "hand tensors to ONNX Runtime"),
     "from_dlpack": Private("torch._C:_from_dlpack", "function", "take results from ONNX Runtime"),
@@ -473,6 +478,11 @@ def loaded_cache_artifacts(key: str) -> Any:
 def storage_identity(tensor: Any) -> int:
     """The same number for two tensors over one storage, with memory or without."""
     return int(tensor.untyped_storage()._cdata)
+
+
+def base_of(tensor: Any) -> Any:
+    """The tensor that ``tensor`` is a view of, None for one that is no view."""
+    return tensor._base
 
 
 def script_method(module: Any, name: str) -> Callable[..., Any]:

@@ -42,6 +42,7 @@ _NOISE = (
 # From here on torch shows the lines of code, which are shown above.
 _SHOWN = "The following call raised this error:"
 
+LOOPS = "ExportOptions(loops=True) makes one step of a Python loop over a dynamic size"
 COND = "write the branch with torch.cond(pred, true_fn, false_fn, operands), or with torch.where"
 TRACING = (
     "ExportOptions(tracing=True) follows both sides of a branch on a 0-d tensor: an If of them"
@@ -65,7 +66,7 @@ class Kind:
     """One kind of failure: ``pattern`` is searched in ``"<type of the error>: <message>"``.
 
     ``helped_by``: the ways to a program that may succeed where one failed so, see strategies.py:
-    ``"capture"`` (torch.export in its other mode), ``"tracing"``, ``"draft"``.
+    ``"capture"`` (torch.export in its other mode), ``"loops"``, ``"tracing"``, ``"draft"``.
     """
 
     name: str
@@ -85,6 +86,8 @@ ABOUT_ARGUMENTS: tuple[Kind, ...] = (
         r"Constraints violated|marked .* as dynamic but|conflicts between user-specified ranges",
         "take torch's suggestion, or leave the dimension out of dynamic_shapes",
         "an example size of 0 or 1 is taken for a constant: give 2 or more in args",
+        LOOPS,
+        helped_by="capture loops",
     ),
     _kind(
         "dynamic_shapes does not have the structure of the arguments",
@@ -122,7 +125,7 @@ KINDS: tuple[Kind, ...] = (
         CHECK,
         COND,
         BYPASS,
-        helped_by="",
+        helped_by="loops",
     ),
     _kind(
         "a branch depends on the values of a tensor",
@@ -138,6 +141,7 @@ KINDS: tuple[Kind, ...] = (
         "a size depends on data",
         r"DynamicOutputShape|dynamic shape operator|unbacked symbol|PendingUnbackedSymbol",
         CHECK,
+        helped_by="capture loops",
     ),
     _kind(
         "the values of a tensor leave torch",
@@ -314,6 +318,15 @@ def _in_message(error: BaseException) -> list[UserLine]:
         UserLine(match["file"], int(match["line"]), match["function"].rstrip(","))
         for match in _FRAME.finditer(str(error))
     ]
+
+
+def lines_in(text: str) -> list[UserLine]:
+    """The lines of the model that a stack trace of torch names, the innermost last."""
+    found = [
+        UserLine(match["file"], int(match["line"]), match["function"].rstrip(","))
+        for match in _FRAME.finditer(text)
+    ]
+    return [line for line in found if is_user_file(line.file)]
 
 
 def from_location(place: Any) -> UserLine | None:

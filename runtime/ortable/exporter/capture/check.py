@@ -4,6 +4,7 @@ nothing. Called by strategies.py."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -87,3 +88,12 @@ def _difference(path: str, value: Any, wanted: Any) -> str | None:
     except AssertionError as error:
         return f"  {path}: " + " ".join(str(error).split())
     return None
+
+
+def differences(found: Sequence[Any], wanted: Sequence[Any]) -> list[str]:
+    """What differs between flat results, one line each, within the tolerance of their dtypes."""
+    if len(found) != len(wanted):
+        return [f"  it returns {len(found)} values, not {len(wanted)}"]
+    pairs = zip(found, wanted, strict=True)
+    lines = (_difference(f"result {place}", *pair) for place, pair in enumerate(pairs))
+    return [line for line in lines if line is not None]

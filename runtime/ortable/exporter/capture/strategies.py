@@ -37,14 +37,15 @@ from ortable_generated.aten import traits
 from . import advice
 from .check import check_program
 from .exported import program_of
-from .functionalize import RewriteError
+from .functionalize import RewriteError, prepared
 from .pt2 import save_program
+from .rolled import check_other_sizes, rolled_program
 from .tracing import trace_program
 
 # The kind of failures of torch's draft export that change no result: the shapes of an operator are
 # taken from the example.
 _HARMLESS = frozenset({"MISSING_FAKE_KERNEL"})
-EVERY_WAY = frozenset({"capture", "decompose", "tracing", "draft"})
+EVERY_WAY = frozenset({"capture", "decompose", "loops", "tracing", "draft"})
 _NO_WAY: frozenset[str] = frozenset()
 
 
@@ -70,7 +71,8 @@ class Attempts:
         error, runs = in_eager(error, self.request)
         self.followed += (advice.RUNS,) * runs
         self.failures.append((strategy.name, error))
-        self.ways &= fallbacks_after(error, self.request.options.fallback)
+        if strategy.way != "loops":  # that a loop is not one step says nothing of the other ways
+            self.ways &= fallbacks_after(error, self.request.options.fallback)
 
 
 @dataclass(frozen=True)
@@ -154,13 +156,19 @@ def strategies(request: Request) -> Iterator[Strategy]:
     the caller chose none: torch.export runs the Python code, then reads it."""
     options = request.options
     strict = bool(options.strict)
-    yield _tracing() if options.tracing else _exporting(strict)
+    chosen = options.tracing or options.loops
+    if options.tracing:
+        yield _tracing()
+    else:
+        yield _rolling() if options.loops else _exporting(strict)
     if not options.fallback:
-        if not options.tracing and options.strict is None:
+        if not chosen and options.strict is None:
             yield _exporting(True)
         return
-    if options.tracing:
+    if chosen:
         yield _exporting(strict)
+    if not options.loops:
+        yield _rolling()
     yield _exporting(not strict)
     if options.table() is None:
         yield _decomposing("default")
@@ -188,6 +196,8 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     program = program_of(exported, request)
     if request.options.fallback and attempts.request.options.table() is None:
         _refuse_missing(program, request, strategy.table)
+    if strategy.way == "loops":
+        notes = [*notes, *check_other_sizes(program, exported, request)]
     if request.options.validate:
         check_program(exported, request)
         notes = [*notes, "the exported program was compared with the module"]
@@ -241,6 +251,27 @@ def _tracing() -> Strategy:
             return trace_program(model, request.args, request.kwargs, attempts.dynamic_shapes)
 
     return Strategy("tracing", "tracing", run)
+
+
+def _rolling() -> Strategy:
+    def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
+        request = attempts.request
+        model = request.model
+
+        def functional(program: ExportedProgram) -> ExportedProgram:
+            return prepared(
+                program, request.tables, request.dispatcher, request.options, request.opset
+            )[0]
+
+        with (
+            new_buffers_forgotten(model),
+            shapes.ready(model, attempts.arguments, attempts.dynamic_shapes),
+        ):
+            return rolled_program(
+                model, request.args, request.kwargs, attempts.dynamic_shapes, functional
+            )
+
+    return Strategy("rolled loops", "loops", run)
 
 
 def _draft(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
@@ -311,6 +342,8 @@ def _one_failure(
         places = advice.guard_lines(error)
         if found is not None:
             after = _fixed_at(places)
+            if any(each.code.startswith("for ") or " for " in each.code for each in places):
+                after.append(f"Or: {advice.LOOPS}.")
             if "Cache" in found.message:
                 after.append(f"Or: {advice.BYPASS}.")
             return ExportError(
@@ -350,7 +383,7 @@ def fallbacks_after(error: Exception, fallback: bool) -> frozenset[str]:
     if isinstance(error, (OptionError, FailsInEager)):
         return _NO_WAY
     if isinstance(error, OrtableError):  # the conversion failed, or a comparison with the module
-        return frozenset({"capture", "tracing"}) if fallback else _NO_WAY
+        return frozenset({"capture", "loops", "tracing"}) if fallback else _NO_WAY
     return advice.kind_of(error).helped_by
 
 

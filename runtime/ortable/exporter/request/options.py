@@ -38,6 +38,7 @@ class ExportOptions:
             docs/export.md; ``record.strategy`` and the model's metadata say which one worked and
             why the others did not.
         tracing: follow every branch on a tensor, and make an If of it, see tracing.py.
+        loops: make one step of every Python loop over a dynamic size, see capture/rolled.py.
         save_ep: also save the exported program there, as torch.export.save does (``.pt2``), and
             its graph as text in ``<save_ep>.graph``: the program as torch made it, before
             decompositions.
@@ -73,6 +74,7 @@ class ExportOptions:
     constant_folding: bool = True
     fallback: bool = False
     tracing: bool = False
+    loops: bool = False
     save_ep: str | os.PathLike[str] | None = None
     validate: bool = False
     progress: Callable[[str, float], None] | None = None
@@ -89,12 +91,14 @@ class ExportOptions:
             self, "functions", checked_functions(self.functions, self.function_weights)
         )
         for name in (
-            "constant_folding", "fallback", "tracing", "validate", "value_info",
+            "constant_folding", "fallback", "tracing", "loops", "validate", "value_info",
         ):  # fmt: skip
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(
                     f"ExportOptions.{name} is True or False, not {getattr(self, name)!r}"
                 )
+        if self.tracing and self.loops:
+            raise OptionError("ExportOptions takes one of tracing and loops")
         if self.strict is not None and not isinstance(self.strict, bool):
             raise OptionError(f"ExportOptions.strict is True, False or None, not {self.strict!r}")
         decompositions.check(self.decomposition_table)
