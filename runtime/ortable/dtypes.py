@@ -251,6 +251,13 @@ def from_torch(dtype: Any) -> int:
     return found
 
 
+def torch_memory(array: Any) -> Any:
+    """A torch tensor over the memory of a numpy array, of a dtype that both have."""
+    import torch
+
+    return torch.from_numpy(array)
+
+
 def to_torch(dtype: int) -> Any:
     """``torch.dtype`` of an element type. Raises BuilderError when torch has none."""
     if not _to_torch_cache:

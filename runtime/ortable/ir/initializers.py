@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from onnx import TensorProto, numpy_helper
 
 from ortable import dtypes
@@ -115,17 +114,17 @@ def to_numpy(value: Value, name: str = "") -> np.ndarray:
     return _torch_to_numpy(value, name)
 
 
-def to_torch(value: Value, name: str = "") -> torch.Tensor:
+def to_torch(value: Value, name: str = "") -> Any:
     """The value as a torch tensor: itself, else one in memory that may be written to."""
     if is_torch(value):
-        return value  # type: ignore[no-any-return]
+        return value
     array = np.ascontiguousarray(to_numpy(value, name))
     array = array if array.flags.writeable else array.copy()
     dtype = dtypes.from_numpy(array.dtype)
     if dtype not in _THROUGH_BITS:
-        return torch.from_numpy(array)
+        return dtypes.torch_memory(array)
     bits = array.view(dtypes.to_numpy(_THROUGH_BITS[dtype]))
-    return torch.from_numpy(bits).view(dtypes.to_torch(dtype))
+    return dtypes.torch_memory(bits).view(dtypes.to_torch(dtype))
 
 
 def _torch_to_numpy(tensor: Any, name: str) -> np.ndarray:

@@ -153,11 +153,10 @@ def _one_deeper(rounding: Any) -> Any:
     """The same weights as an attribute ``model`` of another module calls them."""
     if not isinstance(rounding, WeightOptions):
         return rounding
-    names = {
-        which: tuple(f"model.{each}" for each in getattr(rounding, which))
-        for which in ("include", "exclude")
-    }
-    return replace(rounding, **names)
+    include, exclude = (
+        tuple(f"model.{each}" for each in names) for names in (rounding.include, rounding.exclude)
+    )
+    return replace(rounding, include=include, exclude=exclude)
 
 
 def _step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeModel:
