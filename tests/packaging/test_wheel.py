@@ -138,7 +138,7 @@ def test_links_of_the_readme_lead_there_from_anywhere(built: Built) -> None:
     for link in links:
         assert link.startswith(base), link
         path, _, anchor = link.removeprefix(base).partition("#")
-        text = (ROOT / path).read_text(encoding="utf-8")
+        text = (ROOT / path.removesuffix("?raw=true")).read_text(encoding="utf-8")
         headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
         slugs = {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
         assert not anchor or anchor in slugs, link
