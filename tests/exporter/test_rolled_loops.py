@@ -87,6 +87,17 @@ class Zipped(Net):
         return torch.stack(outs, 1), torch.cat(outs, 1)
 
 
+class Reversed(Net):
+    """Lists that are turned round."""
+
+    def forward(self, x):
+        front, outs = [], []
+        for t in range(x.shape[1]):
+            front.insert(0, torch.cos(x[:, t]))
+            outs += [x[:, t] * 2, x[:, t] * 3]
+        return torch.stack(front, 1), torch.cat(outs[::-1], 1), torch.stack([*front, outs[-1]])
+
+
 class Joined(Net):
     """A list that begins with something else, and tensors of two rows for each step."""
 
@@ -175,8 +186,8 @@ class Untouched(Net):
 
 
 ANY_LENGTH = [
-    ListOfSteps, WrittenInPlace, Accumulated, Backwards, Rows, Zipped, Joined, Several, Half,
-    LastOne, Nested, ThroughAView, Untouched,
+    ListOfSteps, WrittenInPlace, Accumulated, Backwards, Rows, Zipped, Reversed, Joined, Several,
+    Half, LastOne, Nested, ThroughAView, Untouched,
 ]  # fmt: skip
 
 

@@ -156,16 +156,33 @@ class LoopSession:
         return found if any(isinstance(each, _Collected) for each in found) else None
 
     def _run_at(self, items: Sequence[Any], place: int) -> _Collected | None:
-        """The tensors of all steps of a loop that begin at a place of a list."""
+        """The tensors of all steps of a loop that begin at a place of a list, or those of the last
+        step, which the others follow backwards."""
         known = self.known.get(id(items[place]))
-        made = [] if known is None else list(known.made.values())
-        begun = [loop for loop, at, _ in made if loop not in self.active and at == loop.first]
-        if not begun:
-            return None
-        loop = begun[0]
-        rows: list[list[Any]] = []
-        for number in _RANGE(loop.first, loop.steps):
-            row: list[Any] = []
+        over = [] if known is None else [e for e in known.made.values() if e[0] not in self.active]
+        for loop, at, _ in over:
+            steps = list(_RANGE(loop.first, loop.steps))
+            backwards = at == steps[-1]
+            if backwards or at == steps[0]:
+                rows = self._rows(loop, items[place:], steps[::-1] if backwards else steps)
+                serials = [tuple(serial for _, serial in row) for row in rows]
+                if _LEN(set(serials)) == 1:
+                    columns = [[row[k][0] for row in rows] for k in _RANGE(_LEN(rows[0]))]
+                    ordered = [column[::-1] if backwards else column for column in columns]
+                    return _Collected(loop, ordered, sum(map(_LEN, rows)), backwards)
+                if not backwards:
+                    why = "a list that it fills has other tensors of one step than of another"
+                    raise RollError(loop, why, _LEN(set(serials[1:])) == 1)
+        return None
+
+    def _rows(
+        self, loop: FreeLoop, items: Sequence[Any], steps: Sequence[int]
+    ) -> list[list[tuple[Any, int]]]:
+        """The tensors of each step, which stand one after the other, and which of its they are."""
+        rows: list[list[tuple[Any, int]]] = []
+        place = 0
+        for number in steps:
+            row: list[tuple[Any, int]] = []
             while place < _LEN(items):
                 entry = self._of(items[place], loop)
                 if entry is None or entry[0] != number:
@@ -173,13 +190,7 @@ class LoopSession:
                 row.append((items[place], entry[1]))
                 place += 1
             rows.append(row)
-        if _LEN({tuple(serial for _, serial in row) for row in rows}) != 1:
-            alike = _LEN({tuple(serial for _, serial in row) for row in rows[1:]}) == 1
-            raise RollError(
-                loop, "a list that it fills has other tensors of one step than of another", alike
-            )
-        columns = [[row[index][0] for row in rows] for index in _RANGE(_LEN(rows[0]))]
-        return _Collected(loop, columns, sum(map(_LEN, rows)))
+        return rows
 
     def _of(self, item: Any, loop: FreeLoop) -> tuple[int, int] | None:
         """The step of a loop that made a tensor, and which of its tensors it is."""
@@ -190,11 +201,13 @@ class LoopSession:
 
 @dataclass(frozen=True)
 class _Collected:
-    """A part of a list that a loop has filled: of each tensor of a step, those of the steps."""
+    """A part of a list that a loop has filled: of each tensor of a step, those of the steps; the
+    list may have the last step first."""
 
     loop: FreeLoop
     columns: list[list[torch.Tensor]]
     count: int
+    backwards: bool
 
     def stacked(self, dim: int) -> torch.Tensor:
         """All of them, stacked along ``dim`` of the result."""
@@ -213,7 +226,7 @@ class _Collected:
             raise RollError(self.loop, why, True)
         length = self.loop.length - self.loop.first
         found: torch.Tensor = COLLECT(items, length, self.loop.number, dim)
-        return found
+        return found.flip(dim) if self.backwards else found
 
 
 class FreeSequence:
