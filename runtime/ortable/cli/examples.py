@@ -17,6 +17,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "ortable export model.pt2 -o model.onnx --opset 20 --report report.md",
     ),
     "explain": ("ortable explain my_models:bert", "ortable explain my_models:bert --train --json"),
+    "profile": (
+        "ortable profile my_models:bert --html bert.html",
+        "ortable profile model.onnx --size batch=8 --json profile.json",
+    ),
     "bench": ("ortable bench my_models:bert", "ortable bench my_models:bert --rounds 50"),
     "tune": (
         "ortable tune my_models:bert",
