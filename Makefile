@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache clean
+.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda gpu clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -108,6 +108,11 @@ bench-variants: $(READY)  ## one layer of each kind: state spaces, experts, atte
 
 bench-cache: $(READY)  ## a token over a cache of 8 bits, next to one of float32
 	$(BIN)/python -m benchmarks.cache $(ARGS)
+bench-cuda: $(READY)  ## models on a GPU, next to eager and inductor
+	$(BIN)/python -m benchmarks.cuda $(ARGS)
+
+gpu: $(READY)  ## the CUDA provider on the GPU of this machine; says what is missing where it cannot run
+	$(BIN)/python -m tests.cuda $(ARGS)
 
 clean:  ## remove the environment, caches and build products
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

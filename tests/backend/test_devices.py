@@ -4,6 +4,8 @@ that records what it is told. On the CPU everything is real."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import onnxruntime
 import pytest
 import torch
@@ -19,6 +21,7 @@ from ortable.backend.lower.compile import compile_graph
 from ortable.backend.sessions import device_run, providers, session
 from ortable.compat.onnxruntime import device
 from ortable.errors import OptionError, ProviderError
+from ortable.ir import versions
 
 CUDA = "CUDAExecutionProvider"
 
@@ -172,17 +175,91 @@ def prepared(fn, *arguments, **options):
     return run_with_onnxruntime(compile_graph(AotGraph(graph), resolved), resolved)
 
 
-def test_a_cuda_session_runs_on_torch_s_stream_without_waiting(gpu_build, streams):
+def test_a_cuda_session_runs_on_torch_s_stream(gpu_build, streams):
     log, _ = streams
     backend = prepared(lambda x, y: x @ y, on_cuda(), on_cuda((3, 4)))
-    providers = [(CUDA, {"device_id": "0", "user_compute_stream": "7"}), "CPUExecutionProvider"]
-    assert gpu_build == [("session", providers)]
+    settings = {"use_tf32": "0", "device_id": "0", "user_compute_stream": "7"}
+    assert gpu_build == [("session", [(CUDA, settings), "CPUExecutionProvider"])]
     x, y = torch.randn(2, 3), torch.randn(3, 4)  # real tensors stand where those of CUDA would be
     [result] = backend([x, y])
     torch.testing.assert_close(result, x @ y)
     gpu = onnxruntime.capi._pybind_state.OrtDevice.cuda()
-    assert gpu_build[1:] == [("run", [(gpu, 0)], "1")]
+    assert gpu_build[1:] == [("run", [(gpu, 0)], "")]
     assert log == []
+
+
+def test_weights_are_constants_on_cuda_for_who_trusts_them(gpu_build, streams):
+    """A call cannot look for writes there without waiting for the device."""
+    graph = traced(lambda x, w: x @ w, on_cuda(), on_cuda((3, 4)))
+
+    def made(**options):
+        resolved = providers.resolve_providers(graph, OrtOptions(**options))
+        compiled = compile_graph(AotGraph(graph), resolved)
+        x, w = compiled.inputs
+        weights = replace(compiled, inputs=(x, replace(w, static=True)))
+        return run_with_onnxruntime(weights, resolved)
+
+    assert "freeze='trust'" in made().frozen
+    assert "option weights" in made(freeze="trust", weights="keep").frozen
+    gpu_build.clear()
+    backend = made(freeze="trust")
+    assert len(backend.frozen) == 1
+    x, w = torch.randn(2, 3), torch.nn.Parameter(torch.randn(3, 4))
+    for _ in range(2):
+        [result] = backend([x, w])
+        torch.testing.assert_close(result, (x @ w).detach())
+    assert [entry[0] for entry in gpu_build] == ["session", "run", "run"]
+    assert "data_ptr" not in backend.source
+
+
+def test_products_are_rounded_to_tf32_where_torch_may(gpu_build, streams):
+    torch.set_float32_matmul_precision("high")
+    try:
+        prepared(lambda x: x + 1, on_cuda())
+        prepared(lambda x: x + 1, on_cuda(), providers=[(CUDA, {"use_tf32": "0"})])
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    prepared(lambda x: x + 1, on_cuda())
+    assert [entry[1][0][1]["use_tf32"] for entry in gpu_build] == ["1", "0", "0"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_statistics_that_batch_norm_keeps_on_cuda(gpu_build, dtype):
+    """In evaluation they are empty on the CPU, and the running ones on CUDA, in float32."""
+    shapes = (2, 3, 4, 4), (3,), (3,)
+    graph = traced(
+        lambda x, m, v: torch.ops.aten._native_batch_norm_legit_no_training(
+            x, None, None, m, v, 0.1, 1e-5
+        ),
+        *[on_cuda(shape, dtype) for shape in shapes],
+    )
+    outputs = converted(graph, OrtOptions()).model.graph.output
+    assert [len(value.type.tensor_type.shape.dim) for value in outputs] == [4, 1, 1]
+    assert {value.type.tensor_type.elem_type for value in outputs[1:]} == {1}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_nodes_without_a_kernel_in_half_precision_are_cast(gpu_build, dtype):
+    """CUDA compares no bfloat16, and its norm of float16 overflows."""
+
+    def cast_nodes(function):
+        model = converted(traced(function, on_cuda(dtype=dtype)), OrtOptions()).model
+        return [node.op_type for node in model.graph.node].count("Cast")
+
+    assert (cast_nodes(lambda x: x > 1) > 0) == (dtype is torch.bfloat16)
+    assert cast_nodes(lambda x: torch.linalg.vector_norm(x, 2)) > 0
+    assert cast_nodes(lambda x: torch.softmax(x, -1)) == 0
+
+
+def test_the_opset_is_one_at_which_cuda_pools(gpu_build):
+    """ONNX Runtime has no MaxPool of opset 22 for CUDA: it would run on the CPU, between copies."""
+
+    def opset(**options):
+        graph = traced(lambda x: torch.nn.functional.max_pool2d(x, 2), on_cuda((1, 2, 4, 4)))
+        return converted(graph, OrtOptions(**options)).model.opset_import[0].version
+
+    assert opset() == versions.ORT_CUDA_OPSET < versions.ORT_MAX_OPSET
+    assert opset(target_opset=26) == 26
 
 
 def test_another_current_stream_is_ordered_by_events(gpu_build, streams):
@@ -221,7 +298,6 @@ def test_the_default_stream_is_stood_for_by_one_of_torch_s_pool(gpu_build, strea
     assert sessions == ["33", "33"]
     backend([torch.randn(2, 3)])
     assert log == ["33 waits for 0", "0 waits for 33"]
-    assert gpu_build[-1][2] == "1"
 
 
 def test_a_session_that_does_not_take_the_stream_is_refused():
@@ -233,12 +309,15 @@ def test_a_session_that_does_not_take_the_stream_is_refused():
         session.check_session(Session, [(CUDA, {"user_compute_stream": "7"})])
 
 
-def test_the_host_waits_when_a_result_or_an_argument_is_its_own(gpu_build, streams):
-    backend = prepared(lambda x, s: x * s, on_cuda(), ((), torch.float32, "cpu"))
-    backend([torch.randn(2, 3), torch.tensor(2.0)])
-    backend = prepared(lambda x: (x + 1).cpu(), on_cuda())
-    backend([torch.randn(2, 3)])
-    assert [entry[2] for entry in gpu_build if entry[0] == "run"] == ["", ""]
+def test_the_host_waits_for_each_run(gpu_build, streams):
+    """ONNX Runtime would keep pinned memory of kernels, and abort when a session is destroyed."""
+    for fn, *arguments in (
+        (lambda x: x + 1, on_cuda()),
+        (lambda x, s: x * s, on_cuda(), ((), torch.float32, "cpu")),
+        (lambda x: (x + 1).cpu(), on_cuda()),
+    ):
+        prepared(fn, *arguments)([torch.randn(a[0]) for a in arguments])
+    assert [entry[2] for entry in gpu_build if entry[0] == "run"] == ["", "", ""]
 
 
 def test_run_options_of_the_user_are_left_alone(gpu_build, streams):

@@ -19,7 +19,12 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("ortable.errors", "ortable.dispatch"),
     ("ortable.compat",),
     ("ortable.dtypes", "ortable.dims"),
-    ("ortable.inference", "ortable_generated.kernels", "ortable_generated.tables"),
+    (
+        "ortable.inference",
+        "ortable_generated.kernels",
+        "ortable_generated.kernels_cuda",
+        "ortable_generated.tables",
+    ),
     ("ortable_generated.onnx",),
     ("ortable.ir",),
     ("ortable.prelude",),

@@ -101,6 +101,58 @@ def _scaled_dot_product_efficient_attention(
     return output, padded if compute_log_sumexp else padded[..., :0], seed, seed
 
 
+def _gradients(
+    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, out: Tensor,
+    sums: Tensor, is_causal: bool, scale: float | None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Those of query, key and value, from the logarithm of the sums [B, H, L]."""
+    shared = query.shape[1] // key.shape[1]
+    q, k, v, g, o = (x.double() for x in (query, key, value, grad, out))
+    k, v = (x.repeat_interleave(shared, 1) for x in (k, v))
+    factor = scale if scale is not None else 1 / math.sqrt(query.shape[-1])
+    scores = q @ k.transpose(-1, -2) * factor + (0 if bias is None else bias)
+    if is_causal:
+        scores = scores.masked_fill(torch.ones_like(scores).tril() == 0, -math.inf)
+    weights = (scores - sums.double()[..., None]).exp()
+    inner = weights * (g @ v.transpose(-1, -2) - (g * o).sum(-1, keepdim=True)) * factor
+    joined = [
+        x.unflatten(1, (-1, shared)).sum(2)
+        for x in (inner.transpose(-1, -2) @ q, weights.transpose(-1, -2) @ g)
+    ]
+    return (inner @ k).to(query.dtype), joined[0].to(key.dtype), joined[1].to(value.dtype)
+
+
+@_kernel
+def _scaled_dot_product_flash_attention_backward(
+    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, logsumexp: Tensor,
+    cum_seq_q: Tensor, cum_seq_k: Tensor, max_q: int, max_k: int, dropout_p: float,
+    is_causal: bool, philox_seed: Tensor, philox_offset: Tensor, *, scale: float | None = None,
+) -> Any:  # fmt: skip
+    given = grad_out, query, key, value, None, out, logsumexp
+    return _gradients(*given, is_causal, scale)
+
+
+@_kernel
+def _scaled_dot_product_cudnn_attention_backward(
+    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, logsumexp: Tensor,
+    philox_seed: Tensor, philox_offset: Tensor, attn_bias: Tensor | None, cum_seq_q: Tensor,
+    cum_seq_k: Tensor, max_q: int, max_k: int, dropout_p: float, is_causal: bool, *,
+    scale: float | None = None,
+) -> Any:  # fmt: skip
+    given = grad_out, query, key, value, attn_bias, out, logsumexp.reshape(query.shape[:3])
+    return _gradients(*given, is_causal, scale)
+
+
+@_kernel
+def _scaled_dot_product_efficient_attention_backward(
+    grad_out_: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None,
+    out: Tensor, logsumexp: Tensor, philox_seed: Tensor, philox_offset: Tensor, dropout_p: float,
+    grad_input_mask: list[bool], is_causal: bool = False, *, scale: float | None = None,
+) -> Any:  # fmt: skip
+    given = grad_out_, query, key, value, attn_bias, out, logsumexp[..., : query.shape[2]]
+    return (*_gradients(*given, is_causal, scale), query.new_empty(0))
+
+
 def _biased(gates: Tensor, bias: Tensor | None) -> Tensor:
     return gates.double() if bias is None else gates.double() + bias.double()
 

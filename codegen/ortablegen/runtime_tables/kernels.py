@@ -27,7 +27,7 @@ from ortablegen.source.yaml_source import load_plain
 from .function_bodies import MEASURED, PROVIDER, bindings, elements
 from .precision import measured
 
-_DOMAINS = ("", MICROSOFT)
+DOMAINS = ("", MICROSOFT)
 _OPEN_END = 2147483647
 Kernel = Mapping[str, tuple[int, ...]]
 # Types by deviation, by variant of the operator; empty for exact kernels.
@@ -73,17 +73,22 @@ def write_kernel_table(path: Path) -> None:
     path.write_text(read_kernels(), encoding="utf-8")
 
 
+def installed_kernels() -> list[Any]:
+    """The kernels of all providers that the installed ONNX Runtime was built with."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    return list(state.get_all_opkernel_def())
+
+
 def read_kernels(numbers: bool = True) -> str:
     """The YAML text of the kernel table: one line per operator and schema version, sorted; what the
     kernels do to numbers is measured where ``numbers`` says so."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
-
     raw: dict[tuple[str, str], list[Any]] = {}
-    for found in state.get_all_opkernel_def():
-        if found.provider == PROVIDER and found.domain in _DOMAINS:
+    for found in installed_kernels():
+        if found.provider == PROVIDER and found.domain in DOMAINS:
             raw.setdefault((found.op_name, found.domain), []).append(found)
     lines = [_HEADER]
-    for domain in _DOMAINS:
+    for domain in DOMAINS:
         for op in operators(domain):
             rows = [
                 row
@@ -104,7 +109,7 @@ def write_mended(path: Path, table: Path) -> list[str]:
     version = ".".join(onnxruntime.__version__.split(".")[:2])
     lines, worse = [_MENDED], []
     for row in load_plain(table):
-        schema = _schema_of(row)
+        schema = schema_of(row)
         if schema is None or "numbers" not in row:
             continue
         said, found = flat_numbers(row["numbers"]), numbers_of(row, schema) or set()
@@ -185,7 +190,7 @@ def _rows(schema: OnnxSchema, found: Iterable[Any]) -> list[_Row]:
     matching = [
         k for k in found if kernel_matches(k.version_range[0], k.version_range[1], schema.since)
     ]
-    kernels = merge_kernels(_by_parameter(schema, k.type_constraints) for k in matching)
+    kernels = merge_kernels(by_parameter(schema, k.type_constraints) for k in matching)
     if not schema.has_function:
         return [_Row(schema, schema.since, kernels, [], [])]
     rows: list[_Row] = []
@@ -212,10 +217,10 @@ def _line(row: _Row) -> str:
     )
     if row.opset != schema.since:
         name += f", opset: {row.opset}"
-    text = f"- {{{name}, kernels: [{', '.join(map(_flow, row.kernels))}]"
+    text = f"- {{{name}, kernels: [{', '.join(map(flow, row.kernels))}]"
     for key, types in (("functions", row.functions), ("rounds", row.rounds)):
         if types:
-            text += f", {key}: [{', '.join(map(_flow, types))}]"
+            text += f", {key}: [{', '.join(map(flow, types))}]"
     if row.numbers is not None:
         text += f", numbers: {_numbers(row.numbers)}"
     return text + "}"
@@ -232,20 +237,20 @@ def with_numbers(row: _Row) -> _Row:
 def _numbers(found: Numbers) -> str:
     if not found:
         return "exact"
-    variants = {name: _flow(types) for name, types in found.items()}
+    variants = {name: flow(types) for name, types in found.items()}
     plain = variants.pop("", "{}")[1:-1]
     parts = [plain] * bool(plain) + [f"{name}: {text}" for name, text in variants.items()]
     return "{" + ", ".join(parts) + "}"
 
 
-def _flow(kernel: Kernel) -> str:
+def flow(kernel: Kernel) -> str:
     pairs = (
         f"{name}: [{', '.join(map(dtypes.name, types))}]" for name, types in sorted(kernel.items())
     )
     return "{" + ", ".join(pairs) + "}"
 
 
-def _by_parameter(schema: OnnxSchema, constraints: Mapping[str, Sequence[str]]) -> Kernel:
+def by_parameter(schema: OnnxSchema, constraints: Mapping[str, Sequence[str]]) -> Kernel:
     """A kernel's constraints by type parameter of the schema; it may name an input or output
     instead."""
     parameters = {name for name, _ in schema.type_params}
@@ -303,7 +308,7 @@ def emit_kernels(path: Path) -> dict[str, str]:
     """``ortable_generated/kernels.py`` from the checked-in table at ``path``."""
     table: dict[str, list[str]] = {}
     for row in load_plain(path) or ():
-        schema = _schema_of(row)
+        schema = schema_of(row)
         if schema is not None:
             table.setdefault(schema.key, []).append(_entry(schema, row))
     text = (
@@ -314,17 +319,30 @@ def emit_kernels(path: Path) -> dict[str, str]:
     return {"ortable_generated/kernels.py": text}
 
 
-def _schema_of(row: Mapping[str, Any]) -> OnnxSchema | None:
+def schema_of(row: Mapping[str, Any]) -> OnnxSchema | None:
     domain = row.get("domain", "")
     return next((s for s in versions_between(row["op"], domain) if s.since == row["since"]), None)
 
 
 def _entry(schema: OnnxSchema, row: Mapping[str, Any]) -> str:
-    kernels = [_element_numbers(k) for k in (*row["kernels"], *row.get("functions", ()))]
+    return entry_of(schema, row, kernels_of_row(schema, row))
+
+
+def kernels_of_row(schema: OnnxSchema | None, row: Mapping[str, Any]) -> list[Kernel]:
+    """The kernels that a line lists, function bodies among them; with the float16 that the CPU
+    provider is cast for, where ``schema`` is that of one of its lines."""
+    kernels: list[Kernel] = [
+        _element_numbers(k) for k in (*row["kernels"], *row.get("functions", ()))
+    ]
+    if schema is None or schema.has_function:
+        return kernels
+    return [_with_half(k) for k in kernels]
+
+
+def entry_of(schema: OnnxSchema, row: Mapping[str, Any], kernels: Iterable[Kernel]) -> str:
+    """A line of a generated table."""
     legal = {name: tuple(elements(schema, name)) for name, _ in schema.type_params}
     legal = {name: types for name, types in legal.items() if types}
-    if not schema.has_function:
-        kernels = [_with_half(k) for k in kernels]
     usable = merge_kernels(_within(k, legal) for k in kernels)
     inputs = tuple(_formal(schema, f) for f in schema.inputs)
     outputs = tuple(_formal(schema, f) for f in schema.outputs)

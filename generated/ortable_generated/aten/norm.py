@@ -7,7 +7,7 @@ from ortable.dtypes import float32, float64, uint8
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.normalization import batch_norm_backward, batch_norm_known, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, group_instances, group_normalized, is_short_group, is_short_layer, layer_norm_backward, on_channels, or_filled, rms_normalized, rows_normalized
 from ortable.lowerings.reductions import mean_over
-from ortable.prelude.facts import axis_of, dim_of, dtype_of, fits_attribute, is_used, rank_of
+from ortable.prelude.facts import axis_of, differs, dim_of, dtype_of, fits_attribute, is_used, rank_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.promotion import machine_epsilon, opmath_dtype, promoted_dtype
 from ortable.prelude.shapes import without
@@ -74,7 +74,10 @@ def aten__native_batch_norm_legit_no_training(graph: Graph, res: ResultSpec, inp
     """aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
     result = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
     none = consts(graph, [], dtype_of(graph, res[1]))
-    return (result, none, none)
+    kept = differs(dim_of(graph, res[1], 0), 0)
+    wide = [cast(graph, x, dtype_of(graph, res[1])) for x in [running_mean, running_var]]
+    total = graph.make_node('Add', [wide[1], const(graph, eps, dtype_of(graph, res[1]))]) if kept else none
+    return (result, graph.make_node('Identity', [wide[0]]) if kept else none, graph.make_node('Reciprocal', [graph.make_node('Sqrt', [total])]) if kept else none)
 
 
 def aten__weight_norm(graph: Graph, res: ResultSpec, v: Result, g: Result, dim: Int = 0) -> Result:
@@ -228,7 +231,7 @@ def rule_aten__native_batch_norm_legit_no_stats(graph: Graph, input: Result, wei
 
 
 def rule_aten__native_batch_norm_legit_no_training(graph: Graph, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Rules:
-    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, running_mean), given_shape(0)), (dtype_or_none(graph, running_mean), given_shape(0)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, running_mean), None), (dtype_or_none(graph, running_mean), None),)
 
 
 def rule_aten__weight_norm(graph: Graph, v: Result, g: Result, dim: Int = 0) -> Rules:

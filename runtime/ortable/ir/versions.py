@@ -18,6 +18,8 @@ RUNTIME_OPSET = 23  # of one for ONNX Runtime: the first with Attention, which r
 # ONNX Runtime 1.31: newest opset of the main domain that it runs, newest IR version that it loads.
 ORT_MAX_OPSET = 26
 ORT_MAX_IR = 13
+# The newest opset at which no operator loses its kernels on CUDA: from 22 on MaxPool does.
+ORT_CUDA_OPSET = 21
 TARGETS = (None, "onnxruntime")
 
 _DEFAULTS = {"ai.onnx.ml": 4, "com.microsoft": 1}

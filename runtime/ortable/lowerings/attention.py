@@ -41,6 +41,7 @@ from ortable.prelude.scores import (
 )
 from ortable.prelude.shapes import expanded
 from ortable.prelude.values import (
+    as_vec,
     cast,
     const,
     consts,
@@ -110,6 +111,67 @@ def flash_attention_backward(
         cast(graph, grad_key, res[1].dtype),
         cast(graph, grad_value, res[2].dtype),
     )
+
+
+def fused_attention_backward(
+    graph: Graph,
+    res: ResultSpec,
+    grad_out: str,
+    query: str,
+    key: str,
+    value: str,
+    out: str,
+    logsumexp: str,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[str, str, str]:
+    """aten::_scaled_dot_product_flash_attention_backward: as on the CPU, without a mask."""
+    given = grad_out, query, key, value, out, logsumexp
+    return flash_attention_backward(graph, res, *given, is_causal, None, scale)
+
+
+def cudnn_attention_backward(
+    graph: Graph,
+    res: ResultSpec,
+    grad_out: str,
+    query: str,
+    key: str,
+    value: str,
+    out: str,
+    logsumexp: str,
+    attn_bias: str | None,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[str, str, str]:
+    """aten::_scaled_dot_product_cudnn_attention_backward: the sums are [B, H, L, 1] there."""
+    sums = logsumexp
+    if rank_of(graph, sums) == 4:
+        sums = graph.make_node("Squeeze", [sums, consts(graph, [3], dtypes.int64)])
+    given = grad_out, query, key, value, out, sums
+    return flash_attention_backward(graph, res, *given, is_causal, attn_bias, scale)
+
+
+def efficient_attention_backward(
+    graph: Graph,
+    res: ResultSpec,
+    grad_out_: str,
+    query: str,
+    key: str,
+    value: str,
+    attn_bias: str | None,
+    out: str,
+    logsumexp: str,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[str, str, str, None]:
+    """aten::_scaled_dot_product_efficient_attention_backward, without the gradient of the bias: the
+    sums are padded there, see `padded_sums`."""
+    first, axis = (consts(graph, [each], dtypes.int64) for each in (0, 2))
+    count = as_vec(graph, [dim_of(graph, query, 2)])
+    sums = graph.make_node("Slice", [logsumexp, first, count, axis])
+    sums = reshape_to(graph, sums, shape_of(graph, query)[:3])
+    given = grad_out_, query, key, value, out, sums
+    return (*flash_attention_backward(graph, res, *given, is_causal, attn_bias, scale), None)
 
 
 def packed_attention(

@@ -33,7 +33,7 @@ def conversion_key(
     if options.pre_ort_model_transforms:
         raise Uncacheable("pre_ort_model_transforms may do anything")
     settings = [
-        target_opset(options.target_opset),
+        target_opset(options.target_opset, provider_names(options.providers)),
         options.optimize,
         content(options.rewrites),
         options.weights == "keep",

@@ -207,7 +207,8 @@ def with_constants(
     constants: dict[str, Any] = {}
     for name, (role, tensor) in weights.items():
         proto = graph.initializer.add()
-        ordered = in_order(role, tensor.data)
+        host = tensor.data.cpu()  # the same memory, but for weights on an accelerator
+        ordered = in_order(role, host)
         proto.name, proto.data_type = name, int(role.elem_type or 0)
         proto.dims.extend(ordered.shape)
         size = ordered.numel() * ordered.element_size()
@@ -219,7 +220,7 @@ def with_constants(
             entry = proto.external_data.add()
             entry.key, entry.value = key, value
         if values:
-            constants[name] = feed_any(role, tensor.data)
+            constants[name] = feed_any(role, host)
     return result, constants
 
 

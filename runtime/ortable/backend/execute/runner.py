@@ -16,11 +16,12 @@ from ortable.backend.cache.memory import shared_session
 from ortable.backend.cache.session_keys import session_key
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
-from ortable.backend.sessions.device_run import DeviceRun, run_ahead, session_providers
+from ortable.backend.sessions.device_run import DeviceRun, session_providers
 from ortable.backend.sessions.providers import provider_names
 from ortable.backend.sessions.session import make_run_options, make_session
 from ortable.backend.sessions.tune import tuned_settings
 from ortable.compat.onnxruntime import bound_session
+from ortable.compat.providers import CPU, CUDA
 from ortable.passes.weight_codes import Stored, WeightOptions
 
 from .call import OrtBackend, freezable_positions
@@ -78,7 +79,10 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         "trusted": options.freeze == "trust",
         "copies": None if rounding is not None else options.weight_copies,
         "rounding": rounding,
-        "codes": options.optimize and not training and _LEFT_OUT.isdisjoint(options.rewrites),
+        "codes": options.optimize
+        and not training
+        and _LEFT_OUT.isdisjoint(options.rewrites)
+        and stream is None,
     }
     if stream is None:
         execute = _run_alone if training else None
@@ -88,8 +92,6 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
             constants = () if isinstance(frozen, str) else frozen
             backend.weights.update(memory_of_weights(compiled, constants))
         return backend
-    if run_options is not options.run_options:
-        run_ahead(compiled, run_options)
 
     def on_device(session: Any) -> DeviceRun:
         return DeviceRun(session, stream, [fetch.device for fetch in compiled.fetches])
@@ -145,8 +147,9 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         return "nothing is left for ONNX Runtime to compute"
     if type(options.session_options).__name__ == "SessionOptions":
         return "constants would be written into your SessionOptions object: give a dict of settings"
-    if provider_names(options.providers) != ("CPUExecutionProvider",):
-        return "only the CPU provider takes constants from torch's memory"
+    elsewhere = _why_not_there(options)
+    if elsewhere:
+        return elsewhere
     if options.freeze == "auto" and is_one_of_several_processes():
         return (
             "collectives of torch.distributed may write into weights without a trace: freeze='on'"
@@ -155,6 +158,24 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
     if found and options.weights == "keep":
         return without_matrices(compiled, found) or "option weights is 'keep'"
     return found or _NO_WEIGHTS
+
+
+def _why_not_there(options: OrtOptions) -> str:
+    """Why the providers take no constants; empty where they do.
+
+    On CUDA only who trusts them gets some: to look for writes that torch does not count, a call
+    would have to wait for the device.
+    """
+    names = provider_names(options.providers)
+    if names == (CPU,):
+        return ""
+    if set(names) != {CUDA, CPU}:
+        return "only the providers of CPU and CUDA take constants from torch's memory"
+    if options.weights is not None:
+        return "option weights is for the CPU"
+    if options.freeze != "trust":
+        return "on CUDA a call cannot look for writes into weights: freeze='trust' does without"
+    return ""
 
 
 def is_one_of_several_processes() -> bool:

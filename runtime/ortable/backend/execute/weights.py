@@ -60,13 +60,12 @@ class Holder(Protocol):
 
 def is_watchable(tensor: Any) -> bool:
     """Whether a write into the tensor shows: tensors made under inference_mode count no versions,
-    and memory shared between processes is written elsewhere."""
+    and memory shared between processes is written elsewhere. torch calls all of CUDA's shared."""
     return (
         isinstance(tensor, torch.Tensor)
         and not tensor.is_inference()
         and tensor.layout is torch.strided
-        and tensor.device.type == "cpu"
-        and not tensor.is_shared()
+        and (tensor.is_cuda or (tensor.device.type == "cpu" and not tensor.is_shared()))
     )
 
 
@@ -96,10 +95,12 @@ def windows_of(tensors: Sequence[torch.Tensor]) -> list[memoryview]:
     `weight.data += delta` leaves no trace in torch, but changes what lies there.  What is written
     between these places only is missed: single elements, rows or columns, up to a third of a large
     weight in one piece.  `b"".join` reads them all faster than their versions are read.  They do
-    not hold the memory: compare pointers first.
+    not hold the memory: compare pointers first.  Memory of an accelerator is not read.
     """
     found = []
     for tensor in tensors:
+        if tensor.device.type != "cpu":
+            continue
         axes = zip(tensor.shape, tensor.stride(), strict=True)
         span = (1 + sum((size - 1) * step for size, step in axes)) * tensor.element_size()
         span = span if tensor.numel() else 0

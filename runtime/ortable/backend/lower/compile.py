@@ -19,6 +19,7 @@ from ortable.backend.roles import CompiledGraph, Fetch, InputRole
 from ortable.backend.sessions.providers import device_of, kernel_table, provider_names
 from ortable.builder import GraphBuilder
 from ortable.compat.onnxruntime import empty_loses_strides
+from ortable.compat.providers import CUDA
 from ortable.errors import OptionError
 from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.complex_numbers import transposed
@@ -63,7 +64,7 @@ def compile_graph(
     check_inputs(graph.inputs, providers)
     outputs = plan_outputs(graph)
     builder = GraphBuilder(
-        target_opset(options.target_opset),
+        target_opset(options.target_opset, providers),
         target="onnxruntime",
         kernel_table=kernel_table(providers),
     )
@@ -162,12 +163,15 @@ def _fx_names(
     return found
 
 
-def target_opset(asked: int | Mapping[str, int] | None) -> int | dict[str, int]:
-    """The opsets of the model: those asked for, or the newest that ortable and ONNX Runtime run."""
+def target_opset(
+    asked: int | Mapping[str, int] | None, providers: Sequence[str]
+) -> int | dict[str, int]:
+    """The opsets of the model: those asked for, or the newest that ortable and the providers run
+    whole."""
     if asked is None:
-        from ortable.ir.versions import ORT_MAX_OPSET
+        from ortable.ir.versions import ORT_CUDA_OPSET, ORT_MAX_OPSET
 
-        return ORT_MAX_OPSET
+        return ORT_CUDA_OPSET if CUDA in providers else ORT_MAX_OPSET
     return asked if isinstance(asked, int) else dict(asked)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from ortable.backend.roles import CompiledGraph
+from ortable.compat.providers import CUDA
 
 from .providers import SERVES, check_providers
 
-__all__ = ["DeviceRun", "run_ahead", "session_providers"]
+__all__ = ["DeviceRun", "session_providers"]
 
 
 def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any], Any]:
@@ -37,8 +37,16 @@ def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any],
         if name in SERVES["cuda"]:
             stream = stream or _home_stream(settings, device)
             settings = {**settings, "user_compute_stream": str(stream.cuda_stream)}
+        if name == CUDA:
+            settings = {"use_tf32": _tf32(), **settings}
         result.append((name, dict(settings)) if settings else name)
     return result, stream
+
+
+def _tf32() -> str:
+    """Option `use_tf32`: products of float32 are rounded where torch may round its own, which ONNX
+    Runtime does unless told otherwise."""
+    return "1" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "0"
 
 
 def _home_stream(settings: Mapping[str, Any], device: str) -> Any:
@@ -54,14 +62,6 @@ def _own_stream(device: str) -> Any:
     return torch.cuda.Stream(device)
 
 
-def run_ahead(compiled: CompiledGraph, run_options: Any) -> None:
-    """Lets the host go on while the device runs, where it reads no result itself, and owns no
-    memory that is still being read."""
-    fed = [role.device for role in compiled.inputs if role.is_tensor and role.name in compiled.fed]
-    if "cpu" not in (*fed, *(fetch.device for fetch in compiled.fetches)):
-        run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-
-
 class DeviceRun:
     """Runs a session on its stream, in order with the streams of torch that call it.
 
@@ -69,6 +69,11 @@ class DeviceRun:
     has written the arguments, and for every stream that called before: those may still read results
     whose memory ONNX Runtime has got back, and it reuses memory in the order of its own stream.
     The stream that calls waits for the session.  Where it is the session's own, nothing waits.
+
+    The host waits for each run.  Run option `disable_synchronize_execution_providers` lets it go
+    on, but ONNX Runtime 1.31 then keeps the pinned memory of kernels that hand tables of pointers
+    to the device (Split, products with vectors) until the session is destroyed, where processes
+    aborted.
     """
 
     def __init__(self, session: Any, stream: Any, devices: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 
 from ortable import dtypes
 from ortable.backend.options import OrtOptions
-from ortable.compat.providers import PACKAGES, check_providers, provider_names
+from ortable.compat.providers import CUDA, PACKAGES, check_providers, provider_names
 from ortable.errors import ProviderError
 
 __all__ = [
@@ -158,14 +158,21 @@ def device_text(device: torch.device) -> str:
 
 
 def kernel_table(names: Sequence[str]) -> Mapping[str, Any]:
-    """The kernels that decide where casts are needed: those of the CPU, or, for a provider with
-    kernels of its own, the same with 16-bit floats wherever there is float32.
+    """The kernels that decide where casts are needed: those of the CPU, those of CUDA with the
+    CPU's behind them, or, for another provider with kernels of its own, the CPU's with 16-bit
+    floats wherever there is float32.
 
     ONNX Runtime refuses a node that has no kernel in the end, by name.
     """
     from ortable_generated.kernels import KERNELS_CPU
 
-    return KERNELS_CPU if set(names) <= set(_PLAIN) else _accelerated()
+    if set(names) <= set(_PLAIN):
+        return KERNELS_CPU
+    if CUDA in names and set(names) <= {CUDA, *_PLAIN}:
+        from ortable_generated.kernels_cuda import KERNELS_CUDA
+
+        return KERNELS_CUDA
+    return _accelerated()
 
 
 @functools.cache

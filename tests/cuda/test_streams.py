@@ -1,0 +1,117 @@
+"""Order between torch and ONNX Runtime on CUDA: sessions run on streams of torch, and nothing here
+synchronizes between what writes an argument and what reads a result."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+from tests.cuda.against_eager import compiled
+
+SIZE = 1 << 20
+CYCLES = 20_000_000  # about 10 ms: longer than a call takes to be issued
+
+
+def step(x):
+    return x * 2 + 1
+
+
+def late(value, size=SIZE):
+    """A tensor that is written after a while, on the current stream."""
+    found = torch.zeros(size, device="cuda")
+    torch.cuda._sleep(CYCLES)
+    return found.fill_(value)
+
+
+@pytest.fixture
+def run():
+    function = compiled(step)
+    function(torch.zeros(SIZE, device="cuda"))
+    torch.cuda.synchronize()
+    return function
+
+
+def test_a_call_on_the_default_stream_waits_for_its_argument(run):
+    for value in range(5):
+        result = run(late(float(value)))
+        assert result.sum().item() == SIZE * (2 * value + 1)
+
+
+def test_a_stream_made_by_the_user():
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        function = compiled(step)
+        for value in range(5):
+            result = function(late(float(value)))
+            total = result.sum()
+            assert total.item() == SIZE * (2 * value + 1)
+
+
+def test_calls_from_several_streams_of_a_session_made_on_another(run):
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    totals = []
+    for turn in range(12):
+        stream = streams[turn % 3]
+        with torch.cuda.stream(stream):
+            totals.append((turn, stream, run(late(float(turn))).sum()))
+    for turn, stream, total in totals:
+        stream.synchronize()
+        assert total.item() == SIZE * (2 * turn + 1), turn
+
+
+def test_events_between_streams(run):
+    producer, consumer = torch.cuda.Stream(), torch.cuda.Stream()
+    for value in range(5):
+        with torch.cuda.stream(producer):
+            result = run(late(float(value)))
+            done = torch.cuda.Event()
+            done.record()
+        with torch.cuda.stream(consumer):
+            done.wait()
+            total = result.sum()
+        consumer.synchronize()
+        assert total.item() == SIZE * (2 * value + 1)
+
+
+def test_memory_of_results_is_not_reused_while_torch_reads_it(run):
+    """A result is dropped while a stream still waits to read it; the next call gets its memory."""
+    totals = []
+    for value in range(20):
+        result = run(torch.full((SIZE,), float(value), device="cuda"))
+        torch.cuda._sleep(CYCLES // 10)
+        totals.append(result.sum())
+        del result
+    for value, total in enumerate(totals):
+        assert total.item() == SIZE * (2 * value + 1), value
+
+
+def test_memory_of_arguments_is_not_reused_while_the_session_reads_it(run):
+    totals = []
+    for value in range(20):
+        result = run(late(float(value)))
+        junk = torch.full((SIZE,), -1.0, device="cuda")  # may lie where the argument was
+        totals.append(result.sum())
+        del junk
+    for value, total in enumerate(totals):
+        assert total.item() == SIZE * (2 * value + 1), value
+
+
+def test_threads_with_streams_of_their_own(run):
+    wrong = []
+
+    def work(number):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for turn in range(10):
+                value = float(number * 100 + turn)
+                total = run(torch.full((SIZE,), value, device="cuda")).double().sum().item()
+                if total != SIZE * (2 * value + 1):
+                    wrong.append((number, turn, total))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
