@@ -490,3 +490,20 @@ def test_rows_that_depend_on_data() -> None:
         torch.testing.assert_close(
             program(x, torch.tensor(groups)), module(x, torch.tensor(groups))
         )
+
+
+class Asserts(Net):
+    def forward(self, x):
+        h = self.start(x)
+        for t in range(x.shape[1]):
+            h = self.cell(x[:, t], h)
+            torch._assert_async((h.abs() < 2).all(), "a state is large")
+        return h
+
+
+def test_what_a_step_asserts_is_in_the_account() -> None:
+    module = Asserts()
+    program = export(module, (torch.rand(2, 6, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
+    (said,) = program.report.assertions
+    assert said.startswith("a state is large")
+    same(program, module, SIZES)

@@ -320,7 +320,8 @@ class _Roller:
     ) -> tuple[GraphModule, list[Node]]:
         """The graph of a step, and the nodes of the graph around it that it reads."""
         owner = self.program.graph_module
-        needed = self._slice(template, results)
+        # what a step asserts stays in it, where the account of an export finds it
+        needed = self._slice(template, [*results, *self._checks(template)])
         mark = self.marks[template]
         inputs = [*carried, mark]
         captured = list(
@@ -347,6 +348,19 @@ class _Roller:
             made[node].meta.update(_meta(node))
         graph.output(tuple(made[node] for node in results))
         return GraphModule(attributes, graph, "LoopStep"), captured
+
+    def _checks(self, template: int) -> list[Node]:
+        """The assertions of a step that are about more than its index."""
+        return [
+            node
+            for node, step in self.region.items()
+            if step == template
+            and _asserts(node)
+            and any(
+                isinstance(each.meta.get("val"), torch.Tensor)
+                for each in self._slice(template, [node])
+            )
+        ]
 
     def _slice(self, template: int, results: Sequence[Node]) -> list[Node]:
         """The nodes of a step that ``results`` are computed from, in order."""
