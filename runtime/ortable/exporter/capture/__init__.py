@@ -1,4 +1,3 @@
-"""From a module to an ExportedProgram: strategies, tracing, rolled loops, patches, guards, and
-programs without writes. In come a module and its arguments, out comes a `Program`; called by
-`to_onnx`."""
+"""From a module to an ExportedProgram: strategies, tracing, rolled loops, patches, guards,
+functionalization. In come a module and its arguments, out comes a `Program`; called by
 `to_onnx`."""
