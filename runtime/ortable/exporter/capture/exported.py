@@ -74,9 +74,10 @@ def _check_free(before: Mapping[str, tuple[int | None, ...]], rewritten: Exporte
             if free is None and fixed is not None:
                 raise ExportError(
                     f"dimension {axis} of input '{name}' is {fixed} once operators are decomposed: "
-                    "one of them becomes a loop over it\nWhat to do: export inside of "
-                    "ortable.bypass_export_some_errors(), without a decomposition table; or give "
-                    "the dimension the size that it has."
+                    "decompositions made a constant of it, as a loop over it does"
+                ).advised(
+                    "What to do: export inside of ortable.bypass_export_some_errors(), without a "
+                    "decomposition table; or give the dimension the size that it has."
                 )
 
 

@@ -290,21 +290,25 @@ def _failure(attempts: Attempts) -> ExportError:
     text, details = first.message, first.details
     if not fallback:
         after = [f"\n{n} was tried after that: {_reason(error)}" for n, error in failures[1:]]
-        return ExportError(text + "".join(after), details=details + "".join(after))
+        return ExportError(text + "".join(after), details=details + "".join(after)).advised(
+            *first.remedies
+        )
     lines = [f"no strategy could export {type(mod).__name__}:"]
     lines += [f"  {name}: {_reason(error)}" for name, error in failures]
     if attempts.left_out:
         lines.append(f"  not tried, for they would fail too: {', '.join(attempts.left_out)}")
     if len(failures) > 1:
         lines.append(f"The first of them, {failures[0][0]}:")
-    return ExportError("\n".join([*lines, text]), details="\n".join([*lines, details]))
+    return ExportError("\n".join([*lines, text]), details="\n".join([*lines, details])).advised(
+        *first.remedies
+    )
 
 
 def _one_failure(
     name: str, error: Exception, attempts: Attempts, tried: Collection[str] = ()
 ) -> ExportError:
     if isinstance(error, OrtableError):
-        return ExportError(error.message, details=error.details)
+        return ExportError(error.message, details=error.details).advised(*error.remedies)
     kind = advice.kind_of(error)
     if kind in advice.ABOUT_ARGUMENTS:
         found = shapes.explained(error, attempts.arguments, attempts.dynamic_shapes)
