@@ -36,7 +36,7 @@ from ortable_generated.aten import traits
 
 from . import advice
 from .check import check_program
-from .exported import program_of
+from .exported import add_guards, program_of
 from .functionalize import RewriteError
 from .pt2 import save_program
 from .tracing import trace_program
@@ -62,6 +62,7 @@ class Attempts:
     made: list[tuple[str, ExportedProgram]] = field(default_factory=list)
     failures: list[tuple[str, Exception]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    paths: list[ExportedProgram] = field(default_factory=list)  # of the last program, if several
     followed: tuple[str, ...] = ()  # advice that was
     ways: frozenset[str] = EVERY_WAY
 
@@ -179,6 +180,7 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
         forward_under_autocast(model),
         in_onnx_export(),
     ):
+        attempts.paths = []
         exported, notes = strategy.run(attempts)
         attempts.made.append((strategy.name, exported))
     if strategy.table is not None:
@@ -186,6 +188,7 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
             request, options=replace(request.options, decomposition_table=strategy.table)
         )
     program = program_of(exported, request)
+    add_guards(program, attempts.paths, request)
     if request.options.fallback and attempts.request.options.table() is None:
         _refuse_missing(program, request, strategy.table)
     if request.options.validate:
@@ -238,7 +241,10 @@ def _tracing() -> Strategy:
         request = attempts.request
         model = request.model
         with new_buffers_forgotten(model):
-            return trace_program(model, request.args, request.kwargs, attempts.dynamic_shapes)
+            exported, notes, attempts.paths = trace_program(
+                model, request.args, request.kwargs, attempts.dynamic_shapes
+            )
+            return exported, notes
 
     return Strategy("tracing", "tracing", run)
 

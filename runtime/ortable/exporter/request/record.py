@@ -68,11 +68,13 @@ class Guard:
     """A condition on sizes, in words of the caller (``batch % 8 == 7``), and the line of the model
     that decides; None where torch's own code does and dynamo did not read the line, and in a
     program that was saved. ``holds`` says whether it is met, given the values of torch's symbols by
-    their names."""
+    their names. ``condition`` is the same as an expression of these symbols, None in a program that
+    was saved."""
 
     text: str
     line: UserLine | None
     holds: Callable[[Mapping[str, int]], bool]
+    condition: Any = None
 
     def __str__(self) -> str:
         return self.text if self.line is None else f"{self.text}\n    at {self.line}"
