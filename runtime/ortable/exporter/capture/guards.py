@@ -124,6 +124,18 @@ def _sizes(inputs: Sequence[tuple[str, Any]], asked: Sequence[Leaf] | None) -> d
     return found
 
 
+def ranges_of_sizes(exported: ExportedProgram, asked: Sequence[Leaf] | None) -> dict[Any, Range]:
+    """The sizes that the caller asked for, of each symbol that is a size of an input: from 2 on
+    where no smallest one was given, as everywhere here."""
+    inputs = _inputs(exported)
+    sizes = _sizes(inputs, asked if asked is not None and len(asked) == len(inputs) else None)
+    return {
+        size.final: (2 if size.smallest is None else size.smallest, size.largest)
+        for size in sizes.values()
+        if getattr(size.final, "is_Symbol", False)
+    }
+
+
 def _name(dim: Any) -> str | None:
     if isinstance(dim, NamedHint):
         return dim.name

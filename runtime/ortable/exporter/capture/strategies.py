@@ -39,6 +39,7 @@ from .check import check_program
 from .exported import add_guards, program_of
 from .functionalize import RewriteError
 from .pt2 import save_program
+from .size_branches import with_every_side
 from .tracing import trace_program
 
 # The kind of failures of torch's draft export that change no result: the shapes of an operator are
@@ -115,11 +116,27 @@ def _first_program(request: Request) -> Program:
             attempts.failed(strategy, error)
             continue
         request.record.strategy = strategy.name
-        return program
+        return _with_other_sides(program, strategy, attempts)
     first = attempts.failures[0][1]
     if isinstance(first, OrtableError) and not request.options.fallback:
         raise first
     raise _failure(attempts) from first
+
+
+def _with_other_sides(program: Program, strategy: Strategy, attempts: Attempts) -> Program:
+    """The program with the other sides of its branches on sizes, where a fallback is asked for."""
+    options = attempts.request.options
+    if not (options.fallback or options.tracing) or strategy.way not in ("capture", "tracing"):
+        return program
+
+    def capture(request: Request) -> Program:
+        arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
+        quiet = replace(request, options=replace(options, save_ep=None))
+        with _quiet_guards(True):
+            again = Attempts(quiet, arguments, attempts.dynamic_shapes)
+            return _program_by(strategy, again)
+
+    return with_every_side(program, attempts.request, capture)
 
 
 @contextmanager
