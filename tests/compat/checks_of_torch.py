@@ -345,6 +345,39 @@ def _disable_current_modes() -> bool:
         return not isinstance(torch.ones(2), compat.FakeTensor)
 
 
+@expects("TorchDispatchMode", "sees the operators that are called, with their tags")
+def _dispatch_mode() -> bool:
+    seen = []
+
+    class Seeing(compat.TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(torch.Tag.nondeterministic_seeded in func.tags)
+            return func(*args, **(kwargs or {}))
+
+    with Seeing():
+        torch.rand(1)
+    return any(seen)
+
+
+@expects("disable_torch_function", "inside, modes of torch functions are not asked")
+def _disable_torch_function() -> bool:
+    class Refusing(torch.overrides.TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            raise AssertionError
+
+    with Refusing(), compat.disable_torch_function():
+        return torch.ones(2).tolist() == [1.0, 1.0]
+
+
+expect(
+    "is_functional_tensor",
+    "false for tensors with values",
+    lambda: not compat.is_functional_tensor(torch.ones(1)),
+)
 expect(
     "is_traceable_wrapper_subclass",
     "false for tensors and parameters",

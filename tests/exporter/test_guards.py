@@ -3,6 +3,7 @@ and met by the sizes of validation."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import warnings
@@ -14,7 +15,7 @@ import sympy
 import torch
 from torch.export import Dim
 
-from ortable import ExportOptions, to_onnx
+from ortable import ExportOptions, bypass_export_some_errors, to_onnx
 from ortable.errors import ExportError, OptionError
 from ortable.exporter.account import resize
 from ortable.exporter.capture import guards
@@ -322,3 +323,20 @@ def test_proofs() -> None:
     assert proved(sympy.Or(n > 100, n > 1)) and not proved(sympy.And(n > 100, n > 1))
     assert proved(Mod(n, 7) < 7) and not proved(sympy.Ne(5 - n, 0))
     assert proved(sympy.Ne(5 - n, 0), least=6)
+
+
+def test_a_region_of_patches_changes_nothing_of_who_asked() -> None:
+    class Branch(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[0] > 3 else x + 1
+
+    options = ExportOptions(guards="error", strict=False, fallback=False)
+    texts = []
+    for region in (contextlib.nullcontext(), bypass_export_some_errors()):
+        with region, pytest.raises(ExportError) as caught:
+            program = torch.export.export(
+                Branch(), (torch.rand(5, 2),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)
+            )
+            to_onnx(program, export_options=options)
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1] and "in forward" in texts[0]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from ortable import ExportOptions, to_onnx
+from ortable import ExportOptions, bypass_export_some_errors, to_onnx
 from ortable.errors import ExportError
 
 from .helpers import assert_same
@@ -275,6 +275,51 @@ def test_the_module_is_left_as_it_was() -> None:
     traced(module, X)
     assert module.__dict__ == before and "forward" not in module.__dict__
     assert module.first.weight.grad is None and type(module.first.weight) is torch.nn.Parameter
+
+
+# -- sizes that depend on data
+
+
+class Parts(torch.nn.Module):
+    """Attention among the rows of each part; ``branch`` is asked for the length of each."""
+
+    def __init__(self, branch) -> None:
+        super().__init__()
+        self.branch = branch
+
+    def forward(self, x, lengths):
+        parts = [self.branch(part) for part in torch.split(x, lengths.tolist())]
+        return torch.cat(parts)
+
+
+def attended(part):
+    causal = part.shape[0] > 1 and part.ndim == 3  # in Python the condition itself, if not so
+    found = torch.nn.functional.scaled_dot_product_attention(
+        part[None], part[None], part[None], is_causal=causal
+    )
+    return found[0]
+
+
+def doubled(part):
+    return part * 2 if part.shape[0] > 1 else part
+
+
+def test_a_branch_on_a_size_of_data_whose_sides_are_the_same() -> None:
+    module, x = Parts(attended), torch.rand(6, 4)
+    with bypass_export_some_errors():
+        model = traced(module, x, torch.tensor([2, 4]))
+    for lengths in ([2, 4], [1, 5], [5, 1], [3, 3]):
+        assert_same(model, module, (x, torch.tensor(lengths)))
+
+
+def test_a_branch_on_a_size_of_data_whose_sides_differ() -> None:
+    with bypass_export_some_errors():
+        refused(
+            Parts(doubled),
+            torch.rand(6, 4),
+            torch.tensor([2, 4]),
+            words=r"decides on a size that depends on data, and computes something else",
+        )
 
 
 # -- what is refused

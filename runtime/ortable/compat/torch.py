@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from torch.fx.graph import _PyTreeCodeGen as PyTreeCodeGen
     from torch.fx.graph import _PyTreeInfo as PyTreeInfo
     from torch.utils import _pytree as pytree
-    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+    from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
     from torch.utils._sympy.printers import PythonPrinter
 
 NAMES: dict[str, Private] = {
@@ -167,6 +167,17 @@ NAMES: dict[str, Private] = {
         "torch.utils._python_dispatch:_disable_current_modes",
         "function",
         "compute constants while torch traces",
+    ),
+    "TorchDispatchMode": Private(
+        "torch.utils._python_dispatch:TorchDispatchMode",
+        "class",
+        "see whether a constant is computed by drawing random numbers",
+    ),
+    "disable_torch_function": Private(
+        "torch._C:DisableTorchFunction", "class", "compute constants while torch traces"
+    ),
+    "is_functional_tensor": Private(
+        "torch:_is_functional_tensor", "function", "tell constants from what torch traces"
     ),
     "is_traceable_wrapper_subclass": Private(
         "torch.utils._python_dispatch:is_traceable_wrapper_subclass",

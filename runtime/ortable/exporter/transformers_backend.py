@@ -6,6 +6,7 @@ table; importing this module imports transformers, importing ortable does not.""
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ from ortable.compat.providers import CPU, CUDA
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.exporter.account.sessions import array_of, make_session, run_session
 from ortable.exporter.capture.bypass import bypass_export_some_errors
+from ortable.exporter.capture.guards import find_guards
 
 from .export import export
 from .files import write_model
@@ -133,12 +135,43 @@ class OrtableExporter(DynamoExporter):
                 if not config.fallback or quantizer is not None:
                     raise
                 return self._by_other_strategies(model, given, config, options, traced, error)
+            if config.fallback and quantizer is None and find_guards(exported, None):
+                found = self._with_every_side(model, given, config, options, traced)
+                if found is not None:
+                    return found
             if not traced[0]:  # dynamo keeps nothing of the lists that forward fills
                 _call(model, given, traced)
         inputs, outputs = disambiguate_io_names(*traced[:2])
         program = export(exported, input_names=inputs, output_names=outputs, **options)
         record_output_structure(metadata, traced[2][-1])
         return program, metadata
+
+    def _with_every_side(
+        self,
+        model: Any,
+        sample_inputs: MutableMapping[str, Any],
+        config: OrtableConfig,
+        options: Mapping[str, Any],
+        traced: tuple[list[str], list[str], list[Any]],
+    ) -> tuple[OnnxProgram, ExportMetadata] | None:
+        """What ``ortable.export`` makes of a model with branches on sizes; None where one of them
+        has one side only, as in the program of torch.export."""
+        kept: list[list[Any]] = [list(each) for each in traced]
+        with warnings.catch_warnings(record=True) as said:  # of a program that may not be taken
+            warnings.simplefilter("always")
+            try:
+                found = self._by_other_strategies(
+                    model, sample_inputs, config, options, traced, None
+                )
+            except OrtableError:
+                found = None
+        if found is not None and found[0].report.record.sides > 1:
+            for word in said:
+                warnings.warn_explicit(word.message, word.category, word.filename, word.lineno)
+            return found
+        for each, before in zip(traced, kept, strict=True):
+            each[:] = before
+        return None
 
     def _by_other_strategies(
         self,
@@ -147,7 +180,7 @@ class OrtableExporter(DynamoExporter):
         config: OrtableConfig,
         options: Mapping[str, Any],
         traced: tuple[list[str], list[str], list[Any]],
-        error: Exception,
+        error: Exception | None,
     ) -> tuple[OnnxProgram, ExportMetadata]:
         """What ``ortable.export`` makes of a model that torch.export refused with ``error``."""
         sample, flags = _call(model, sample_inputs, traced)

@@ -48,8 +48,8 @@ def other_sizes(program: Program, call: ExampleCall) -> list[tuple[str, ExampleC
         if wanted in tried:
             continue
         tried.append(wanted)
-        resized = [_resized(leaf, dims, wanted) for leaf, dims in zip(leaves, sizes, strict=True)]
-        found.append((_words(wanted, names), pytree.tree_unflatten(resized, structure)))
+        moved = [resized(leaf, dims, wanted) for leaf, dims in zip(leaves, sizes, strict=True)]
+        found.append((_words(wanted, names), pytree.tree_unflatten(moved, structure)))
     return found
 
 
@@ -132,11 +132,12 @@ def ranges_of(program: Program) -> Mapping[Any, Any]:
     """Symbol -> torch's range of it. The 2 that torch starts from, whatever the user says of a
     dimension without a minimum, is no bound."""
     if program.exported is not None:
+        ranges = program.exported.range_constraints if program.ranges is None else program.ranges
         return {
             symbol: type(found)(1, found.upper)
             if found.lower == 2 and str(symbol) in program.open_dims
             else found
-            for symbol, found in program.exported.range_constraints.items()
+            for symbol, found in ranges.items()
         }
     for node in program.user_inputs:
         value = node.meta.get("val")
@@ -180,7 +181,7 @@ def _by_name(
     return {symbol: sums[names[symbol]] or chosen[names[symbol]] for symbol in values}
 
 
-def _resized(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:
+def resized(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:
     """The leaf at its new sizes: rows repeated in order, or cut."""
     if sizes is None:
         return leaf

@@ -18,7 +18,7 @@ import torch
 
 from ortable.exporter.request.record import UserLine
 
-_TORCH = os.path.dirname(torch.__file__) + os.sep
+TORCH = os.path.dirname(torch.__file__) + os.sep
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 _PYTHON = sysconfig.get_paths()["stdlib"] + os.sep
 _SITE_PACKAGES = os.sep + "site-packages" + os.sep
@@ -125,7 +125,7 @@ KINDS: tuple[Kind, ...] = (
         CHECK,
         COND,
         BYPASS,
-        helped_by="loops",
+        helped_by="loops tracing",  # tracing: where constants and sizes say what the size is
     ),
     _kind(
         "a branch depends on the values of a tensor",
@@ -295,9 +295,14 @@ def headline(error: BaseException) -> str:
 def is_user_file(file: str) -> bool:
     """True for a file of the user, or of a library of models: not torch, not ortable, not the
     standard library."""
-    if file.startswith("<") or file.startswith((_TORCH, _OURS)):
+    if file.startswith("<") or file.startswith((TORCH, _OURS)):
         return False
     return not file.startswith(_PYTHON) or _SITE_PACKAGES in file
+
+
+def is_own_file(file: str) -> bool:
+    """True for a file of ortable."""
+    return file.startswith(_OURS)
 
 
 def _kept_stack(error: BaseException) -> list[UserLine]:
@@ -308,7 +313,7 @@ def _kept_stack(error: BaseException) -> list[UserLine]:
 def _frames(error: BaseException) -> list[UserLine]:
     """The frames of the traceback below torch.export: above it is whoever called to_onnx."""
     frames = traceback.extract_tb(error.__traceback__)
-    entered = [i for i, frame in enumerate(frames) if frame.filename.startswith(_TORCH)]
+    entered = [i for i, frame in enumerate(frames) if frame.filename.startswith(TORCH)]
     below = frames[entered[0] :] if entered else []
     return [UserLine(frame.filename, frame.lineno or 0, frame.name) for frame in below]
 

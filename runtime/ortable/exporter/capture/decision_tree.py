@@ -113,7 +113,10 @@ def merged(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> GraphMod
     numbers = _Numbers()
     graphs = [_functional(path) for path in tree.leaves()]
     weights = frozenset(module.state_dict(keep_vars=True))
-    paths = [_numbered(graph, numbers, weights) for graph in graphs]
+    paths = [
+        _numbered(graph, numbers, weights, leaf.decisions)
+        for graph, leaf in zip(graphs, tree.leaves(), strict=True)
+    ]
     specs = {str(path.out_spec) for path in paths}
     if len(specs) > 1:
         raise ExportError(
@@ -171,7 +174,33 @@ def _is_write(node: Node) -> bool:
     )
 
 
-def _numbered(owner: GraphModule, numbers: _Numbers, weights: frozenset[str]) -> _Numbered:
+def same(
+    one: TracedPath | DecisionNode, other: TracedPath | DecisionNode, module: torch.nn.Module
+) -> bool:
+    """Whether two trees decide the same, and compute the same on every path."""
+    if isinstance(one, DecisionNode) and isinstance(other, DecisionNode):
+        return (
+            one.depth == other.depth
+            and same(one.yes, other.yes, module)
+            and same(one.no, other.no, module)
+        )
+    if isinstance(one, DecisionNode) or isinstance(other, DecisionNode):
+        return False
+    numbers, weights = _Numbers(), frozenset(module.state_dict(keep_vars=True))
+    first, second = (
+        _numbered(_functional(path), numbers, weights, path.decisions) for path in (one, other)
+    )
+    return (first.order, first.results, first.asked, str(first.out_spec)) == (
+        second.order,
+        second.results,
+        second.asked,
+        str(second.out_spec),
+    )
+
+
+def _numbered(
+    owner: GraphModule, numbers: _Numbers, weights: frozenset[str], decisions: int
+) -> _Numbered:
     found: dict[Node, int] = {}
     random: dict[Hashable, int] = {}
     order: list[int] = []
@@ -192,9 +221,10 @@ def _numbered(owner: GraphModule, numbers: _Numbers, weights: frozenset[str]) ->
     flat: Any = output.args[0]
     results = [found[leaf] if isinstance(leaf, Node) else (leaf,) for leaf in flat]
     spec = codegen_of(owner.graph).pytree_info.out_spec
-    count = spec.child(0).num_leaves
+    spec = spec.child(0) if decisions else spec
+    count = spec.num_leaves
     asked: Any = results[count:]
-    return _Numbered(list(dict.fromkeys(order)), results[:count], asked, spec.child(0))
+    return _Numbered(list(dict.fromkeys(order)), results[:count], asked, spec)
 
 
 def is_guard_call(owner: GraphModule, node: Node) -> bool:

@@ -5,7 +5,7 @@ request, out goes a `Program`. Called by sources.py and strategies.py."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from ortable.compat.torch import pytree
 from ortable.errors import ExportError
 from ortable.exporter.request.program import Program, ProgramOutput, Request
 from ortable.exporter.signature import dynamic_shapes as shapes
-from ortable.exporter.signature.dimension_names import name_dimensions
+from ortable.exporter.signature.dimension_names import free_symbols, name_dimensions
 from ortable.exporter.signature.dynamic_shapes import Leaf
 from ortable.exporter.signature.outputs import output_labels
 from ortable.ir.initializers import is_fake
@@ -61,10 +61,35 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
         program.notes.append(f"{fakes} weights have no data: they are inputs of the model")
     program.outputs = [_program_output(spec) for spec in signature.output_specs]
     _label_outputs(program, exported)
-    asked = _asked(program, exported, request)
+    asked = asked_of(program, exported, request)
     name_dimensions(program, asked)
     program.guards = find_guards(exported, asked)
     return program
+
+
+def add_guards(program: Program, parts: Sequence[ExportedProgram], request: Request) -> None:
+    """Add the guards of the programs that ``program`` was made of.
+
+    Raises ExportError for one on a size that the inputs of ``program`` do not have.
+    """
+    if not parts or program.exported is None:
+        return
+    asked = asked_of(program, program.exported, request)
+    known = {
+        symbol
+        for node in program.user_inputs
+        for size in getattr(node.meta.get("val"), "shape", (node.meta.get("val"),))
+        for symbol in free_symbols(size)
+    }
+    told = {(guard.text, guard.line) for guard in program.guards}
+    for part in parts:
+        for guard in find_guards(part, asked):
+            free = {str(symbol) for symbol in getattr(guard.condition, "free_symbols", ())}
+            if free - known:
+                raise ExportError(f"a path of the model holds only for sizes with {guard}")
+            if (guard.text, guard.line) not in told:
+                told.add((guard.text, guard.line))
+                program.guards.append(guard)
 
 
 def _check_free(before: Mapping[str, tuple[int | None, ...]], rewritten: ExportedProgram) -> None:
@@ -74,9 +99,10 @@ def _check_free(before: Mapping[str, tuple[int | None, ...]], rewritten: Exporte
             if free is None and fixed is not None:
                 raise ExportError(
                     f"dimension {axis} of input '{name}' is {fixed} once operators are decomposed: "
-                    "one of them becomes a loop over it\nWhat to do: export inside of "
-                    "ortable.bypass_export_some_errors(), without a decomposition table; or give "
-                    "the dimension the size that it has."
+                    "decompositions made a constant of it, as a loop over it does"
+                ).advised(
+                    "What to do: export inside of ortable.bypass_export_some_errors(), without a "
+                    "decomposition table; or give the dimension the size that it has."
                 )
 
 
@@ -139,7 +165,7 @@ def _label_outputs(program: Program, exported: ExportedProgram) -> None:
         program.outputs[index] = replace(program.outputs[index], label=label)
 
 
-def _asked(program: Program, exported: ExportedProgram, request: Request) -> list[Leaf] | None:
+def asked_of(program: Program, exported: ExportedProgram, request: Request) -> list[Leaf] | None:
     """What the user says of each input's dimensions."""
     if request.dynamic_shapes is None:
         return None

@@ -4,8 +4,9 @@ anyway."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ortable import dims
@@ -13,6 +14,8 @@ from ortable import dims
 # Smallest and largest size; None: no end.
 Range = tuple[int, int | None]
 _MOST_CASES = 512  # sizes of one dimension that are tried one by one
+_EXTREMA = {"Max": True, "Min": True}  # torch's classes of expressions
+_MOST_UNCOVERED = 20_000  # combinations of sizes that are tried for a side that has no program
 
 
 def implied(expression: Any, ranges: Mapping[Any, Range]) -> bool:
@@ -128,6 +131,8 @@ def _period(expression: Any, symbol: Any) -> int | None:
     if isinstance(expression, sympy.Add):
         periods = [_period(part, symbol) for part in expression.args]
         return None if None in periods else math.lcm(*(each for each in periods if each))
+    if _EXTREMA.get(type(expression).__name__):
+        return _common_period(expression.args, symbol)
     if isinstance(expression, sympy.Mul):
         rest = [part for part in expression.args if not part.is_Integer]
         return _period(rest[0], symbol) if len(rest) == 1 else None
@@ -136,3 +141,71 @@ def _period(expression: Any, symbol: Any) -> int | None:
         period = _period(inner, symbol)
         return None if period is None or not divisor.is_Integer else period * abs(int(divisor))
     return None
+
+
+def _common_period(parts: Sequence[Any], symbol: Any) -> int | None:
+    """The period of the largest, or smallest, of several expressions, which has one where all grow
+    by the same amount."""
+    periods = [_period(part, symbol) for part in parts]
+    if None in periods:
+        return None
+    common = math.lcm(*(each for each in periods if each))
+    steps = {part.subs(symbol, 2 + common) - part.subs(symbol, 2) for part in parts}
+    return common if len(steps) == 1 else None
+
+
+def cases_of(
+    conditions: Sequence[Sequence[Any]], ranges: Mapping[Any, Range]
+) -> dict[Any, range] | None:
+    """By symbol, sizes that stand for all of them: whether conditions hold at larger ones follows
+    from those, as each side of a relation grows by a constant in a period. None where that is not
+    known of a relation, where one relates two sizes, or where there are too many."""
+    import sympy
+
+    relations = {
+        relation
+        for each in conditions
+        for condition in each
+        for relation in condition.atoms(sympy.core.relational.Relational)
+    }
+    found: dict[Any, tuple[int, int]] = {}  # where every relation so far is settled; their period
+    for relation in relations:
+        difference = relation.lhs - relation.rhs
+        free = list(difference.free_symbols)
+        if len(free) != 1:
+            return None
+        symbol = free[0]
+        least, _ = ranges.get(symbol, (2, None))
+        period = _period(difference, symbol)
+        if period is None or period > _MOST_UNCOVERED:
+            return None
+        values = [int(difference.subs(symbol, least + index)) for index in range(period + 1)]
+        step = abs(values[period] - values[0])
+        steps = max(map(abs, values)) // step + 2 if step else 0
+        settled, common = found.get(symbol, (least, 1))
+        found[symbol] = max(settled, least + steps * period), math.lcm(common, period)
+    cases = {}
+    for symbol, (settled, period) in found.items():
+        least, most = ranges.get(symbol, (2, None))
+        end = settled + period
+        cases[symbol] = range(least, end + 1 if most is None else min(end, most) + 1)
+    fits = math.prod(len(each) for each in cases.values()) <= _MOST_UNCOVERED
+    return cases if fits else None
+
+
+def uncovered(
+    conditions: Sequence[Sequence[Any]], sizes: Mapping[Any, Sequence[int]]
+) -> Iterator[dict[Any, int]]:
+    """The combinations of ``sizes`` at which none of ``conditions`` holds, each of which is a list
+    of relations that all have to."""
+    for combination in itertools.product(*sizes.values()):
+        values = dict(zip(sizes, combination, strict=True))
+        if not any(all(_holds(each, values) for each in one) for one in conditions):
+            yield values
+
+
+def _holds(condition: Any, values: Mapping[Any, int]) -> bool:
+    try:
+        return bool(condition.subs(values) == True)  # noqa: E712  (sympy's)
+    except ZeroDivisionError:  # a size by which something is divided
+        return False

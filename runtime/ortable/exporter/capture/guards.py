@@ -34,7 +34,7 @@ from ortable.exporter.signature.dim_expressions import combined
 from ortable.exporter.signature.dimension_names import callers_level
 from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint
 
-from .advice import from_location, is_user_file
+from .advice import from_location, is_own_file, is_user_file
 from .guard_proofs import Range, implied
 
 # Sizes at which a guard is tried besides those around its own numbers.
@@ -124,6 +124,18 @@ def _sizes(inputs: Sequence[tuple[str, Any]], asked: Sequence[Leaf] | None) -> d
     return found
 
 
+def ranges_of_sizes(exported: ExportedProgram, asked: Sequence[Leaf] | None) -> dict[Any, Range]:
+    """The sizes that the caller asked for, of each symbol that is a size of an input: from 2 on
+    where no smallest one was given, as everywhere here."""
+    inputs = _inputs(exported)
+    sizes = _sizes(inputs, asked if asked is not None and len(asked) == len(inputs) else None)
+    return {
+        size.final: (2 if size.smallest is None else size.smallest, size.largest)
+        for size in sizes.values()
+        if getattr(size.final, "is_Symbol", False)
+    }
+
+
 def _name(dim: Any) -> str | None:
     if isinstance(dim, NamedHint):
         return dim.name
@@ -175,7 +187,8 @@ def _source_names(environment: Any) -> dict[str, list[str]]:
 
 def _from_expression(guard: Any, environment: Any, sizes: Mapping[str, _Size]) -> Guard | None:
     expression, line = guard.expr, _decided_at(guard)
-    if line is None and not _of_a_slice(guard) and not _fixes_a_size(expression):
+    others = _of_a_slice(guard) or _answered_here(guard) or _fixes_a_size(expression)
+    if line is None and not others:
         return None
     symbols = {str(symbol): symbol for symbol in expression.free_symbols}
     if not symbols.keys() - _checked_by_torch(environment):
@@ -193,7 +206,7 @@ def _from_expression(guard: Any, environment: Any, sizes: Mapping[str, _Size]) -
         return found != False  # noqa: E712  (sympy's, or a relation that is still open)
 
     texts = {name: size.name or size.text for name, size in sizes.items()}
-    return Guard(_text(_positive(expression), texts), line, holds)
+    return Guard(_text(_positive(expression), texts), line, holds, final)
 
 
 def _met_where_tried(expression: Any, ranges: Mapping[Any, Range]) -> bool:
@@ -243,6 +256,12 @@ def _of_a_slice(guard: Any) -> bool:
     one side only, eager raises on neither."""
     frame = getattr(guard.sloc, "framework_loc", None)
     return getattr(frame, "name", "") == "_compute_slice_index"
+
+
+def _answered_here(guard: Any) -> bool:
+    """Whether ortable asked, to answer the model: a 0-d tensor of sizes, see known_values.py."""
+    file = str(getattr(getattr(guard.sloc, "framework_loc", None), "filename", ""))
+    return is_own_file(file) and Path(file).name == "known_values.py"
 
 
 def _checked_by_torch(environment: Any) -> set[str]:

@@ -15,6 +15,7 @@ import torch
 
 from ortable.compat.torch import (
     FakeTensor,
+    GuardOnDataDependentSymNode,
     ModuleStackTracer,
     check,
     dynamo,
@@ -25,6 +26,7 @@ from ortable.exporter.request.bypass_state import Undo, active_patches
 from ortable.exporter.signature import caches
 
 from .recurrent_shapes import keep_lengths
+from .tracing import answer_on_sizes
 
 
 @dataclass(frozen=True)
@@ -232,6 +234,36 @@ def _recurrent_shapes() -> Undo:
     return keep_lengths(lambda: "recurrent layers" in active_patches())
 
 
+def _truth(original: Any) -> Any:
+    """A condition on a size that depends on data is answered by the tracing that goes on, which
+    takes both sides and compares them."""
+
+    def truth(self: torch.SymBool) -> bool:
+        try:
+            return original(self)
+        except GuardOnDataDependentSymNode:
+            if "sizes of data" not in active_patches():
+                raise
+            found = answer_on_sizes(self)
+            if found is None:
+                raise
+            return found
+
+    # torch writes down which code asks, and looks past its own: guards.py tells them apart by it
+    truth.__code__ = truth.__code__.replace(co_filename=torch.__file__)
+    return truth
+
+
+def _truths() -> Undo:
+    original = torch.SymBool.__bool__
+    torch.SymBool.__bool__ = _truth(original)  # type: ignore[method-assign]
+
+    def undo() -> None:
+        torch.SymBool.__bool__ = original  # type: ignore[method-assign]
+
+    return undo
+
+
 def _sizes_of_one() -> Undo:
     """A dimension that the caller marks as dynamic stays so when the example has size 1. A branch
     on such a size is still refused by torch."""
@@ -294,6 +326,12 @@ PATCHES: tuple[Patch, ...] = (
         "torch",
         "torch.distributions with its default checks of parameters and values",
         _replacing("distributions", torch.distributions.Distribution, "__init__", _distribution),
+    ),
+    Patch(
+        "sizes of data",
+        "torch",
+        "a branch on a size that depends on data, whose sides compute the same, with tracing",
+        _truths,
     ),
     Patch(
         "batched_nms",

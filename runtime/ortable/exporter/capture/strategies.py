@@ -36,10 +36,11 @@ from ortable_generated.aten import traits
 
 from . import advice
 from .check import check_program
-from .exported import program_of
+from .exported import add_guards, program_of
 from .functionalize import RewriteError, prepared
 from .pt2 import save_program
 from .rolled import check_other_sizes, rolled_program
+from .size_branches import with_every_side
 from .tracing import trace_program
 
 # The kind of failures of torch's draft export that change no result: the shapes of an operator are
@@ -63,6 +64,7 @@ class Attempts:
     made: list[tuple[str, ExportedProgram]] = field(default_factory=list)
     failures: list[tuple[str, Exception]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    paths: list[ExportedProgram] = field(default_factory=list)  # of the last program, if several
     followed: tuple[str, ...] = ()  # advice that was
     ways: frozenset[str] = EVERY_WAY
 
@@ -116,11 +118,27 @@ def _first_program(request: Request) -> Program:
             attempts.failed(strategy, error)
             continue
         request.record.strategy = strategy.name
-        return program
+        return _with_other_sides(program, strategy, attempts)
     first = attempts.failures[0][1]
     if isinstance(first, OrtableError) and not request.options.fallback:
         raise first
     raise _failure(attempts) from first
+
+
+def _with_other_sides(program: Program, strategy: Strategy, attempts: Attempts) -> Program:
+    """The program with the other sides of its branches on sizes, where a fallback is asked for."""
+    options = attempts.request.options
+    if not (options.fallback or options.tracing) or strategy.way not in ("capture", "tracing"):
+        return program
+
+    def capture(request: Request) -> Program:
+        arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
+        quiet = replace(request, options=replace(options, save_ep=None))
+        with _quiet_guards(True):
+            again = Attempts(quiet, arguments, attempts.dynamic_shapes)
+            return _program_by(strategy, again)
+
+    return with_every_side(program, attempts.request, capture)
 
 
 @contextmanager
@@ -187,6 +205,7 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
         forward_under_autocast(model),
         in_onnx_export(),
     ):
+        attempts.paths = []
         exported, notes = strategy.run(attempts)
         attempts.made.append((strategy.name, exported))
     if strategy.table is not None:
@@ -194,6 +213,7 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
             request, options=replace(request.options, decomposition_table=strategy.table)
         )
     program = program_of(exported, request)
+    add_guards(program, attempts.paths, request)
     if request.options.fallback and attempts.request.options.table() is None:
         _refuse_missing(program, request, strategy.table)
     if strategy.way == "loops":
@@ -248,7 +268,10 @@ def _tracing() -> Strategy:
         request = attempts.request
         model = request.model
         with new_buffers_forgotten(model):
-            return trace_program(model, request.args, request.kwargs, attempts.dynamic_shapes)
+            exported, notes, attempts.paths = trace_program(
+                model, request.args, request.kwargs, attempts.dynamic_shapes
+            )
+            return exported, notes
 
     return Strategy("tracing", "tracing", run)
 
@@ -321,21 +344,25 @@ def _failure(attempts: Attempts) -> ExportError:
     text, details = first.message, first.details
     if not fallback:
         after = [f"\n{n} was tried after that: {_reason(error)}" for n, error in failures[1:]]
-        return ExportError(text + "".join(after), details=details + "".join(after))
+        return ExportError(text + "".join(after), details=details + "".join(after)).advised(
+            *first.remedies
+        )
     lines = [f"no strategy could export {type(mod).__name__}:"]
     lines += [f"  {name}: {_reason(error)}" for name, error in failures]
     if attempts.left_out:
         lines.append(f"  not tried, for they would fail too: {', '.join(attempts.left_out)}")
     if len(failures) > 1:
         lines.append(f"The first of them, {failures[0][0]}:")
-    return ExportError("\n".join([*lines, text]), details="\n".join([*lines, details]))
+    return ExportError("\n".join([*lines, text]), details="\n".join([*lines, details])).advised(
+        *first.remedies
+    )
 
 
 def _one_failure(
     name: str, error: Exception, attempts: Attempts, tried: Collection[str] = ()
 ) -> ExportError:
     if isinstance(error, OrtableError):
-        return ExportError(error.message, details=error.details)
+        return ExportError(error.message, details=error.details).advised(*error.remedies)
     kind = advice.kind_of(error)
     if kind in advice.ABOUT_ARGUMENTS:
         found = shapes.explained(error, attempts.arguments, attempts.dynamic_shapes)

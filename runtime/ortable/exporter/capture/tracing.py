@@ -16,6 +16,7 @@ import sys
 import traceback
 import types
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,12 +24,14 @@ import torch
 from torch.export import ExportedProgram
 from torch.overrides import TorchFunctionMode
 
+from ortable.compat.torch import pytree
 from ortable.errors import ExportError
 from ortable.exporter.request.caller_state import state_restored
 from ortable.exporter.request.record import UserLine
 
-from .advice import is_user_file
-from .decision_tree import DecisionNode, TracedPath, merged
+from .advice import TORCH, is_user_file
+from .decision_tree import DecisionNode, TracedPath, merged, same
+from .known_values import Answers, KnownValues, buffers_of
 
 # Two to the number of independent decisions.
 MOST_PATHS = 64
@@ -38,18 +41,66 @@ MOST_DECISIONS = 40
 
 @dataclass
 class Decisions:
-    """The answers of one run: ``planned`` first, then True. ``asked`` are the tensors, ``lines``
-    where they were asked for, ``failed`` is what forward raised."""
+    """The answers of one run: ``planned`` first, then True. ``asked`` are the tensors, None for a
+    condition on sizes that depend on data; ``lines`` where they were asked for; ``on_sizes`` the
+    answers to those conditions, by their text; ``failed`` is what forward raised."""
 
     planned: tuple[bool, ...]
-    asked: list[torch.Tensor] = field(default_factory=list)
+    asked: list[torch.Tensor | None] = field(default_factory=list)
     lines: list[UserLine | None] = field(default_factory=list)
+    on_sizes: dict[str, bool] = field(default_factory=dict)
     failed: tuple[UserLine | None, Exception] | None = None
+    answers: Answers = field(default_factory=Answers)
 
     def taken(self) -> tuple[bool, ...]:
         """What was answered in this run."""
         more = len(self.asked) - len(self.planned)
         return self.planned + (True,) * more
+
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors that were asked."""
+        return [asked for asked in self.asked if asked is not None]
+
+    def answer(self, asked: torch.Tensor | None, line: UserLine | None) -> bool:
+        """The next answer."""
+        number = len(self.asked)
+        if number == MOST_DECISIONS:
+            raise _Endless
+        self.asked.append(asked)
+        self.lines.append(line)
+        return self.planned[number] if number < len(self.planned) else True
+
+    def start(self) -> None:
+        """Forward runs from its beginning."""
+        self.asked.clear()
+        self.lines.clear()
+        self.on_sizes.clear()
+
+
+# Of the run that goes on in this thread.
+_RUNNING: ContextVar[Decisions | None] = ContextVar("ortable_tracing_decisions", default=None)
+
+
+def answer_on_sizes(condition: torch.SymBool) -> bool | None:
+    """The answer of the run that goes on to a condition on sizes that depend on data, None where
+    there is no run, or torch's own code asks."""
+    decisions, line = _RUNNING.get(), _caller(direct=True)
+    if decisions is None or line is None:
+        return None
+    known = _answered(condition, decisions)
+    if known is None:
+        known = decisions.answer(None, line)
+        decisions.on_sizes[str(condition.node.expr)] = known
+    return known
+
+
+def _answered(condition: torch.SymBool, decisions: Decisions) -> bool | None:
+    """What was answered to the same condition, or to its opposite, in this run."""
+    found = decisions.on_sizes.get(str(condition.node.expr))
+    if found is None:
+        opposite = decisions.on_sizes.get(str(torch.sym_not(condition).node.expr))
+        found = None if opposite is None else not opposite
+    return found
 
 
 class _Deciding(TorchFunctionMode):
@@ -71,16 +122,25 @@ class _Deciding(TorchFunctionMode):
             func is torch.Tensor.item and args[0].dtype is torch.bool
         )
         if not asks:
+            if self.decisions.on_sizes:
+                args, kwargs = self.with_answers(args, kwargs or {})
             return func(*args, **(kwargs or {}))
-        number = len(self.decisions.asked)
-        if number == MOST_DECISIONS:
-            raise _Endless
         # a new tensor: the one that was asked may be written to afterwards
         asked = args[0].reshape(())
-        self.decisions.asked.append(asked.clone() if asked.dtype is torch.bool else asked.ne(0))
-        self.decisions.lines.append(_caller())
-        planned = self.decisions.planned
-        return planned[number] if number < len(planned) else True
+        asked = asked.clone() if asked.dtype is torch.bool else asked.ne(0)
+        return self.decisions.answer(asked, _caller())
+
+    def with_answers(self, args: Any, kwargs: Any) -> Any:
+        """The arguments, with the answers to conditions on sizes in place of the conditions: in
+        Python ``n > 1 and flag`` is ``n > 1`` where that is not so."""
+
+        def answered(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.SymBool):
+                return leaf
+            found = _answered(leaf, self.decisions)
+            return leaf if found is None else found
+
+        return pytree.tree_map(answered, (tuple(args), dict(kwargs)))
 
 
 def trace_program(
@@ -88,9 +148,10 @@ def trace_program(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
-) -> tuple[ExportedProgram, list[str]]:
-    """The exported program of ``module`` with both sides of every decision on data, and what to
-    say about it.
+) -> tuple[ExportedProgram, list[str], list[ExportedProgram]]:
+    """The exported program of ``module`` with both sides of every decision on data, what to say
+    about it, and the programs of the paths that it is made of: their guards are those of the whole,
+    which has no Python code left that asks for sizes.
 
     Raises:
         ExportError: more than ``MOST_PATHS`` paths, every path raises, or the paths cannot be made
@@ -100,16 +161,17 @@ def trace_program(
     notes: list[str] = []
     tree = _explore(module, args, kwargs, dynamic_shapes, notes)
     if isinstance(tree, TracedPath) and not tree.decisions:
-        return tree.program, ["traced: one path", *notes]
+        return tree.program, ["traced: one path", *notes], []
+    paths = [leaf.program for leaf in tree.leaves()]
     graph_module = merged(tree, module)
     program = torch.export.export(
         graph_module, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
     )
     if isinstance(tree, TracedPath):
-        return program, ["traced: one path", *notes]
+        return program, ["traced: one path", *notes], paths
     decided = dict.fromkeys(str(line).partition("\n")[0] for line in tree.lines())
     places = "; ".join(decided)
-    return program, [f"traced: {tree.size()} paths, which part at {places}", *notes]
+    return program, [f"traced: {tree.size()} paths, which part at {places}", *notes], paths
 
 
 def _explore(
@@ -136,7 +198,7 @@ def _explore(
         todo += [(*taken[:index], False) for index in range(len(planned), len(taken))]
         if len(runs) + len(todo) > MOST_PATHS:
             raise _too_many(module, f"{MOST_PATHS} paths", decisions)
-    tree = _tree(runs, (), notes)
+    tree = _tree(runs, (), notes, module)
     if tree is None:
         _, error = next(each.failed for each, _ in runs.values() if each.failed is not None)
         raise error
@@ -147,8 +209,12 @@ def _tree(
     runs: Mapping[tuple[bool, ...], tuple[Decisions, TracedPath | None]],
     prefix: tuple[bool, ...],
     notes: list[str],
+    module: torch.nn.Module,
 ) -> TracedPath | DecisionNode | None:
-    """The tree of the runs that begin with ``prefix``; None when all of them raise."""
+    """The tree of the runs that begin with ``prefix``; None when all of them raise.
+
+    Raises ExportError for a condition on sizes that depend on data whose sides are not the same.
+    """
     if prefix in runs:
         decisions, path = runs[prefix]
         if path is None and decisions.failed is not None:
@@ -158,12 +224,21 @@ def _tree(
                 f"{str(line).partition(chr(10))[0]}; the model is right where it is not raised"
             )
         return path
-    yes = _tree(runs, (*prefix, True), notes)
-    no = _tree(runs, (*prefix, False), notes)
+    yes = _tree(runs, (*prefix, True), notes, module)
+    no = _tree(runs, (*prefix, False), notes, module)
     if yes is None or no is None:
         return no if yes is None else yes
     decisions = next(each for taken, (each, _) in runs.items() if taken[: len(prefix)] == prefix)
-    return DecisionNode(len(prefix), yes, no, decisions.lines[len(prefix)])
+    line = decisions.lines[len(prefix)]
+    if decisions.asked[len(prefix)] is not None:
+        depth = sum(asked is not None for asked in decisions.asked[: len(prefix)])
+        return DecisionNode(depth, yes, no, line)
+    if not same(yes, no, module):
+        raise ExportError(
+            f"tracing: {type(module).__name__} decides on a size that depends on data, and "
+            f"computes something else on the other side, at {line}"
+        )
+    return yes
 
 
 def _run(
@@ -178,7 +253,7 @@ def _run(
     clone = copy.copy(module)
     inner = module.__dict__.get("forward")
     forward = inner if inner is not None else types.MethodType(type(module).forward, clone)
-    clone.forward = _deciding_forward(forward, decisions)
+    clone.forward = _deciding_forward(forward, decisions, clone)
     try:
         with state_restored(module, ()):  # each path begins with the module as it is
             program = torch.export.export(
@@ -188,7 +263,14 @@ def _run(
         return None
     except _Endless as error:
         raise _too_many(module, f"{MOST_DECISIONS} decisions in one run", decisions) from error
-    return TracedPath(program, len(decisions.asked))
+    written = decisions.answers.written | set(program.graph_signature.buffers_to_mutate.values())
+    written &= decisions.answers.sources
+    if written:
+        raise ExportError(
+            f"tracing: {type(module).__name__} reads a number from {', '.join(sorted(written))}, "
+            "and writes to it in place: another call would read another number"
+        )
+    return TracedPath(program, len(decisions.tensors()))
 
 
 class _Raised(Exception):
@@ -207,13 +289,16 @@ def _too_many(module: torch.nn.Module, what: str, decisions: Decisions) -> Expor
     )
 
 
-def _deciding_forward(forward: Any, decisions: Decisions) -> Any:
+def _deciding_forward(forward: Any, decisions: Decisions, module: torch.nn.Module) -> Any:
+    real = buffers_of(module)
+
     @functools.wraps(forward)
     def deciding(*args: Any, **kwargs: Any) -> Any:
-        decisions.asked.clear()
-        decisions.lines.clear()
+        decisions.start()
+        token = _RUNNING.set(decisions)
+        known = KnownValues(buffers_of(module), real, decisions.answers)
         try:
-            with _Deciding(decisions):
+            with _Deciding(decisions), known:
                 returned = forward(*args, **kwargs)
         except Exception as error:  # forward is any Python code
             line = None if isinstance(error, _Endless) else _raised_at(error)
@@ -221,15 +306,21 @@ def _deciding_forward(forward: Any, decisions: Decisions) -> Any:
                 raise
             decisions.failed = (line, error)
             raise _Raised from error
-        return (returned, list(decisions.asked)) if decisions.asked else returned
+        finally:
+            _RUNNING.reset(token)
+        asked = decisions.tensors()
+        return (returned, asked) if asked else returned
 
     return deciding
 
 
-def _caller() -> UserLine | None:
-    """The line of the model that asks for a truth value."""
-    frame: types.FrameType | None = sys._getframe(2)
+def _caller(direct: bool = False) -> UserLine | None:
+    """The line of the model that asks for a truth value; ``direct``: of the patch of SymBool, one
+    frame further out, and None where torch's own code asks."""
+    frame: types.FrameType | None = sys._getframe(3 if direct else 2)
     while frame is not None and not is_user_file(frame.f_code.co_filename):
+        if direct and frame.f_code.co_filename.startswith(TORCH):
+            return None
         frame = frame.f_back
     if frame is None:
         return None

@@ -30,7 +30,8 @@ class ExportRecord:
     ``comparisons``: what ``validate=True`` compared. ``rewrites``: which rules fired where, how
     often each was tried, and why it was refused. ``assertions``: what the program checks when it
     runs (``assert``, ``torch._check``) and the model does not, since ONNX has no operator that
-    raises. ``weights``: the WeightReport or StoredWeights of ``weights=``, None without.
+    raises. ``weights``: the WeightReport or StoredWeights of ``weights=``, None without. ``sides``:
+    how many programs the model chooses among, by branches on sizes; 1 where there is no choice.
     """
 
     strategy: str = ""
@@ -41,6 +42,7 @@ class ExportRecord:
     rewrites: RewriteRecord = field(default_factory=RewriteRecord)
     assertions: list[str] = field(default_factory=list)
     weights: Any = None
+    sides: int = 1
     verbose: int = 0
     progress: Callable[[str, float], None] | None = None
 
@@ -68,11 +70,13 @@ class Guard:
     """A condition on sizes, in words of the caller (``batch % 8 == 7``), and the line of the model
     that decides; None where torch's own code does and dynamo did not read the line, and in a
     program that was saved. ``holds`` says whether it is met, given the values of torch's symbols by
-    their names."""
+    their names. ``condition`` is the same as an expression of these symbols, None in a program that
+    was saved."""
 
     text: str
     line: UserLine | None
     holds: Callable[[Mapping[str, int]], bool]
+    condition: Any = None
 
     def __str__(self) -> str:
         return self.text if self.line is None else f"{self.text}\n    at {self.line}"

@@ -1,0 +1,202 @@
+"""Branches on sizes, with a fallback: the model has the sides that calls of other sizes take, says
+what is left, and is as before where there is no other side."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import sympy
+import torch
+from torch.export import Dim
+
+from ortable import ExportOptions, export, to_onnx
+from ortable.exporter.capture.guard_proofs import cases_of, uncovered
+
+from .helpers import assert_same
+
+FALLBACK = ExportOptions(fallback=True, guards="error")
+X = torch.rand(2, 6, 4)
+
+
+def ifs(graph) -> int:
+    """The If nodes of a graph and of the branches inside."""
+    inner = [a.g for node in graph.node for a in node.attribute if a.HasField("g")]
+    return sum(node.op_type == "If" for node in graph.node) + sum(ifs(each) for each in inner)
+
+
+def steps(model) -> str:
+    return next(p.value for p in model.metadata_props if p.key == "ortable.steps")
+
+
+class Sides(torch.nn.Module):
+    """Three sides, with weights of their own and shared ones, and results of other sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared = torch.nn.Linear(4, 4)
+        self.long = torch.nn.Linear(4, 4)
+        self.register_buffer("scale", torch.rand(4))
+
+    def forward(self, x):
+        y = self.shared(x)
+        if x.shape[1] > 8:
+            y = self.long(y)[:, :8] + torch.tensor([1.0, 2.0, 3.0, 4.0])
+        elif x.shape[1] % 2 == 1:
+            y = torch.cat([y, y[:, :1] * self.scale], 1)
+        return {"y": y, "rest": [y.sum(1), 3, x]}
+
+
+class Windows(torch.nn.Module):
+    """Torch fixes the number of windows at 0 and 1."""
+
+    def forward(self, x):
+        n = x.shape[1] // 4
+        if n == 0:
+            return x.new_zeros(x.shape[0], 0, 4)
+        windows = x[:, : n * 4].reshape(x.shape[0], n, 4, 4)
+        both = torch.cat([torch.zeros_like(windows), windows], 2)
+        if n > 1:
+            both[:, 1:, :4] = windows[:, :-1]
+        return both.sum(2)
+
+
+class Short(torch.nn.Module):
+    """Raises on one side."""
+
+    def forward(self, x):
+        if x.shape[1] < 5:
+            raise ValueError("too short")
+        return x[:, :5] if x.shape[1] > 20 else x * 2
+
+
+class Fixed(torch.nn.Module):
+    """Computes with the number, which torch fixes; no branch."""
+
+    def forward(self, x):
+        return x * float(int(x.shape[1] * 1.5) == 9)
+
+
+class Writing(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(4))
+
+    def forward(self, x):
+        if x.shape[1] > 8:
+            self.last.copy_(x.sum((0, 1)))
+        return x + self.last
+
+
+class Both(torch.nn.Module):
+    """A branch on a size and one on data."""
+
+    def forward(self, x):
+        y = x * 2 if x.shape[1] > 8 else x + 1
+        return y - 1 if y.sum() > 0 else y.abs()
+
+
+SHAPES = {"x": {0: "batch", 1: "n"}}
+
+
+@pytest.mark.parametrize(
+    ("module", "most"), [(Sides(), 3), (Windows(), 4)], ids=["sides", "windows"]
+)
+def test_every_side_is_in_the_model(module, most) -> None:
+    model = to_onnx(module, (X,), dynamic_shapes=SHAPES, export_options=FALLBACK)
+    assert ifs(model.graph) == most - 1 and "branches on sizes: a program each" in steps(model)
+    for n in (2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 25):
+        args = (torch.rand(3, n, 4),)
+        assert_same(model, module, args)
+
+
+def test_weights_are_in_the_model_once() -> None:
+    module = Sides()
+    model = to_onnx(module, (X,), dynamic_shapes=SHAPES, export_options=FALLBACK, rewrites="none")
+    named = [i.doc_string for i in model.graph.initializer if i.doc_string]
+    assert {"shared.bias", "long.bias", "scale"} <= set(named) and len(named) == len(set(named))
+
+
+def test_a_program_takes_all_sizes_and_returns_what_the_module_does() -> None:
+    module = Sides()
+    program = export(module, (X,), dynamic_shapes=SHAPES, export_options=FALLBACK)
+    for n in (6, 7, 20):
+        x = torch.rand(2, n, 4)
+        torch.testing.assert_close(program(x)["rest"][0], module(x)["rest"][0])
+
+
+def test_validation_compares_on_both_sides() -> None:
+    options = ExportOptions(fallback=True, guards="error", validate=True)
+    builder = to_onnx(
+        Sides(), (X,), dynamic_shapes=SHAPES, export_options=options, validate=True,
+        return_builder=True,
+    )[1]  # fmt: skip
+    assert builder.record.sides == 3 and builder.record.comparisons
+
+
+def test_what_is_left_out_is_said() -> None:
+    module = Short()
+    with pytest.warns(UserWarning, match=r"\(n >= 5\) and \(n <= 20\)\) or|or \(n >= 5\)"):
+        model = to_onnx(
+            module, (X,), dynamic_shapes=SHAPES, export_options=ExportOptions(fallback=True)
+        )
+    assert "are left out: " in steps(model) and ifs(model.graph) == 1
+    for n in (5, 6, 20, 21, 30):
+        assert_same(model, module, (torch.rand(2, n, 4),))
+
+
+def test_a_range_of_the_caller_needs_no_other_side() -> None:
+    model = to_onnx(
+        Short(), (X,), dynamic_shapes={"x": {1: Dim("n", min=5, max=20)}}, export_options=FALLBACK
+    )
+    assert ifs(model.graph) == 0
+
+
+def test_a_buffer_that_one_side_writes_is_refused_with_its_reason() -> None:
+    module = Writing()
+    with pytest.warns(UserWarning, match="n <= 8"):
+        model = to_onnx(
+            module, (X,), dynamic_shapes=SHAPES, export_options=ExportOptions(fallback=True)
+        )
+    assert "return, or write to, other things" in steps(model)
+    assert_same(model, module, (X,))
+
+
+def test_branches_on_sizes_and_on_data() -> None:
+    module = Both()
+    options = ExportOptions(tracing=True, guards="error")
+    model = to_onnx(module, (X,), dynamic_shapes=SHAPES, export_options=options)
+    for n in (3, 8, 9, 14):
+        for sign in (1, -9):
+            assert_same(model, module, (sign * torch.rand(2, n, 4),))
+
+
+def test_without_a_fallback_there_is_one_side() -> None:
+    with pytest.warns(UserWarning, match="n <= 8"):
+        model = to_onnx(Sides(), (X,), dynamic_shapes=SHAPES)
+    assert ifs(model.graph) == 0
+
+
+def test_conditions_that_cover_all_sizes_are_proved() -> None:
+    n = sympy.Symbol("n", integer=True, positive=True)
+    m = sympy.Symbol("m", integer=True, positive=True)
+    odd, even = sympy.Eq(sympy.Mod(n, 2), 1), sympy.Eq(sympy.Mod(n, 2), 0)
+    half = sympy.Max(n, n - 3) > 9
+    for conditions, expected in (
+        ([[n > 8], [n <= 8]], []),
+        ([[n > 8], [n < 8]], [{n: 8}]),
+        ([[n > 100], [n <= 50]], [{n: each} for each in range(51, 101)]),
+        ([[n > 8, m > 3], [n <= 8], [m <= 3]], []),
+        ([[odd], [even]], []),
+        ([[half], [n < 9]], [{n: 9}]),
+    ):
+        cases = cases_of(conditions, {})
+        assert cases is not None and list(uncovered(conditions, cases)) == expected
+    assert cases_of([[n > m]], {}) is None
+    assert cases_of([[n > 10**6]], {}) is None and cases_of([[n**2 > 9]], {}) is None
+
+
+def test_nothing_is_said_twice() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        to_onnx(Sides(), (X,), dynamic_shapes=SHAPES, export_options=FALLBACK)
