@@ -185,7 +185,17 @@ class Untouched(Net):
         return torch.stack(outs, 1)
 
 
+class Numbers(Net):
+    """A list of numbers becomes a tensor."""
+
+    def forward(self, x):
+        places = torch.tensor(list(range(x.shape[1] + 2)), dtype=torch.float32)
+        backwards = torch.tensor(list(range(x.shape[1]))[::-1], device=x.device)
+        return places, x * backwards[None, :, None]
+
+
 ANY_LENGTH = [
+    Numbers,
     ListOfSteps, WrittenInPlace, Accumulated, Backwards, Rows, Zipped, Reversed, Joined, Several,
     Half, LastOne, Nested, ThroughAView, Untouched,
 ]  # fmt: skip

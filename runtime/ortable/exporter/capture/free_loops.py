@@ -88,6 +88,7 @@ class LoopSession:
     broken: FreeLoop | None = None
     seen: dict[int, torch.Tensor] = field(default_factory=dict)  # those that torch was called with
     known: dict[int, _Known] = field(default_factory=dict)  # by identity
+    numbers: dict[int, tuple[Any, torch.Tensor]] = field(default_factory=dict)  # and as tensors
 
     def run(self, length: Any, item: Callable[[Any], Any]) -> Iterator[Any]:
         """The items of the steps that stand for ``length`` of them."""
@@ -106,6 +107,8 @@ class LoopSession:
             for number in _RANGE(loop.steps):
                 index = self.begin(loop, number)
                 value = item(index)
+                if isinstance(value, torch.SymInt):  # a list of them may become a tensor
+                    self.numbers[id(value)] = value, torch.full((), value, dtype=torch.int64)
                 self.keep(value)
                 yield value
             self.begin(loop, loop.steps)
@@ -154,6 +157,14 @@ class LoopSession:
             found.append(items[place] if run is None else run)
             place += 1 if run is None else run.count
         return found if any(isinstance(each, _Collected) for each in found) else None
+
+    def tensors_of(self, items: Any) -> list[torch.Tensor] | None:
+        """The numbers of a list, which are those that steps of loops began with, as tensors; None
+        for anything else."""
+        if not isinstance(items, (list, tuple)) or not items:
+            return None
+        found = [self.numbers.get(id(each)) for each in items]
+        return None if None in found else [each[1] for each in found if each is not None]
 
     def _run_at(self, items: Sequence[Any], place: int) -> _Collected | None:
         """The tensors of all steps of a loop that begin at a place of a list, or those of the last
@@ -271,6 +282,14 @@ class _Watching(TorchFunctionMode):
             _set_item(*args)
             self.session.wrote(args[0])
             return None
+        if func in _FROM_NUMBERS and set(named) <= {"dtype", "device"}:
+            tensors = self.session.tensors_of(args[0] if args else None)
+            if tensors is not None:
+                rows = self._collected(torch.stack, (tensors,), {})
+                rows = torch.stack(tensors) if rows is None else rows
+                found = rows.to(named.get("device"), named.get("dtype", torch.int64))
+                self.session.keep((rows, found))
+                return found
         if func in _STACKS or func in _CATS:
             found = self._collected(func, args, named)
             if found is not None:
@@ -318,6 +337,7 @@ _WRITERS = frozenset(
 )
 _UNBINDS = (torch.Tensor.unbind, torch.unbind)
 _STACKS = (torch.stack,)
+_FROM_NUMBERS = (torch.tensor, torch.as_tensor)
 _CATS = (torch.cat, torch.concat, torch.concatenate)
 
 

@@ -491,8 +491,12 @@ class _Roller:
 def _may_be_zero(size: Any) -> bool:
     """Whether a number of steps may be 0: all but the size of an input, which torch takes for 2 or
     more, and those who call the model with 1 have a step."""
-    symbol = size.node.expr
-    return not symbol.is_Symbol or bool(size.node.shape_env.is_unbacked_symint(symbol))
+    expression, env = size.node.expr, size.node.shape_env
+    symbols = list(expression.free_symbols)
+    if len(symbols) != 1 or env.is_unbacked_symint(symbols[0]):
+        return True
+    more = expression - symbols[0]  # than a size of an input
+    return not (more.is_Integer and more >= 0)
 
 
 def _inputs(graph: Graph, nodes: Sequence[Node]) -> dict[Node, Node]:
