@@ -35,6 +35,8 @@ def small_bert() -> BertForSequenceClassification:
             num_attention_heads=4,
             intermediate_size=64,
             max_position_embeddings=LENGTH,
+            # the first call would set it from the labels, and so compile the model twice
+            problem_type="single_label_classification",
         )
     )
 

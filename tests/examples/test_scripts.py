@@ -93,8 +93,8 @@ def test_the_trainer_of_transformers(printed, ours) -> None:
     assert [step for step, _, _ in steps] == ["1", "9", "16"]
     assert all(float(eager) == pytest.approx(float(mine), abs=1e-3) for _, eager, mine in steps)
     assert float(steps[-1][2]) < float(steps[0][2])
-    assert 1 <= int(re.search(r"graphs: (\d+) compiled", text)[1]) <= 3
-    assert len(ours) >= 2 and text.rstrip().endswith("the loss falls")
+    assert "graphs: 1 compiled" in text and len(ours) == 2  # forward and backward
+    assert text.rstrip().endswith("the loss falls")
     assert numbers(text, "largest difference of 16 losses:")[0] < 1e-3
 
 
