@@ -108,7 +108,8 @@ class LoopSession:
                 index = self.begin(loop, number)
                 value = item(index)
                 if isinstance(value, torch.SymInt):  # a list of them may become a tensor
-                    self.numbers[id(value)] = value, torch.full((), value, dtype=torch.int64)
+                    free: Any = value
+                    self.numbers[id(value)] = value, torch.full((), free, dtype=torch.int64)
                 self.keep(value)
                 yield value
             self.begin(loop, loop.steps)
@@ -283,10 +284,10 @@ class _Watching(TorchFunctionMode):
             self.session.wrote(args[0])
             return None
         if func in _FROM_NUMBERS and set(named) <= {"dtype", "device"}:
-            tensors = self.session.tensors_of(args[0] if args else None)
-            if tensors is not None:
-                rows = self._collected(torch.stack, (tensors,), {})
-                rows = torch.stack(tensors) if rows is None else rows
+            numbers = self.session.tensors_of(args[0] if args else None)
+            if numbers is not None:
+                rows = self._collected(torch.stack, (numbers,), {})
+                rows = torch.stack(numbers) if rows is None else rows
                 found = rows.to(named.get("device"), named.get("dtype", torch.int64))
                 self.session.keep((rows, found))
                 return found
