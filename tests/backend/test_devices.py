@@ -213,12 +213,15 @@ def test_weights_are_constants_on_cuda_for_who_trusts_them(gpu_build, streams):
 
 
 def test_products_are_rounded_to_tf32_where_torch_may(gpu_build, streams):
+    before = torch.backends.cuda.matmul.fp32_precision
     torch.set_float32_matmul_precision("high")
     try:
         prepared(lambda x: x + 1, on_cuda())
         prepared(lambda x: x + 1, on_cuda(), providers=[(CUDA, {"use_tf32": "0"})])
     finally:
         torch.set_float32_matmul_precision("highest")
+        # what says nothing is another state than "ieee", and guards look at it
+        torch.backends.cuda.matmul.fp32_precision = before
     prepared(lambda x: x + 1, on_cuda())
     assert [entry[1][0][1]["use_tf32"] for entry in gpu_build] == ["1", "0", "0"]
 
