@@ -108,6 +108,7 @@ bench-variants: $(READY)  ## one layer of each kind: state spaces, experts, atte
 
 bench-cache: $(READY)  ## a token over a cache of 8 bits, next to one of float32
 	$(BIN)/python -m benchmarks.cache $(ARGS)
+
 bench-cuda: $(READY)  ## models on a GPU, next to eager and inductor
 	$(BIN)/python -m benchmarks.cuda $(ARGS)
 

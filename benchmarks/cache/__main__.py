@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 import ortable
-from benchmarks.decode.sizes import SIZES, VOCABULARY, build
+from benchmarks.decode.measure import SIZES, VOCABULARY, build
 from benchmarks.measure import band, interleave, machine, median_ratio, origin
 from benchmarks.report import insert, save
 

@@ -17,8 +17,8 @@ import torch
 
 from benchmarks.measure import origin, reason
 from benchmarks.report import insert, save
-from tests.cuda.available import missing
 
+from .available import missing
 from .measure import BATCHES, DTYPES, inference, training
 from .report import markdown
 

@@ -15,9 +15,9 @@ import torch
 from benchmarks.measure import band, interleave, median_ratio, reason, timed
 
 from .peers import OpenVino, Session
-from .sizes import VOCABULARY, Lengths, build
+from .sizes import SIZES, VOCABULARY, Lengths, build
 
-__all__ = ["CANDIDATES", "measure"]
+__all__ = ["CANDIDATES", "SIZES", "VOCABULARY", "build", "measure"]
 
 CANDIDATES = (
     "eager", "inductor", "torch.onnx", "openvino", "ortable", "ortable int8", "ortable int4",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.cuda.available import missing
+from benchmarks.cuda.available import missing
 
 NOT_HERE = 3
 

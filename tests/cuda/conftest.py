@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from benchmarks.cuda.available import missing
 from tests.backend.conftest import fresh_compiler  # noqa: F401
-from tests.cuda.available import missing
 
 collect_ignore_glob = ["test_*.py"] if missing() else []
 

@@ -1,5 +1,5 @@
 """Whether the CUDA provider can run here: in comes nothing, out comes None or what is missing.
-Called where these tests are collected, by `python -m tests.cuda` and by benchmarks.cuda."""
+Called by this benchmark, by `python -m tests.cuda`, and where those tests are collected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["missing"]
 
 
 def missing() -> str | None:
-    """What keeps the tests of this folder from running; None where nothing does."""
+    """What keeps models from running on CUDA here; None where nothing does."""
     if not torch.cuda.is_available():
         return f"torch {torch.__version__} sees no CUDA device"
     known = onnxruntime.get_available_providers()
