@@ -37,7 +37,7 @@ from .test_export_language_model import (
 
 # Architectures, and whether attention of each layer is one node that reads the codes.
 READ_IN_PLACE = {"gpt2": True, "llama": True, "mistral": True, "bloom": False}
-SLOW = {"mistral", "bloom"}  # run with the sweeps
+SLOW = {"gpt2", "mistral", "bloom"}  # run with the sweeps
 every_architecture = pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in READ_IN_PLACE]
 )
@@ -163,6 +163,7 @@ def test_texts_are_those_of_the_steps(name: str, coded: Made) -> None:
     assert cache["0.key"].shape() == part["0.key"].shape()
 
 
+@pytest.mark.slow
 def test_codes_are_close_to_what_they_stand_for(tmp_path: Path) -> None:
     model = build("llama")
     plain = ortable.export_language_model(model, tmp_path / "plain")
@@ -202,7 +203,7 @@ def test_other_forms_of_the_folder(tmp_path: Path) -> None:
     assert operators["MatMulNBits"] and operators["GroupQueryAttention"]
 
 
-@pytest.mark.parametrize("cache", [None, "int8"])
+@pytest.mark.parametrize("cache", [pytest.param(None, marks=pytest.mark.slow), "int8"])
 def test_weights_are_called_as_in_the_model(cache: Any, tmp_path: Path) -> None:
     """Those that stay as they are do so in the step, over codes too, and in the loop."""
     weights = {"kind": "int8", "group_size": 16, "exclude": ["lm_head.weight"], "embeddings": False}

@@ -288,7 +288,14 @@ def same(program, module, sizes) -> None:
             torch.testing.assert_close(program(x), copy.deepcopy(module)(x))
 
 
-@pytest.mark.parametrize("cls", ANY_LENGTH, ids=lambda cls: cls.__name__)
+SLOW = {Accumulated, Backwards, Joined, Half, LastOne, Untouched, Zipped}  # run with the sweeps
+any_length = pytest.mark.parametrize(
+    "cls",
+    [pytest.param(c, id=c.__name__, marks=[pytest.mark.slow] * (c in SLOW)) for c in ANY_LENGTH],
+)
+
+
+@any_length
 def test_rolled(cls) -> None:
     module = cls()
     program = export(module, (torch.rand(2, 6, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
