@@ -1,0 +1,1 @@
+"""The CUDA provider for real, where a GPU is present: `make gpu`."""
