@@ -110,7 +110,7 @@ COVERAGE: tuple[
     ('aten::_scaled_dot_product_efficient_attention', 'specs/aten/attention_cuda.yaml', '', '18', 'f32 f16 bf16', True, 2, 1, 6, '1 5', '', '', ''),
     ('aten::_scaled_dot_product_efficient_attention_backward', 'specs/aten/attention_cuda.yaml', '', '18', 'f32 f16 i64', True, 3, 2, 5, '1 1 3', 'attention.efficient_attention_backward', '', ''),
     ('aten::_scaled_dot_product_flash_attention', 'specs/aten/attention_cuda.yaml', '', '18', 'f16 bf16', True, 4, 3, 7, '1 1 1 4', '', '', ''),
-    ('aten::_scaled_dot_product_flash_attention_backward', 'specs/aten/attention_cuda.yaml', '', '18', 'f32 f16 bf16 i64 i32', True, 2, 1, 5, '1 4', 'attention.fused_attention_backward', '', ''),
+    ('aten::_scaled_dot_product_flash_attention_backward', 'specs/aten/attention_cuda.yaml', '', '18', 'f32 f16 bf16 i64 i32', True, 3, 2, 6, '1 1 4', 'attention.fused_attention_backward', '', ''),
     ('aten::_scaled_dot_product_flash_attention_for_cpu', 'specs/aten/attention.yaml', '', '18', 'f32 f64 f16 bf16', True, 3, 2, 21, '1 1 18', '', '', ''),
     ('aten::_scaled_dot_product_flash_attention_for_cpu_backward', 'specs/aten/attention.yaml', '', '18', 'f32', True, 2, 1, 7, '0 7', 'attention.flash_attention_backward', '', ''),
     ('aten::_scaled_mm', 'specs/aten/linalg_norm.yaml', '', '', '', False, 0, 0, 0, '', '', '', ''),

@@ -113,7 +113,10 @@ def aten__scaled_dot_product_flash_attention_backward(graph: Graph, res: ResultS
     if dropout_p > 0:
         graph.case = 1
         raise UnsupportedCase('aten::_scaled_dot_product_flash_attention_backward: dropout inside attention draws random numbers that only torch can draw')
-    graph.case = 2
+    if is_causal and differs(dim_of(graph, query, -2), dim_of(graph, key, -2)):
+        graph.case = 2
+        raise UnsupportedCase('aten::_scaled_dot_product_flash_attention_backward: a causal mask of another number of queries than keys, which torch leaves to other kernels')
+    graph.case = 3
     return fused_attention_backward(graph, res, grad_out=grad_out, query=query, key=key, value=value, out=out, logsumexp=logsumexp, is_causal=is_causal, scale=scale)
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import sysconfig
 import traceback
+import types
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -298,6 +300,19 @@ def is_user_file(file: str) -> bool:
     if file.startswith("<") or file.startswith((TORCH, _OURS)):
         return False
     return not file.startswith(_PYTHON) or _SITE_PACKAGES in file
+
+
+def calling_line(depth: int = 1, outside: bool = False) -> UserLine | None:
+    """The line of the model that runs, None where none does. ``depth``: frames that are left out;
+    ``outside``: None, too, where torch's own code stands between."""
+    frame: types.FrameType | None = sys._getframe(depth + 1)
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        if outside and frame.f_code.co_filename.startswith(TORCH):
+            return None
+        frame = frame.f_back
+    if frame is None:
+        return None
+    return UserLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 def is_own_file(file: str) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import abc
 import builtins
-import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from ortable.compat.torch import base_of, check, pytree, statically_known_true
 from ortable.errors import ExportError
 from ortable.exporter.request.record import UserLine
 
-from .advice import is_user_file
+from .advice import calling_line, is_user_file
 from .loop_marks import COLLECT, STEP
 
 _RANGE, _ZIP, _ENUMERATE, _LEN = builtins.range, builtins.zip, builtins.enumerate, builtins.len
@@ -92,7 +91,7 @@ class LoopSession:
 
     def run(self, length: Any, item: Callable[[Any], Any]) -> Iterator[Any]:
         """The items of the steps that stand for ``length`` of them."""
-        line = _caller()
+        line = calling_line()
         place = ("", 0) if line is None else (line.file, line.line)
         loop = FreeLoop(
             _LEN(self.loops),
@@ -256,7 +255,7 @@ class FreeSequence:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            raise ExportError(f"a slice of a sequence over a free size, at {_caller()}")
+            raise ExportError(f"a slice of a sequence over a free size, at {calling_line()}")
         return self.item(index if index >= 0 else self.length + index)
 
 
@@ -317,7 +316,7 @@ class _Watching(TorchFunctionMode):
         if parts is None:
             return None
         if "out" in named:
-            raise ExportError(f"out= with a list that a loop over a free size fills: {_caller()}")
+            raise ExportError(f"out= with a list that a loop of free size fills: {calling_line()}")
         dim = args[1] if _LEN(args) > 1 else named.get("dim", named.get("axis", 0))
         stacks = func in _STACKS
         example = next(each for each in parts if isinstance(each, _Collected)).columns[0][0]
@@ -395,7 +394,7 @@ def _replacements(session: LoopSession) -> dict[str, Any]:
                 return _RANGE(*args)
             start, stop, step = (0, *args, 1) if _LEN(args) == 1 else (*args, 1)[:3]
             if not isinstance(step, int) or step == 0:
-                raise ExportError(f"range with a step that is free, at {_caller()}")
+                raise ExportError(f"range with a step that is free, at {calling_line()}")
             length = (stop - start + step - 1) // step if step > 0 else _down(start, stop, step)
             if step in (1, -1):
                 length = (stop - start) * step
@@ -412,7 +411,9 @@ def _replacements(session: LoopSession) -> dict[str, Any]:
         lengths = [each.length for each in free if each is not None]
         same = all(statically_known_true(each == lengths[0]) for each in lengths)
         if not same or None in free:
-            raise ExportError(f"zip of sequences that may not have the same length: {_caller()}")
+            raise ExportError(
+                f"zip of sequences that may not have the same length, at {calling_line()}"
+            )
         return FreeSequence(
             session, lengths[0], lambda index: tuple(each.item(index) for each in free if each)
         )
@@ -494,13 +495,3 @@ def _namespaces(module: torch.nn.Module) -> list[dict[str, Any]]:
 def _users(held: Mapping[str, Any]) -> bool:
     file = held.get("__file__")
     return not isinstance(file, str) or is_user_file(file)
-
-
-def _caller() -> UserLine | None:
-    """The line of the model that runs."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and not is_user_file(frame.f_code.co_filename):
-        frame = frame.f_back
-    if frame is None:
-        return None
-    return UserLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)

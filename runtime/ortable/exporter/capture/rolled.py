@@ -8,9 +8,7 @@ list) would show as a difference between the two programs, and is refused."""
 
 from __future__ import annotations
 
-import copy
 import functools
-import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from ortable.errors import ExportError
 from ortable.exporter.account.resize import other_sizes
 from ortable.exporter.request.ambient import autocast_again
 from ortable.exporter.request.caller_state import state_restored
-from ortable.exporter.request.copies import copied_call, copied_module
+from ortable.exporter.request.copies import copied_call, copied_module, with_forward
 from ortable.exporter.request.program import Program, Request
 from ortable.ir.initializers import is_fake
 
@@ -94,12 +92,10 @@ def _captured(
     steps: int,
     peeled: frozenset[Place],
 ) -> tuple[ExportedProgram, LoopSession]:
-    # a second module object around the same weights and submodules: theirs is left alone
-    clone = copy.copy(module)
-    inner = module.__dict__.get("forward")
-    forward = inner if inner is not None else types.MethodType(type(module).forward, clone)
     sessions: list[LoopSession] = []
-    clone.forward = _watched_forward(module, forward, sessions, steps, peeled)
+    clone = with_forward(
+        module, lambda forward, _: _watched_forward(module, forward, sessions, steps, peeled)
+    )
     try:
         with state_restored(module, ()):  # each run begins with the module as it is
             program = torch.export.export(

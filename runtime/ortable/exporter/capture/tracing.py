@@ -10,11 +10,8 @@ out, as ONNX has no operator that raises, and the model's steps say so."""
 
 from __future__ import annotations
 
-import copy
 import functools
-import sys
 import traceback
-import types
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -27,9 +24,10 @@ from torch.overrides import TorchFunctionMode
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError
 from ortable.exporter.request.caller_state import state_restored
+from ortable.exporter.request.copies import with_forward
 from ortable.exporter.request.record import UserLine
 
-from .advice import TORCH, is_user_file
+from .advice import calling_line, is_user_file
 from .decision_tree import DecisionNode, TracedPath, merged, same
 from .known_values import Answers, KnownValues, buffers_of
 
@@ -84,7 +82,7 @@ _RUNNING: ContextVar[Decisions | None] = ContextVar("ortable_tracing_decisions",
 def answer_on_sizes(condition: torch.SymBool) -> bool | None:
     """The answer of the run that goes on to a condition on sizes that depend on data, None where
     there is no run, or torch's own code asks."""
-    decisions, line = _RUNNING.get(), _caller(direct=True)
+    decisions, line = _RUNNING.get(), calling_line(2, outside=True)
     if decisions is None or line is None:
         return None
     known = _answered(condition, decisions)
@@ -128,7 +126,7 @@ class _Deciding(TorchFunctionMode):
         # a new tensor: the one that was asked may be written to afterwards
         asked = args[0].reshape(())
         asked = asked.clone() if asked.dtype is torch.bool else asked.ne(0)
-        return self.decisions.answer(asked, _caller())
+        return self.decisions.answer(asked, calling_line())
 
     def with_answers(self, args: Any, kwargs: Any) -> Any:
         """The arguments, with the answers to conditions on sizes in place of the conditions: in
@@ -249,11 +247,7 @@ def _run(
     decisions: Decisions,
 ) -> TracedPath | None:
     """Export one path; None when forward raises on it."""
-    # a second module object around the same weights and submodules: theirs is left alone
-    clone = copy.copy(module)
-    inner = module.__dict__.get("forward")
-    forward = inner if inner is not None else types.MethodType(type(module).forward, clone)
-    clone.forward = _deciding_forward(forward, decisions, clone)
+    clone = with_forward(module, lambda forward, it: _deciding_forward(forward, decisions, it))
     try:
         with state_restored(module, ()):  # each path begins with the module as it is
             program = torch.export.export(
@@ -312,19 +306,6 @@ def _deciding_forward(forward: Any, decisions: Decisions, module: torch.nn.Modul
         return (returned, asked) if asked else returned
 
     return deciding
-
-
-def _caller(direct: bool = False) -> UserLine | None:
-    """The line of the model that asks for a truth value; ``direct``: of the patch of SymBool, one
-    frame further out, and None where torch's own code asks."""
-    frame: types.FrameType | None = sys._getframe(3 if direct else 2)
-    while frame is not None and not is_user_file(frame.f_code.co_filename):
-        if direct and frame.f_code.co_filename.startswith(TORCH):
-            return None
-        frame = frame.f_back
-    if frame is None:
-        return None
-    return UserLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 def _raised_at(error: Exception) -> UserLine | None:

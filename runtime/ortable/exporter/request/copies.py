@@ -1,10 +1,11 @@
 """Copies of the caller's module and arguments: what ortable runs in eager mode changes neither.
-strategies.py, check.py and validate.py call it."""
+Called by strategies of capture, check.py and validate.py."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection
+import types
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -28,6 +29,18 @@ def copied_module(module: Any, written: Collection[str] | None = None) -> Any:
     tensors = [*module.named_parameters(), *module.named_buffers()]
     shared = {id(tensor): tensor for name, tensor in tensors if name not in written}
     return copy.deepcopy(module, shared)
+
+
+def with_forward(
+    module: torch.nn.Module, wrapped: Callable[[Callable[..., Any], torch.nn.Module], Any]
+) -> torch.nn.Module:
+    """A second module object around the same weights and submodules, with another forward: what
+    ``wrapped`` makes of the one that there is, and of the new object, to which it is bound."""
+    clone = copy.copy(module)
+    inner = module.__dict__.get("forward")
+    forward = inner if inner is not None else types.MethodType(type(module).forward, clone)
+    clone.forward = wrapped(forward, clone)
+    return clone
 
 
 def _copied(leaf: Any) -> Any:
