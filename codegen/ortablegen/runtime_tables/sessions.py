@@ -114,17 +114,19 @@ searched on your machine.
 import torch
 
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU()).eval()
-yours = {{"session_options": {{"intra_op_num_threads": 1}}}}   # one setting by hand, the others stay
+# one setting by hand, the others stay
+yours = {{"session_options": {{"intra_op_num_threads": 1}}}}
 fast = torch.compile(model, backend="ortable", options=yours)
 with torch.no_grad():
     fast(torch.randn(3, 8))
 ```
 
-**To have them searched**, say `options={{"tune": 20}}`. When a graph's session is made, ortable takes
-up to 20 seconds to try the values under `tried`, and keeps what is at least 3 % faster. The result
-stays in memory, and in `cache_dir` if you give one. `ortable tune module:callable` does so from
-the shell. None of the values that are tried changes what is computed; outputs are compared all the
-same. Graphs with free sizes, and graphs on other providers than the CPU, keep the usual settings.
+**To have them searched**, say `options={{"tune": 20}}`. When a graph's session is made, ortable
+takes up to 20 seconds to try the values under `tried`, and keeps what is at least 3 % faster. The
+result stays in memory, and in `cache_dir` if you give one. `ortable tune module:callable` does so
+from the shell. None of the values that are tried changes what is computed; outputs are compared all
+the same. Graphs with free sizes, and graphs on other providers than the CPU, keep the usual
+settings.
 
 **To read the table**: `inference` and `training` are what the sessions of
 `torch.compile(backend="ortable")` get, for graphs of that kind. Where a cell is empty, ONNX
