@@ -197,14 +197,18 @@ def test_nodes_of_functions_and_calls_of_functions_too() -> None:
 
 
 def test_the_examples_of_the_page_run() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {"__name__": "page"}
-    for title in ("Converters of your own", "What the model says about itself"):
-        section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    names: dict[str, Any] = {"__name__": "page", "torch": torch, "ortable": ortable}
+    docs = Path(__file__).parents[2] / "docs"
+    for name, title in (
+        ("export-operators.md", "Converters of your own"),
+        ("export.md", "What the model says about itself"),
+    ):
+        section = (docs / name).read_text(encoding="utf-8").split(f"\n## {title}\n")[1]
+        section = section.split("\n## ")[0]
         snippets = re.findall(r"^```python\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
         assert snippets
         for code in snippets:
-            exec(compile(code, "docs/export.md", "exec"), names)
+            exec(compile(code, name, "exec"), names)
     assert [node.op_type for node in names["model"].graph.node] == ["Gemm", "Celu"]
 
 

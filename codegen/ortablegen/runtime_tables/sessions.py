@@ -105,12 +105,32 @@ _INTRODUCTION = f"""# Settings of sessions
 
 <!-- {_HEADER} {_EDIT} -->
 
-What you can tell a session of ONNX Runtime on the CPU. `inference` and `training` are what the
-sessions of `torch.compile(backend="ortable")` are given; where a cell is empty, ONNX Runtime's own
-default holds. With `session_options` you set any of them yourself. With `options={{"tune": 20}}`
-you let ortable take 20 seconds for each graph to try the values under `tried` on your machine, and
-keep what is at least 3 % faster (`ortable tune module:callable` does so from the shell). None of
-the values that are tried changes what is computed; outputs are compared all the same.
+A session is ONNX Runtime's prepared form of one graph, and it has settings: how many threads it
+uses, how long they look for work, what is computed in integers. ortable chooses them for you. You
+need this page if you want to know what it chose, to choose yourself, or to have the fastest values
+searched on your machine.
+
+```python
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU()).eval()
+# one setting by hand, the others stay
+yours = {{"session_options": {{"intra_op_num_threads": 1}}}}
+fast = torch.compile(model, backend="ortable", options=yours)
+with torch.no_grad():
+    fast(torch.randn(3, 8))
+```
+
+**To have them searched**, say `options={{"tune": 20}}`. When a graph's session is made, ortable
+takes up to 20 seconds to try the values under `tried`, and keeps what is at least 3 % faster. The
+result stays in memory, and in `cache_dir` if you give one. `ortable tune module:callable` does so
+from the shell. None of the values that are tried changes what is computed; outputs are compared all
+the same. Graphs with free sizes, and graphs on other providers than the CPU, keep the usual
+settings.
+
+**To read the table**: `inference` and `training` are what the sessions of
+`torch.compile(backend="ortable")` get, for graphs of that kind. Where a cell is empty, ONNX
+Runtime's own default holds. You may set any of them in `session_options`.
 
 | setting | values | ONNX Runtime's | inference | training | tried | what it does |
 |---|---|---|---|---|---|---|

@@ -62,7 +62,7 @@ def bypass_export_some_errors(
 
     Args:
         patch_torch, patch_transformers, patch_torchvision: which library's patches to take, see
-            docs/export.md; those of a library that is not installed are left out, those of
+            docs/export-failures.md; those of a library that is not installed are left out, those of
             torchvision when it is not imported before.
         without: names of patches to leave out.
         verbose: 1 prints the patches.

@@ -35,8 +35,8 @@ class ExportOptions:
             size, ``<name>_scaled``, unless ``large_model`` keeps the weights as the state_dict
             has them; False keeps them so in every model.
         fallback: when torch cannot make the graph, try other strategies in the order of
-            docs/export.md; ``record.strategy`` and the model's metadata say which one worked and
-            why the others did not.
+            docs/export-failures.md; ``record.strategy`` and the model's metadata say which one
+            worked and why the others did not.
         tracing: follow every branch on a tensor, and make an If of it, see tracing.py.
         loops: make one step of every Python loop over a dynamic size, see capture/rolled.py.
         save_ep: also save the exported program there, as torch.export.save does (``.pt2``), and
