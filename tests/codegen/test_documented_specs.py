@@ -20,7 +20,14 @@ from ortablegen.source.diagnostics import Diagnostics
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = torch.library.Library("my_ops", "DEF")  # what an entry of the pages names
-LIBRARY.define("step_(Tensor(a!) weight, Tensor grad, float rate) -> ()")
+for _schema in (
+    "blend(Tensor a, Tensor b, float weight) -> Tensor",
+    "pick_rows(Tensor x, Tensor rows) -> Tensor",
+    "spread(Tensor x, int dim, bool keepdim=False) -> (Tensor, Tensor)",
+    "step_(Tensor(a!) weight, Tensor grad, float rate) -> ()",
+    "tiled(Tensor x, SymInt times) -> Tensor",
+):
+    LIBRARY.define(_schema)
 PAGES = ("README.md", "specs/README.md", "docs/adding-an-operator.md", "docs/language.md")
 
 

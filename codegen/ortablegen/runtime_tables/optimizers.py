@@ -90,27 +90,21 @@ _INTRODUCTION = f"""# Optimizers of ONNX Runtime
 
 <!-- {_HEADER} {_EDIT} -->
 
-A session of ONNX Runtime changes the graph before it runs it. Most of what it does is right, some
-of it is not: at negative bounds, sizes of zero, float64, infinities. A model that you export runs
-in a session of yours, with all of it on, and so ortable writes graphs that it cannot hurt. The
-sessions of `torch.compile` run without what is `disabled` here, so that they do not depend on the
-rewrites either.
+Before a session of ONNX Runtime runs your graph, its optimizers change it. Most of what they do is
+right, and makes the graph faster. Some of it is not: at negative bounds, sizes of zero, float64,
+infinities, an optimizer may change what the graph computes. This page lists every optimizer, says
+which ones go wrong and where, and what ortable does about it.
 
-Each optimizer was tried at the corners of its pattern: the same graph with all optimizers and with
-none. Where a row says what goes wrong, a test shows that it still does, so that the row goes when a
-version of ONNX Runtime is better; another compares the names with those of the installed version,
-so that a new one is noticed.
+You need not do anything if your graph comes from ortable:
 
-| verdict | says |
-|---|---|
-| `safe` | equal, or within rounding, in all that was tried; a deviation that stays is named |
-| `avoided` | ortable writes no graph that it changes for the worse |
-| `disabled` | that too, and the backend's sessions run without it |
-| `idle` | it finds nothing on the CPU, or runs only when asked for |
+- **A model that you export** runs in a session of yours, with all optimizers on. So ortable writes
+  graphs that they cannot hurt.
+- **The sessions of `torch.compile`** run without the optimizers that are `disabled` here, so these
+  sessions do not rely on the rewrites either.
 
-Graphs that you write, or change by other means, have the same optimizers waiting for them, and so
-has an export with `rewrites="none"`, since rewrites keep some of the patterns away. To be rid of
-what is disabled here:
+You need this page if you write or change graphs by other means, since the same optimizers are
+waiting for them, or if you export with `rewrites="none"`, since rewrites keep some of the patterns
+away. Then switch off what is disabled here when you make the session:
 
 ```python
 import onnxruntime
@@ -124,12 +118,28 @@ session = onnxruntime.InferenceSession(
     "model.onnx",
     disabled_optimizers=[
 """
+_VERDICTS = """## What the tables say
+
+| verdict | says |
+|---|---|
+| `safe` | equal, or within rounding, in all that was tried; a deviation that stays is named |
+| `avoided` | ortable writes no graph that the optimizer changes for the worse |
+| `disabled` | that too, and the sessions of `torch.compile` run without the optimizer |
+| `idle` | the optimizer finds nothing on the CPU, or runs only when asked for |
+
+How do we know? Each optimizer was tried at the corners of its pattern: the same graph, once with
+all optimizers and once with none. Two tests keep the tables true. Where a row says what goes wrong,
+a test shows that it still does, so the row goes when a version of ONNX Runtime is better. Another
+test compares the names with those of the installed version, so a new optimizer is noticed.
+
+"""
 
 
 def optimizers_page(rows: list[Optimizer]) -> str:
     """``docs/optimizers.md``: what goes wrong first, then the names of the rest."""
     names = sorted({row.name for row in rows if row.verdict == "disabled"})
     parts = [_INTRODUCTION, *(f'        "{name}",\n' for name in names), "    ],\n)\n```\n\n"]
+    parts.append(_VERDICTS)
     counts = ", ".join(
         f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in _NEEDED
     )
