@@ -39,7 +39,7 @@ def test_saving_again_replaces_model_and_data(tmp_path) -> None:
     mapped = LargeModel.load(path)
     mapped.save(path)  # over the file that it reads
     assert_close(run_onnx(path, {"x": X[0].numpy()}), eager(second, X))
-    assert os.stat(path).st_mode & 0o777 == 0o666 & ~atomic_files._umask()
+    assert os.stat(path).st_mode & 0o777 == 0o666 & ~atomic_files.umask()
 
 
 @pytest.mark.parametrize("fails_at", range(6))

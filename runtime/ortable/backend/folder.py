@@ -2,24 +2,23 @@
 In come a path and what it shall hold; called by `cache.disk`, `autotune.decisions` and
 `sessions.tune`.
 
-A file is written beside its place and moved there, so that readers see all of it or nothing. A
-folder is kept within a size and an age: files go that were not read for longest, and it may be
-emptied at any time."""
+A file appears whole (`write_whole`). A folder is kept within a size and an age: files go that were
+not read for longest, and it may be emptied at any time."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from ortable.ir.proto.atomic_files import NEW, write_file
 
 __all__ = ["CONVERSION", "DECISION", "SETTINGS", "Limits", "bound", "write_whole"]
 
 CONVERSION, DECISION, SETTINGS = ".ortable", ".autotune", ".tuned.json"  # suffixes
 _KEPT = (CONVERSION, DECISION, SETTINGS)  # what counts, and may go
-_NEW = ".new-"
 _ABANDONED = 3600  # seconds: what a process that is gone has not finished writing
 _LOOK = 600  # seconds between two looks at a folder that cannot be too large
 
@@ -40,15 +39,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
     :raises OSError: the folder does not let it; nothing is left behind
     """
-    beside = path.with_name(f"{_NEW}{os.getpid()}-{secrets.token_hex(8)}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(content)
-        os.replace(beside, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
-        raise
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, content)
 
 
 def bound(written: Path, size: int, limits: Limits) -> None:
@@ -72,7 +64,7 @@ def _prune(written: Path, limits: Limits, now: float) -> int:
                 state = entry.stat()
                 if entry.name.endswith(_KEPT):
                     found.append((state.st_mtime, state.st_size, entry.path))
-                elif entry.name.startswith(_NEW) and now - state.st_mtime > _ABANDONED:
+                elif entry.name.startswith(NEW) and now - state.st_mtime > _ABANDONED:
                     os.unlink(entry.path)
     total = sum(size for _, size, _ in found)
     for used, size, path in sorted(found):  # the one that was used longest ago first

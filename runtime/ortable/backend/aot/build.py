@@ -9,6 +9,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch.fx import GraphModule
@@ -77,6 +78,9 @@ def compile_aot_graph(graph_module: GraphModule, options: OrtOptions, runner: Ru
         if graph.kind != "backward":
             raise
         tell_failed_backward(str(error).partition("\n")[0])
+        if isinstance(error, ProviderError):
+            again = partial(compile_again, graph_module, options, runner, static_arguments(graph))
+            return _trying(error, again)
         return _failing(error)
     hint_at_gradients(graph.kind, options)
     return compiled
@@ -86,13 +90,35 @@ def _failing(error: OrtableError) -> Compiled:
     """A compiled graph that raises `error`."""
 
     def fail(args: list[Any]) -> list[Any]:
-        raised = copy.copy(error)
-        raised.args = (f"The backward of this graph cannot be compiled. {error.message}",)
-        raise raised.with_traceback(None) from None
+        raise _of_backward(error) from None
 
     fail._boxed_call = True  # type: ignore[attr-defined]
     fail.error = error  # type: ignore[attr-defined]
     return fail
+
+
+def _trying(error: OrtableError, compile_it: Callable[[], Compiled]) -> Compiled:
+    """A compiled backward whose session could not be made: perhaps there was no memory, or no file
+    could be opened, so its calls try again."""
+    made: list[Compiled] = []
+
+    def call(args: list[Any]) -> list[Any]:
+        if not made:
+            try:
+                made.append(compile_it())
+            except OrtableError as again:
+                raise _of_backward(again) from None
+        return made[0](args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    call.error = error  # type: ignore[attr-defined]
+    return call
+
+
+def _of_backward(error: OrtableError) -> OrtableError:
+    raised = copy.copy(error)
+    raised.args = (f"The backward of this graph cannot be compiled. {error.message}",)
+    return raised.with_traceback(None)
 
 
 def compile_again(

@@ -46,6 +46,7 @@ from .events import tell_recompiled
 from .forward_only import ForwardGraph, forward_only, is_left_to_torch
 from .recurrent import refuse_lost_dropout, trained_in_eager
 from .redecompose import redecompose
+from .saved_values import partition
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
 from .watch_modules import watch_frame
 
@@ -240,7 +241,7 @@ def compile_with_autograd(
 
     :param compile_graph: compiles each graph that AOTAutograd makes
     """
-    from ortable.compat.torch import aot_autograd, min_cut_partition
+    from ortable.compat.torch import aot_autograd
 
     run = runner or run_with_onnxruntime
     ours = run is run_with_onnxruntime
@@ -288,7 +289,7 @@ def compile_with_autograd(
             fw_compiler=compiler(compile_it),
             bw_compiler=compiler(compile_it),
             inference_compiler=compiler(compile_it),
-            partition_fn=min_cut_partition,
+            partition_fn=partition,
             decompositions=get_decomposition_table() if table is None else table,
             keep_inference_input_mutations=True,  # what a graph writes into, its call writes into
         )(graph_module, args)

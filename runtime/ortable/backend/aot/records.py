@@ -15,6 +15,7 @@ from torch.fx import GraphModule
 
 from ortable.backend.partition.placement import Placement
 from ortable.backend.roles import CompiledGraph, InputRole, Mutation, OutputRole, OutputRoleKind
+from ortable.ir.proto.atomic_files import write_file
 
 __all__ = ["CompileRecord", "dump_model", "print_report", "record_of", "record_of_torch", "store"]
 
@@ -150,8 +151,9 @@ def dump_model(prefix: str | None, model: ModelProto, graph_text: str) -> Path |
     number = next(_numbers)
     path = Path(f"{prefix}_{number}.onnx")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(model.SerializeToString())
-    path.with_suffix(".txt").write_text(f"{graph_text}\n\n{printer.to_text(model)}\n")
+    write_file(path, model.SerializeToString())
+    text = f"{graph_text}\n\n{printer.to_text(model)}\n"
+    write_file(path.with_suffix(".txt"), text.encode())
     return path
 
 

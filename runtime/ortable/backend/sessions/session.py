@@ -179,11 +179,21 @@ def make_session(
     return session
 
 
+_MEMORY = (
+    "What to do: option freeze='off' keeps weights in torch alone, weights='int8' or 'int4' makes "
+    "them smaller; or give the process more memory and call again."
+)
+
+
 def _refusal(model: ModelProto, providers: Sequence[Any], error: Exception) -> ProviderError:
     """ONNX Runtime does not take a model."""
     import onnxruntime
 
     words, lines = located(error, model)
+    if isinstance(error, MemoryError) or "bad_alloc" in words or "bad allocation" in words:
+        missing = "There is not enough memory for a session of ONNX Runtime"
+        said = words or type(error).__name__
+        return ProviderError(f"{missing}: {said}", details=str(error)).advised(_MEMORY)
     headline = (
         f"ONNX Runtime {onnxruntime.__version__} refuses the model converted for opset "
         f"{model.opset_import[0].version} with providers {list(providers)}: {words}"

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ortable.ir.proto.atomic_files import write_file
+
 from .tables import head, lines_of, tables_of
 from .times import Times
 from .trace import trace_of
@@ -82,7 +84,7 @@ class Profile(Times):
         Args:
             path: the file.
         """
-        Path(path).write_text(self.json() + "\n", encoding="utf-8")
+        write_file(Path(path), f"{self.json()}\n".encode())
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
         """Writes `trace()` for chrome://tracing and https://ui.perfetto.dev.
@@ -90,7 +92,7 @@ class Profile(Times):
         Args:
             path: the file.
         """
-        Path(path).write_text(json.dumps(self.trace()) + "\n", encoding="utf-8")
+        write_file(Path(path), f"{json.dumps(self.trace())}\n".encode())
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Writes a page with a flame graph of the modules and all tables. It reads nothing else, so
@@ -104,7 +106,7 @@ class Profile(Times):
         """
         from .page import html_of
 
-        Path(path).write_text(html_of(self), encoding="utf-8")
+        write_file(Path(path), html_of(self).encode())
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
         """Writes the flame graph as a picture.
@@ -117,4 +119,4 @@ class Profile(Times):
         """
         from .page import png_of
 
-        Path(path).write_bytes(png_of(self))
+        write_file(Path(path), png_of(self))

@@ -21,6 +21,7 @@ import torch
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import PHASES, ExportRecord
+from ortable.ir.proto.atomic_files import write_file
 
 from .certificate import WeightReport
 from .half_weights import StoredWeights
@@ -57,7 +58,7 @@ def _write(
     error: Exception | None,
 ) -> None:
     text = report_text(request, results.get("program"), results.get("model"), error)
-    Path(path).write_text(text, encoding="utf-8")
+    write_file(Path(path), text.encode())
 
 
 def report_text(

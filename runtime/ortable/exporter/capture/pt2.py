@@ -125,5 +125,7 @@ def save_program(exported: ExportedProgram, path: str | os.PathLike[str]) -> Non
                 f"{type(error).__name__}: {error}"
             ) from error
         text.write_text(str(exported), encoding="utf-8")
+        # Whoever dies in between leaves a program without a text, never with that of another one.
+        Path(f"{target}.graph").unlink(missing_ok=True)
         os.replace(program, target)
         os.replace(text, f"{target}.graph")

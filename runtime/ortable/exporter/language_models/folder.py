@@ -17,6 +17,7 @@ from onnx import ModelProto
 
 from ortable.builder import LargeModel
 from ortable.errors import ExportError
+from ortable.ir.proto.atomic_files import umask
 
 MODEL = "model.onnx"
 SEARCHES = {"greedy": "greedy_search.onnx", "sample": "sampled_search.onnx"}
@@ -33,11 +34,12 @@ def written_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A folder to write to, whose files are in ``path`` once the block has ended; after an error
     ``path`` is unchanged. Other files of ``path`` stay.
 
-    A folder that was there loses its old model before it gets the new one: who dies in between
-    leaves no model, and never the graph of one with the weights of another. Raises ExportError
-    when ``path`` is a file, the folder that it is in is missing, or the system refuses to write.
+    A folder that was there is moved aside before the new one takes its name, so no model has ever
+    the weights of another. Who dies between these two steps leaves both beside the path, whole,
+    under names with a dot. Raises ExportError when ``path`` is a file, the folder that it is in is
+    missing, or the system refuses to write.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise ExportError(f"folder '{target.parent}' of the language model does not exist")
     if target.exists() and not target.is_dir():
@@ -58,14 +60,40 @@ def written_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _publish(staging: Path, target: Path) -> None:
-    target.mkdir(exist_ok=True)
-    for name in _OURS:
-        (target / name).unlink(missing_ok=True)
-    for path in sorted(staging.iterdir(), key=lambda path: path.name in _MODELS):
-        kept = target / path.name
-        if path.is_dir() and kept.is_dir():
-            shutil.rmtree(kept)
-        os.replace(path, kept)
+    if not target.exists():
+        staging.chmod(0o777 & ~umask())
+        os.replace(staging, target)
+        return
+    shutil.copymode(target, staging)
+    _keep_others(target, staging)
+    aside = Path(f"{staging}.old")
+    os.replace(target, aside)
+    try:
+        os.replace(staging, target)
+    except BaseException:
+        os.replace(aside, target)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _keep_others(target: Path, staging: Path) -> None:
+    """The files of ``target`` that are not of an older model and have no newer version, also in
+    ``staging``: the same files, under a second name."""
+    for path in target.iterdir():
+        new = staging / path.name
+        if path.name in _OURS or new.exists():
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, new, symlinks=True, copy_function=_linked)
+        else:
+            _linked(path, new)
+
+
+def _linked(source: str | os.PathLike[str], new: str | os.PathLike[str]) -> None:
+    try:
+        os.link(source, new, follow_symlinks=False)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, new, follow_symlinks=False)
 
 
 def weights_outside(model: ModelProto | LargeModel) -> LargeModel:

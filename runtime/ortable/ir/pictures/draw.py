@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from onnx import GraphProto, ModelProto
 
 from ortable.errors import OptionError, OrtableError
+from ortable.ir.proto.atomic_files import write_file
 from ortable.ir.proto.model_files import graph_of_file
 
 from .dot import dot_of
@@ -116,7 +117,7 @@ def draw(
     if not target.parent.is_dir():
         raise OptionError(f"there is no folder '{target.parent}' for the picture '{target}'")
     made = rendered(model, target.suffix[1:].lower() or "svg", look)
-    target.write_bytes(made)
+    write_file(target, made)
     return None
 
 

@@ -1,10 +1,13 @@
-"""A model and its data files: they appear whole, or not at all."""
+"""Files that appear whole, or not at all: a model with its data files (`FileSet`), and any single
+file (`write_file`). In come paths and bytes. Called by what saves models, by the caches, reports
+and pictures."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -15,7 +18,28 @@ from onnx import ModelProto
 from .tensor_proto import external_tensors
 
 _ENDING = ".data"
+NEW = ".new-"  # how the name begins that a file of `write_file` has until it is complete
 _READ_AT_MOST = 1 << 27  # bytes of an old model that is read to find its data files
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Puts a file in its place when all of it is written: readers see the old file or the new one.
+    What is no file, as ``/dev/stdout``, is written to.
+
+    Raises:
+        OSError: the system does not let it; nothing is left behind.
+    """
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    path = Path(os.path.realpath(path))  # a link stays
+    beside = path.with_name(f"{NEW}{os.getpid()}-{secrets.token_hex(8)}")
+    try:
+        beside.write_bytes(content)
+        os.replace(beside, path)
+    except BaseException:
+        _remove([beside])
+        raise
 
 
 class FileSet:
@@ -28,7 +52,11 @@ class FileSet:
     others (hard links), and a second ``os.replace`` makes the model name these. A process that
     dies on the way leaves a model that is whole, and perhaps files that no model names. (If it
     dies during the last step the data has two names, which ONNX Runtime reads and `onnx.load`
-    refuses; saving again puts it right.)"""
+    refuses; saving again puts it right.)
+
+    What a name stands for is on the disk before the name is: each file is flushed (fsync) before
+    it takes its place, and the folder at the end, so that a machine that loses power keeps the old
+    model or the new one, too."""
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
         self.target = Path(target)
@@ -49,11 +77,12 @@ class FileSet:
 
         Raises OSError for what the system refuses; then the old files are unchanged."""
         for stream in self._streams:
-            stream.close()  # may be the write that does not fit on the disk
+            _flush(stream)  # may be the write that does not fit on the disk
+            stream.close()
         old = self._old_data_files()
         taken = self._free_names()
         placed: list[Path] = []
-        mode = 0o666 & ~_umask()
+        mode = 0o666 & ~umask()
         try:
             for name, temporary in self._temporary.items():
                 path = self._beside(taken.get(name, name))
@@ -67,6 +96,7 @@ class FileSet:
         _remove(old - set(placed))
         with contextlib.suppress(OSError):  # a file system without hard links: names stay
             self._take_names(taken, content, mode)
+        _flush_folder(self.target.parent)
 
     def _take_names(
         self, taken: Mapping[str, str], content: Callable[[Mapping[str, str]], bytes], mode: int
@@ -86,6 +116,7 @@ class FileSet:
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content)
+                _flush(stream)
             os.chmod(temporary, mode)
             os.replace(temporary, self.target)
         except BaseException:
@@ -146,7 +177,23 @@ def _remove(paths: Iterable[Path]) -> None:
             path.unlink()
 
 
-def _umask() -> int:
+def _flush(stream: IO[bytes]) -> None:
+    stream.flush()
+    os.fsync(stream.fileno())
+
+
+def _flush_folder(folder: Path) -> None:
+    """The names of a folder go to the disk, where the system can open folders."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def umask() -> int:
+    """The permissions that new files of this process do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -1,0 +1,69 @@
+"""Forward and backward of a joint graph, where what is saved for the backward keeps its value.
+In comes what AOTAutograd gives to its `partition_fn`, out go two GraphModules; called by `entry`.
+
+The partition prefers to save an argument and to compute again what follows from it. Where the
+graph also writes into that argument, its copy_ stands in the forward graph, and the backward
+would compute from what was written: a buffer that counts its calls would be counted twice in
+gradients. aot_eager and inductor of torch 2.13 and 2.15 do that. Here a copy is saved, made before
+anything is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ortable.backend.lower.aot_graph import writes_argument
+
+__all__ = ["partition"]
+
+
+def partition(
+    joint: GraphModule, inputs: Any, *, num_fwd_outputs: int, **options: Any
+) -> tuple[GraphModule, GraphModule]:
+    """The two graphs of ``joint``; arguments are those of
+    `min_cut_rematerialization_partition`, which does it."""
+    from ortable.compat.torch import min_cut_partition
+
+    forward, backward = min_cut_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **options)
+    _save_copies(forward, num_fwd_outputs)
+    return forward, backward
+
+
+def _save_copies(forward: GraphModule, num_fwd_outputs: int) -> None:
+    """Every read of an argument that is saved and written reads a copy of it."""
+    graph = forward.graph
+    saved = _written_results(graph.output_node(), num_fwd_outputs)
+    for argument in saved:
+        with graph.inserting_after(graph.find_nodes(op="placeholder")[-1]):
+            copy = graph.call_function(torch.ops.aten.clone.default, (argument,))
+        copy.meta.update(argument.meta)
+        argument.replace_all_uses_with(
+            copy,
+            delete_user_cb=lambda user, argument=argument, copy=copy: (
+                user is not copy and not _writes(user, argument)
+            ),
+        )
+    if saved:
+        forward.recompile()
+
+
+def _written_results(output: Node, start: int) -> list[Node]:
+    """The arguments that are written, and of which results from ``start`` on are a view."""
+    found: dict[Node, None] = {}
+    for result in output.args[0][start:]:  # type: ignore[index]
+        base = result
+        while isinstance(base, Node) and _is_view(base):
+            base = base.args[0]
+        if isinstance(base, Node) and any(_writes(user, base) for user in base.users):
+            found[base] = None
+    return list(found)
+
+
+def _writes(node: Node, argument: Node) -> bool:
+    return writes_argument(node) and node.args[0] is argument
+
+
+def _is_view(node: Node) -> bool:
+    return node.op == "call_function" and getattr(node.target, "is_view", False)

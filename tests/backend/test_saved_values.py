@@ -1,0 +1,72 @@
+"""Gradients of modules that write into what their gradient reads. torch's partition saves the
+argument and computes again what follows from it, after the forward graph has written into it:
+aot_eager and inductor count such a write twice."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+
+class _Module(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.linspace(-1, 2, 12).reshape(3, 4))
+        self.b = nn.Buffer(torch.linspace(0.5, 1, 12).reshape(4, 3))
+        self.calls = nn.Buffer(torch.zeros(()))
+        self.norm = nn.BatchNorm1d(4)
+
+
+class Parameter(_Module):
+    def forward(self, x):
+        with torch.no_grad():
+            self.w.add_(1.0)
+        return x * self.w * self.w
+
+
+class Buffer(_Module):
+    def forward(self, x):
+        self.b.mul_(2)
+        return x * self.b.t() * self.w
+
+
+class Counter(_Module):
+    def forward(self, x):
+        self.calls.add_(1)
+        return torch.tanh(x * self.w) * self.calls
+
+
+class Twice(_Module):
+    def forward(self, x):
+        self.calls.add_(1)
+        return nn.functional.linear(x, self.w) * self.calls**2 + torch.exp(self.calls) * x.sum()
+
+
+class Statistics(_Module):
+    def forward(self, x):
+        self.calls.add_(1)
+        return self.norm(x) * self.calls * self.norm.running_mean
+
+
+def _three_steps(model, module):
+    found = []
+    for _ in range(3):
+        x = torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
+        module.zero_grad()
+        y = model(x)
+        y.sum().backward()
+        found += [y.detach(), x.grad]
+        found += [p.grad.clone() for p in module.parameters() if p.grad is not None]
+        found += [value.clone() for value in module.state_dict().values()]
+    return found
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("program", [Parameter, Buffer, Counter, Twice, Statistics])
+def test_what_is_saved_is_not_what_is_written(program, dynamic):
+    module = program()
+    expected = _three_steps(module, module)
+    module = program()
+    got = _three_steps(torch.compile(module, backend="ortable", dynamic=dynamic), module)
+    torch.testing.assert_close(got, expected)

@@ -1,0 +1,1 @@
+"""What may go wrong around the code, done to it on purpose."""

@@ -1,0 +1,68 @@
+"""Ctrl-C at a chosen line of our own code. In comes a function, out goes where it was interrupted;
+called by the tests of this folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import ortable
+import ortable_generated
+
+OURS = tuple(
+    f"{Path(str(package.__file__)).parent}{os.sep}" for package in (ortable, ortable_generated)
+)
+
+
+@dataclass
+class Lines:
+    """The lines of ours that run; line number `at` raises KeyboardInterrupt."""
+
+    at: int
+    run: list[tuple[str, int]] = field(default_factory=list)
+    where: tuple[str, int] | None = None
+
+    def called(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self.line if frame.f_code.co_filename.startswith(OURS) else None
+
+    def line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            self.run.append((frame.f_code.co_filename, frame.f_lineno))
+            if len(self.run) - 1 == self.at:
+                self.where = self.run[-1]
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self.line
+
+
+def interrupted(at: int, work: Callable[[], Any]) -> Lines:
+    """Runs ``work`` and interrupts it; -1: not at all, so that its lines are counted."""
+    lines = Lines(at)
+    before = sys.gettrace()
+    sys.settrace(lines.called)
+    try:
+        work()
+    except KeyboardInterrupt:
+        assert lines.where is not None, "an interrupt of somebody else"
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def drawn(lines: Lines, count: int, random: Any) -> list[int]:
+    """Numbers of lines to interrupt at: a file first, then a line of it, then one of the times
+    that it runs, so that what runs once is drawn as often as what runs a thousand times."""
+    numbers: dict[str, dict[int, list[int]]] = {}
+    for number, (file, line) in enumerate(lines.run):
+        numbers.setdefault(file, {}).setdefault(line, []).append(number)
+    files = sorted(numbers)
+    found = []
+    for _ in range(count):
+        of_file = numbers[random.choice(files)]
+        found.append(random.choice(of_file[random.choice(sorted(of_file))]))
+    return found
