@@ -1,15 +1,16 @@
-"""python -m tests.reference  # writes docs/options.md"""
+"""python -m tests.reference  # writes docs/options.md and docs/api.md"""
 
 from __future__ import annotations
 
 import sys
 
-from . import options
+from . import api, options
 
 
 def main() -> int:
     """Writes the pages."""
     options.PAGE.write_text(options.page(), encoding="utf-8")
+    api.PAGE.write_text(api.page(), encoding="utf-8")
     return 0
 
 

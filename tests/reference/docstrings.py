@@ -57,6 +57,7 @@ def markdown(text: str) -> str:
 
 def _marks(text: str) -> str:
     """Marks of reStructuredText as those of Markdown."""
+    text = re.sub(r"(?<=[.:])  (?=\S)", " ", text)
     text = re.sub(r"::$", ":", text.replace("``", "`"))
     return re.sub(r"(?<![\w`])docs/([\w-]+)\.md", r"[\1.md](\1.md)", text)
 
@@ -75,8 +76,17 @@ def parts(doc: str) -> Parts:
         else:
             current.append(line)
     return Parts(
-        markdown("\n".join(outside)), {name: _rows(lines) for name, lines in sections.items()}
+        markdown("\n".join(outside)),
+        {
+            name: _prose(lines) if name in ("Returns", "Yields") else _rows(lines)
+            for name, lines in sections.items()
+        },
     )
+
+
+def _prose(lines: list[str]) -> tuple[Row, ...]:
+    """A section that says one thing, in one row without a name."""
+    return (Row("", _marks(" ".join(line.strip() for line in lines).strip())),)
 
 
 def _rows(lines: list[str]) -> tuple[Row, ...]:

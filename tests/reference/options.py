@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ForwardRef
+from typing import Any
 
 import yaml
 
@@ -16,6 +16,7 @@ from ortable.exporter import keywords
 from tests.packaging.files import ROOT
 
 from .docstrings import parts
+from .types import shown
 
 __all__ = ["GROUPS", "Group", "examples", "page"]
 
@@ -44,30 +45,6 @@ class Group:
     prefix: str
     types: Mapping[str, Any]
     refused: Callable[[str], str]
-
-
-# Names of types that a reader does not know.
-_ALIASES = {
-    "Converters": "Dispatcher | Mapping[Any, Converter]",
-    "Kind": "Literal['int4', 'int8']",
-    "PathName": "str | PathLike[str]",
-    "Provider": "str | tuple[str, dict[str, Any]]",
-    "Transform": "Callable[[ModelProto], ModelProto | None]",
-    "Weights": "Literal['keep', 'float32', 'int4', 'int8'] | Mapping[str, Any] | "
-    "WeightOptions | None",
-}
-
-
-def _type(annotation: Any) -> str:
-    """A type as one reads it."""
-    if isinstance(annotation, ForwardRef):
-        annotation = annotation.__forward_arg__
-    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    text = re.sub(r"\b(?:typing|collections\.abc|os|torch\.nn|onnx|onnxruntime)\.(?=\w)", "", text)
-    text = (
-        text.replace("DynamicShapes", _type(keywords.DynamicShapes)) if "DynamicS" in text else text
-    )
-    return re.sub(r"\b\w+\b", lambda found: _ALIASES.get(found[0], found[0]), text)
 
 
 def _error(call: Callable[[], object]) -> str:
@@ -120,7 +97,7 @@ def options(group: Group) -> Iterator[Option]:
         found = inspect.signature(inspect.unwrap(group.owner)).parameters.values()
         given = [(p.name, p.annotation, p.default) for p in found if p.name not in _CALL]
     for name, annotation, default in given:
-        kind = _type(group.types.get(name, annotation))
+        kind = shown(group.types.get(name, annotation))
         yield Option(name, kind, repr(default), said[name], group.refused(name))
 
 

@@ -288,7 +288,9 @@ def to_onnx(
         OptionError: an option has a value that is not accepted.
         InputError, ExportError: the arguments do not fit, torch cannot export the model, a name is
             wrong, a dynamic shape does not fit, or validation fails.
-        FunctionNotFoundError, UnsupportedCase, ConversionError: see ``ortable.interpreter``.
+        FunctionNotFoundError: operators have no converter; all of them are listed.
+        UnsupportedCase: a converter refuses the arguments of an operator, with the reason.
+        ConversionError: a converter failed, or made another type or shape than torch.
     """
     check_flags(return_builder=return_builder)
     made = convert(

@@ -37,8 +37,10 @@ class ExportOptions:
         fallback: when torch cannot make the graph, try other strategies in the order of
             docs/export.md; ``record.strategy`` and the model's metadata say which one worked and
             why the others did not.
-        tracing: follow every branch on a tensor, and make an If of it, see tracing.py.
-        loops: make one step of every Python loop over a dynamic size, see capture/rolled.py.
+        tracing: follow both sides of every branch on a tensor (``if x.sum() > 0``), and make an
+            If of it.
+        loops: make one step of every Python loop over a dynamic size, in a Scan, instead of as
+            many steps as the example has.
         save_ep: also save the exported program there, as torch.export.save does (``.pt2``), and
             its graph as text in ``<save_ep>.graph``: the program as torch made it, before
             decompositions.
