@@ -79,13 +79,16 @@ def members(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def signature(name: str, value: Callable[..., Any], *, drop_first: bool = False) -> str:
-    """A call with the types of its arguments, on one line where it fits."""
+def signature(name: str, value: Callable[..., Any], first: str = "") -> str:
+    """The head of a function as Python, on one line where it fits; ``first`` is `self` or `cls`,
+    which stands in place of the argument that a method gets without being told."""
     found = inspect.signature(inspect.unwrap(value))
-    rows: list[str] = []
-    kinds = list(found.parameters.values())[1 if drop_first else 0 :]
-    for number, each in enumerate(kinds):
-        before = kinds[number - 1].kind if number else None
+    given = list(found.parameters.values())
+    if first and given and given[0].name in ("self", "cls"):
+        given = given[1:]
+    rows = [first] if first else []
+    for number, each in enumerate(given):
+        before = given[number - 1].kind if number else None
         if each.kind is each.KEYWORD_ONLY and before not in (
             each.KEYWORD_ONLY,
             each.VAR_POSITIONAL,
@@ -93,10 +96,10 @@ def signature(name: str, value: Callable[..., Any], *, drop_first: bool = False)
             rows.append("*")
         rows.append(_parameter(each))
     back = "" if found.return_annotation is found.empty else f" -> {shown(found.return_annotation)}"
-    line = f"{name}({', '.join(rows)}){back}"
+    line = f"def {name}({', '.join(rows)}){back}: ..."
     if len(line) <= 88:
         return line
-    return f"{name}(\n" + "".join(f"    {row},\n" for row in rows) + f"){back}"
+    return f"def {name}(\n" + "".join(f"    {row},\n" for row in rows) + f"){back}: ..."
 
 
 def _parameter(each: inspect.Parameter) -> str:
@@ -130,7 +133,7 @@ def _sections(found: Parts, without: tuple[str, ...] = ()) -> list[str]:
 
 def _function(name: str, value: Callable[..., Any]) -> list[str]:
     found = parts(inspect.getdoc(value) or "")
-    return [_code(signature(f"ortable.{name}", value)), found.text, *_sections(found)]
+    return [_code(signature(name, value)), found.text, *_sections(found)]
 
 
 def _class(name: str, kind: type) -> list[str]:
@@ -165,10 +168,11 @@ def _fields(kind: type, found: Parts) -> list[str]:
 def _made(name: str, kind: type) -> str:
     """The constructor of a class, where somebody calls it."""
     if name in OPTIONS:
-        return f"class ortable.{name}(**options)"
+        return f"class {name}:\n    def __init__(self, **options) -> None: ..."
     if name not in MADE_BY_USERS:
-        return f"class ortable.{name}"
-    return "class " + signature(f"ortable.{name}", kind).removesuffix(" -> None")
+        return f"class {name}: ..."
+    made = signature("__init__", kind, "self").splitlines()
+    return f"class {name}:\n" + "\n".join(f"    {line}" for line in made)
 
 
 def _property(name: str, value: property) -> str:
@@ -180,9 +184,9 @@ def _property(name: str, value: property) -> str:
 def _method(owner: str, name: str, value: Any) -> list[str]:
     plain = value.__func__ if isinstance(value, classmethod | staticmethod) else value
     said = parts(inspect.getdoc(plain) or "")
-    static = isinstance(value, staticmethod)
-    of_class = f"ortable.{owner}." if isinstance(value, classmethod | staticmethod) else ""
-    head = signature(of_class + name, plain, drop_first=not static)
+    kind = {classmethod: ("@classmethod\n", "cls"), staticmethod: ("@staticmethod\n", "")}
+    mark, first = kind.get(type(value), ("", "self"))
+    head = mark + signature(name, plain, first)
     return [f"#### {owner}.{name}", _code(head), said.text, *_sections(said)]
 
 
@@ -206,7 +210,7 @@ def _name(name: str, what: str) -> list[str]:
     if not inspect.isclass(value) and not inspect.isfunction(value):
         return [
             *text,
-            _code(f"ortable.{name} = {shown(value)}"),
+            _code(f"{name} = {shown(value)}"),
             f"{what[:1].upper()}{markdown(what)[1:]}.",
         ]
     if inspect.isfunction(value):
