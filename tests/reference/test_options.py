@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -48,11 +49,9 @@ def test_an_example_runs(
     code = EXAMPLES[key]["options"][name]["example"]
     assert f"{name}=" in code or f'"{name}"' in code
     with torch.no_grad():
+        *before, last = ast.parse(code).body
+        exec(compile(ast.Module(before, []), name, "exec"), names)
+        made = eval(compile(ast.Expression(last.value), name, "eval"), names)
         if key == "backend":
-            *before, last = code.splitlines()
-            compiled = "\n".join([*before, f"made = {last}"])
-            exec(compiled, names)
-            if callable(names["made"]):
-                names["made"](names["x"])  # type: ignore[operator]
-        else:
-            exec(code, names)
+            made = made if callable(made) else names["compiled"]
+            made(names["x"])  # type: ignore[operator]
