@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda gpu clean
+.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda bench-plots gpu clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -111,6 +111,9 @@ bench-cache: $(READY)  ## a token over a cache of 8 bits, next to one of float32
 
 bench-cuda: $(READY)  ## models on a GPU, next to eager and inductor
 	$(BIN)/python -m benchmarks.cuda $(ARGS)
+
+bench-plots: $(READY)  ## the pictures of docs/performance.md, from the records; measures nothing
+	$(BIN)/python -m benchmarks.plots $(ARGS)
 
 gpu: $(READY)  ## the CUDA provider on the GPU of this machine; says what is missing where it cannot run
 	$(BIN)/python -m tests.cuda $(ARGS)

@@ -37,7 +37,6 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--no-overhead", action="store_true", help="leave the tiny calls out")
     parser.add_argument("--json", type=Path, help="where the records go")
-    parser.add_argument("--svg", type=Path, help="where the plot goes")
     parser.add_argument("--docs", type=Path, help="a page whose marked part the tables replace")
     parser.add_argument("--from-json", type=Path, help="tables of records that are there")
     parser.add_argument("--one", help=argparse.SUPPRESS)  # measure this one, in this process
@@ -67,12 +66,8 @@ def main() -> None:
     print("\n" + text)
     whole = options.models is None and not options.small
     json_path = options.json or (RESULTS / "backend.json" if whole else None)
-    svg_path = options.svg or (RESULTS / "backend.svg" if whole else None)
     if json_path is not None:
         save(json_path, run)
-    if svg_path is not None:
-        svg_path.parent.mkdir(parents=True, exist_ok=True)
-        report.plot(run["records"], run["machine"], svg_path)
     if options.docs is not None:
         insert(options.docs, text, MODULE)
 

@@ -1,22 +1,20 @@
-"""Tables and plot of benchmarks.backend, from its records."""
+"""Tables of benchmarks.backend, from its records."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import geomean
 from benchmarks.report import made_of, percent, table
 
-__all__ = ["markdown", "one_line", "plot"]
+__all__ = ["markdown", "one_line"]
 
 Record = Mapping[str, Any]
 COLUMNS = (
     "bare session", "bare session, ours", "inductor", "inductor, freezing", "ortable",
     "ortable, grad on",
 )  # fmt: skip
-PLOTTED = ("bare session", "inductor", "inductor, freezing", "ortable")
 COMPILED = ("inductor", "inductor, freezing", "bare session", "ortable")
 APART = ("dlrm", "tiny_mlp")  # one of them alone would carry a mean
 
@@ -161,36 +159,3 @@ def markdown(run: Mapping[str, Any]) -> str:
     if lost:
         parts.append("Did not run:\n\n" + "\n".join(f"- {line}" for line in lost))
     return "\n\n".join(parts)
-
-
-def plot(records: Sequence[Record], machine: str, path: Path) -> None:
-    """Bars of the ratios to eager, on a logarithmic axis."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "ortable"  # the same figures give the same file
-    from matplotlib import pyplot
-
-    models = [r for r in records if "ratio" in r]
-    columns = [name for name in PLOTTED if any(name in r["ratio"] for r in models)]
-    width = 0.8 / max(1, len(columns))
-    figure, axes = pyplot.subplots(figsize=(max(6, 0.75 * len(models)), 4))
-    for number, name in enumerate(columns):
-        places = [i + width * number for i, r in enumerate(models) if name in r["ratio"]]
-        heights = [r["ratio"][name] for r in models if name in r["ratio"]]
-        axes.bar(places, heights, width, label=name)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
-    low, high = axes.get_ylim()
-    ticks = [m * 10.0**e for e in range(-2, 3) for m in (1, 2, 5)]
-    axes.set_yticks([tick for tick in ticks if low <= tick <= high])
-    axes.minorticks_off()
-    axes.axhline(1, color="black", linewidth=0.8)
-    middle = [i + width * (len(columns) - 1) / 2 for i in range(len(models))]
-    axes.set_xticks(middle, [r["name"] for r in models], rotation=45, ha="right")
-    axes.set_ylabel("time / time of eager")
-    axes.set_title(machine, fontsize=8)
-    axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)

@@ -13,7 +13,9 @@ from tests.packaging.files import ROOT
 
 def test_every_page_has_a_place() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    placed = re.findall(r"([\w-]+\.md)$", text.partition("\nnav:\n")[2], flags=re.MULTILINE)
+    placed = re.findall(
+        r"^ *- (?:\w+: )?([\w-]+\.md)$", text.partition("\nnav:\n")[2], flags=re.MULTILINE
+    )
     assert sorted(placed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 
 

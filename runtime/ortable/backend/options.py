@@ -62,54 +62,66 @@ class OrtOptions:
     """What `torch.compile(..., backend="ortable", options={...})` accepts.
 
     Args:
-        providers: names, or `(name, {option: value})`, of ONNX Runtime's execution providers in
-            order of preference; default: what serves the device of the graph's tensors, CPU or
-            CUDA
-        target_opset: ONNX opset, an int or `{domain: version}`; default: the newest one that
-            ONNX Runtime runs
-        optimize: run the passes of the GraphBuilder
-        rewrites: which rewrites `optimize` applies: `"default"`, `"none"`, or a list such as
-            `["default", "-cast_cast", "my_rules.yaml"]`
-        storage: a dict that receives one record per compiled graph, under the key `"instance"`
-        dump_prefix: write every ONNX model into `<prefix>_<n>.onnx`, its text beside it
-        verbose: 0: silent, 1: one line per graph, 2: also the FX and ONNX graphs
-        session_options: an `onnxruntime.SessionOptions`, or a dict: attributes of that class
-            (`{"log_severity_level": 0}`), other keys are its config entries
-        run_options: an `onnxruntime.RunOptions`, or a dict, likewise
-        pre_ort_model_transforms: one callable or several, `ModelProto -> ModelProto | None`
-            (None: changed in place), applied before the session is created
-        export_options: an `ortable.ExportOptions` of which the backend reads
-            `decomposition_table`: no other field may be set
-        freeze: weights as constants of the session: `"auto"` (graphs compiled for inference),
-            `"on"` (every forward graph), `"off"`, `"trust"` (as `"auto"`, and calls do not look for
-            writes into them: call `ortable.refresh` after one)
-        fallback: None: an unsupported operator is an error; `"eager"`: it runs in torch, between
-            the sessions of what is supported
-        cache_dir: a folder that keeps converted models for other processes; default: none is
-            written
-        tune: seconds to search for the settings of ONNX Runtime's session that are fastest for each
-            graph on this machine; the result is kept in memory, and in `cache_dir`
-        cache_megabytes: how large that folder may grow; files that were not read for longest are
-            removed; 0: without limit
-        cache_days: how long a file stays there that nobody reads; 0: without limit
-        autotune: True: the first calls of a graph are run by ONNX Runtime and by torch in turns
-            and timed, and the faster one is kept; False: ONNX Runtime runs all; `"torch"`: torch
-            does, and nothing is converted
-        resizable: results in memory of torch's own, which `resize_` and `out=` can make larger
-            or free: each is copied
-        weight_copies: how many sessions may hold a copy of the same weights as constants: graphs
-            beyond that (of other sizes, for one) read them where torch keeps them; default: any
-        hints: False: no warning about what would make the model faster (gradients that a module
-            in eval mode does not need)
-        watch_modules: one check of ortable's own stands in for dynamo's guards on modules, costs
-            less and sees as much; False: dynamo's guards
-        raise_on: names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose, to try out
-            what happens next: fallbacks, the minifier
-        weights: `"int4"` or `"int8"`: weights of linear layers and embeddings as integers; a dict
-            of the fields of `WeightOptions`, or one, says which and how. `"keep"`: matrices of
-            bfloat16 and float16 stay in torch's memory alone, and are cast at each call;
-            `"float32"`: a session keeps them in float32, or the graph is refused. For inference
-            alone, but for `"keep"`; None: as `"float32"` where weights become constants
+        providers: the execution providers of ONNX Runtime that run the graphs, in order of
+            preference: names, or pairs ``(name, {option: value})``. By default the device of the
+            graph's tensors decides, CPU or CUDA.
+        target_opset: the ONNX opset of the graphs, an int or ``{domain: version}``. By default the
+            newest one that ONNX Runtime runs.
+        optimize: make graphs smaller before they run: unused nodes, identities and equal nodes go,
+            and rewrites are applied. False: none of this, to see a graph as it was converted.
+        rewrites: which rules of rewriting `optimize` applies: ``"default"``, ``"none"``, or a list
+            such as ``["default", "-cast_cast", "my_rules.yaml"]``.
+        storage: a dict of yours, which gains one record for each compiled graph under the key
+            ``"instance"``: the ONNX model, what became constant, what ran where, and how long each
+            phase took.
+        dump_prefix: write each graph to ``<prefix>_<n>.onnx``, and its text to a file beside it.
+        verbose: how much is printed while graphs are compiled: 0 nothing, 1 a line for each graph,
+            2 the FX and ONNX graphs too.
+        session_options: settings of the sessions: an `onnxruntime.SessionOptions`, or a dict of its
+            attributes (``{"log_severity_level": 0}``) and of its config entries.
+        run_options: settings of each run: an `onnxruntime.RunOptions`, or a dict of its attributes
+            and config entries.
+        pre_ort_model_transforms: functions that change each graph before its session is made, one
+            or several: from ModelProto to ModelProto, or to None for one that was changed in place.
+        export_options: an `ortable.ExportOptions` with a `decomposition_table`, which says what
+            torch takes apart before the conversion. The other fields are of exports alone, and are
+            refused here.
+        freeze: which weights become constants of the session, which lets ONNX Runtime compute with
+            them once and pack them. ``"auto"``: those of graphs compiled for inference, ``"on"``:
+            of every forward graph, ``"off"``: none. ``"trust"``: as ``"auto"``, on CUDA too, but
+            calls do not look whether somebody wrote into them, so call `ortable.refresh` after a
+            write.
+        fallback: what happens to an operator that has no converter: None, the default, is an error
+            that lists all of them; with ``"eager"`` they run in torch, between the sessions of what
+            is supported.
+        cache_dir: a folder that keeps converted graphs, so that the next process does not convert
+            them again. By default nothing is kept on disk.
+        tune: how many seconds to search, for each graph, for the settings of ONNX Runtime's session
+            that are fastest on this machine. What is found is kept in memory, and in `cache_dir`.
+        cache_megabytes: how large the folder of `cache_dir` may grow before the files that were not
+            read for longest are removed; 0: without limit.
+        cache_days: after how many days a file in `cache_dir` that nobody has read is removed; 0:
+            never.
+        autotune: True: the first calls of each graph are run by ONNX Runtime and by torch in turns,
+            and the faster one is kept. False: ONNX Runtime runs all graphs. ``"torch"``: torch runs
+            all, and nothing is converted, to compare with.
+        resizable: return results in memory of torch's own, which `resize_` and `out=` can make
+            larger or free. Each result is then copied once.
+        weight_copies: how many sessions may hold a copy of the same weights as constants. A graph
+            beyond that, for other sizes say, reads them where torch keeps them, which is slower and
+            takes no memory. By default any number.
+        hints: warn, once in a process, of what makes the model slower than it need be: gradients of
+            a module in eval mode.
+        watch_modules: let one check of ortable's own stand in for dynamo's guards on modules at
+            each call. It costs less and sees as much. False: dynamo's guards.
+        raise_on: operators to refuse on purpose, to try out what happens then (a fallback, torch's
+            minifier): names such as ``"aten::relu"`` and ``"cond"``.
+        weights: ``"int4"`` or ``"int8"``: weights of linear layers and embeddings become integers;
+            a dict of the fields of `WeightOptions`, or such a record, says which and how. For
+            models in bfloat16 and float16: ``"keep"`` leaves their matrices in torch's memory alone
+            and casts them at each call, ``"float32"`` has a session keep them in float32, and
+            refuses a graph where it cannot. None: in float32 where weights become constants. All
+            but ``"keep"`` are for inference.
 
     Raises:
         OptionError: an unknown option, a value that is not accepted, or two that contradict each

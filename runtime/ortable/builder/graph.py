@@ -195,7 +195,7 @@ class GraphBuilder(Graph):
     def optimize(
         self, folding: bool = False, quantized: bool = True, weight_transposes: bool = False
     ) -> dict[str, int]:
-        """The passes of `ortable.passes.pipeline` without rules of rewriting (docs/rewrites.md):
+        """All passes but the rules of rewriting (docs/rewrites.md):
         identities, weights that are only read transposed and constants (if asked for), quantized
         parts, unused nodes, equal nodes; counts of what was removed or made, by pass.
 

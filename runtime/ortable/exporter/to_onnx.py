@@ -232,10 +232,10 @@ def to_onnx(
             as torch returns them; a dict replaces some, ``"auto"`` takes the names of fields and
             keys. An output that is None in torch has no ONNX output; numbers are
             0-d tensors.
-        target_opset: version of the main domain, or a dict by domain; 18 by default, 23
-            for ONNX Runtime.
-        dynamic_shapes: as in torch.export (``Dim`` objects keep their names); a string is
-            ``Dim.DYNAMIC`` with that name.
+        target_opset: the ONNX opset of the model, an int or ``{domain: version}``; 18 by default,
+            23 for ONNX Runtime.
+        dynamic_shapes: which dimensions may vary, as in torch.export (``Dim`` objects keep their
+            names); a string is ``Dim.DYNAMIC`` with that name.
         output_dynamic_shapes: names for dimensions of outputs, by output name or in the structure
             of the results.
         optimize: run the builder's passes (unused nodes, identities, equal nodes, and constants,
@@ -244,24 +244,24 @@ def to_onnx(
             ``"all"``, or a list such as ``["default", "-cast_cast", "my_rules.yaml"]``, see
             docs/rewrites.md.
         target: None writes standard ONNX; ``"onnxruntime"`` may use its own operators.
-        export_options: how torch makes the graph, see ExportOptions.
-        dispatcher: converters of the user: a dict by operator name, a Dispatcher, or an
+        export_options: how torch makes the graph that is converted, see ExportOptions.
+        dispatcher: converters of your own: a dict by operator name, a Dispatcher, or an
             OxsDispatcher.
         export_modules_as_functions: True: every submodule becomes a local function of the domain
             ``aten_local_function``; or a set of classes (or of their names): only their modules do.
-        inline: no local functions: submodules stay in the graph, and the calls of functions that
-            converters have added are replaced by their nodes.
+        inline: write no local functions: submodules stay in the graph, and the calls of functions
+            that converters have added are replaced by their nodes.
         large_model: return a LargeModel, whose weights stay in torch until they are saved beside
             the model.
         external_threshold: with ``large_model``, weights of more bytes than this are kept outside.
-        filename: also write the model there; the files appear whole or not at all. Weights of
-            2 GB or more go to ``filename + ".data"``, as with ``large_model``.
-        validate: run the model with ONNX Runtime, compare with eager on the example call and on
-            other sizes of its dynamic dimensions, and print the table. A float is the largest
+        filename: a path to which the model is written, too; the files appear whole or not at all.
+            Weights of 2 GB or more go to ``filename + ".data"``, as with ``large_model``.
+        validate: True: run the model with ONNX Runtime, compare with eager on the example call and
+            on other sizes of its dynamic dimensions, and print the table. A float is the largest
             absolute difference accepted, instead of a tolerance for each precision.
-        verbose: 1 prints the steps, 2 the nodes.
+        verbose: how much is printed: 1 the steps, 2 the nodes, too.
         return_builder: return ``(model, builder)``; ``builder.record`` says what was done.
-        report: also write a report there, in Markdown: versions, steps, seconds by phase,
+        report: a file for a report in Markdown: versions, steps, seconds by phase,
             operators, and what validation found.
         weights: ``"int4"`` or ``"int8"`` stores the weights of linear layers and embeddings as
             integers; a dict of the fields of `WeightOptions`, or one, says which and how. With
@@ -288,7 +288,9 @@ def to_onnx(
         OptionError: an option has a value that is not accepted.
         InputError, ExportError: the arguments do not fit, torch cannot export the model, a name is
             wrong, a dynamic shape does not fit, or validation fails.
-        FunctionNotFoundError, UnsupportedCase, ConversionError: see ``ortable.interpreter``.
+        FunctionNotFoundError: operators have no converter; all of them are listed.
+        UnsupportedCase: a converter refuses the arguments of an operator, with the reason.
+        ConversionError: a converter failed, or made another type or shape than torch.
     """
     check_flags(return_builder=return_builder)
     made = convert(

@@ -65,8 +65,8 @@ class DynamoInterpreter:
             of the ONNX outputs: the records say what they are, and the caller hands them back.
         verbose: 2 prints each node.
 
-    After ``run``: ``inputs`` and ``outputs`` (records, see ``records.py``), ``values`` (FX node
-    -> result or number).
+    After ``run``: ``inputs`` and ``outputs``, a record for each, which says what it is (a tensor, a
+    dimension, None...); ``values``, the result or number of each FX node.
 
     Raises:
         FunctionNotFoundError: operators without a converter, all of them, before anything is

@@ -13,7 +13,7 @@ from ortable.errors import MOST_LINES, SpecError
 
 @dataclass(frozen=True)
 class LoadedSpecs:
-    """What :func:`load_specs` made: the operators it added, the Python text they were compiled to,
+    """What ``load_specs`` made: the operators it added, the Python text they were compiled to,
     and the names of the user's functions that it calls.
 
     Attributes:

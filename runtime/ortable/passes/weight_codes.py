@@ -44,18 +44,18 @@ class WeightOptions:
     group of a row may be shorter.
 
     Args:
-        kind: ``"int4"``, codes of 4 bits, or ``"int8"``.
-        group_size: codes that share a scale: 16, 32, 64, 128 or 256. Small groups are more
+        kind: ``"int4"``, codes of 4 bits, or ``"int8"``, codes of 8 bits.
+        group_size: how many codes share a scale: 16, 32, 64, 128 or 256. Small groups are more
             accurate, and need more bytes for their scales, 4 each.
-        symmetric: zero is the middle code; False: a zero point for each group, for weights that
-            lie to one side.
+        symmetric: the middle code stands for zero; False: each group has a zero point, for weights
+            that lie to one side.
         activations: ``"int8"`` rounds what a weight is multiplied with to 8 bits as well, in groups
             of the same size, which is what makes products fast; ``"float32"`` leaves it as it
             is, and needs ``kind="int4"``.
-        embeddings: round the tables of embeddings too.
+        embeddings: round the tables of embeddings, too; False: linear layers alone.
         include: names of weights, as in the state_dict, or patterns of them (``"*.mlp.*"``); only
             these are rounded.
-        exclude: the same; these are not.
+        exclude: names or patterns of weights that stay as they are, though `include` has them.
 
     Raises:
         OptionError: a value that is none of these.

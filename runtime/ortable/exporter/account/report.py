@@ -110,7 +110,7 @@ class ExportReport:
 
     @property
     def record(self) -> ExportRecord:
-        """The account of the conversion, see ExportRecord."""
+        """The account of the conversion: what each step did, and how long it took."""
         return self.request.record
 
     @property

@@ -33,7 +33,7 @@ class Dispatcher:
         verbose: 1 prints each operator that is converted from here.
         custom_domains: ``{"mylib": "my.domain"}`` or ``{"mylib": ("my.domain", 2)}``: operators
             of the namespace ``mylib`` without a converter become nodes of that ONNX domain (and
-            version), see ``custom_domains.py``.
+            version). Tensors become inputs, numbers and texts attributes.
 
     Arguments of methods:
         name: an overload, ``"aten::add.Tensor"``.

@@ -33,10 +33,10 @@ class CacheOptions:
 
     Args:
         kind: ``"int8"``, codes of 8 bits.
-        scales: ``"channel"``, one for each head and channel of a layer, or ``"tensor"``, one for
-            all of a layer's keys and one for its values.
+        scales: how many scales there are: ``"channel"``, one for each head and channel of a layer,
+            or ``"tensor"``, one for all of a layer's keys and one for its values.
         texts: tokens to measure the scales on, integers (texts, tokens): give texts of the kind
-            that the model will see. Without, tokens are drawn from the whole vocabulary.
+            that the model will see. Without them, tokens are drawn from the whole vocabulary.
 
     Raises:
         OptionError: a value that is none of these.

@@ -37,23 +37,26 @@ class ExportOptions:
         fallback: when torch cannot make the graph, try other strategies in the order of
             docs/export-failures.md; ``record.strategy`` and the model's metadata say which one
             worked and why the others did not.
-        tracing: follow every branch on a tensor, and make an If of it, see tracing.py.
-        loops: make one step of every Python loop over a dynamic size, see capture/rolled.py.
-        save_ep: also save the exported program there, as torch.export.save does (``.pt2``), and
-            its graph as text in ``<save_ep>.graph``: the program as torch made it, before
-            decompositions.
+        tracing: follow both sides of every branch on a tensor (``if x.sum() > 0``), and make an
+            If of it.
+        loops: make one step of every Python loop over a dynamic size, in a Scan, instead of as
+            many steps as the example has.
+        save_ep: a file to which the exported program is saved too, as torch.export.save does
+            (``.pt2``), and its graph as text in ``<save_ep>.graph``: the program as torch made it,
+            before decompositions.
         validate: compare the exported program with the module on the example call before it is
             converted.
-        progress: called with the name of each phase when it ends, and the seconds it took.
+        progress: a function that is called with the name of each phase when it ends, and the
+            seconds it took.
         initializer_names: ``"state_dict"`` names weights as the module does (``linear.weight``),
             ``"placeholders"`` as torch.export's inputs (``p_linear_weight``).
-        metadata: the user's own ``metadata_props`` of the model, texts by key.
-        value_info: also write type and shape of every intermediate result.
+        metadata: texts of your own for the model's ``metadata_props``, by key.
+        value_info: also write type and shape of every intermediate result into the model.
         doc_string: the text that describes the model; the docstring of the module's class by
             default, unless it is a class of torch.
         function_weights: how local functions have the weights of their modules: ``"inputs"``
             (equal modules are then one function), ``"constants"``, or ``"auto"``: inputs for
-            modules of torch, constants for the user's. What ``large_model`` keeps outside is
+            modules of torch, constants for yours. What ``large_model`` keeps outside is
             always an input.
         functions: what else becomes local functions, among ``"autocast"`` (regions),
             ``"subgraphs"`` (``torch.compiler.nested_compile_region``) and ``"custom_ops"`` (the

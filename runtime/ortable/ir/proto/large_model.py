@@ -96,7 +96,7 @@ class LargeModel:
         """Writes the model to ``path`` and its tensors to files beside it.
 
         All files are complete before the model appears, and what an older model of this path
-        reads is replaced after it, see `FileSet`. Tensors are streamed: only a part of one is
+        reads is replaced after it. Tensors are streamed: only a part of one is
         copied at a time.
 
         Args:

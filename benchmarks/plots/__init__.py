@@ -1,0 +1,1 @@
+"""Pictures of the recorded figures, for docs/performance.md."""

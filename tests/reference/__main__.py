@@ -1,0 +1,18 @@
+"""python -m tests.reference  # writes docs/options.md and docs/api.md"""
+
+from __future__ import annotations
+
+import sys
+
+from . import api, options
+
+
+def main() -> int:
+    """Writes the pages."""
+    options.PAGE.write_text(options.page(), encoding="utf-8")
+    api.PAGE.write_text(api.page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

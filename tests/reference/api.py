@@ -1,0 +1,236 @@
+"""docs/api.md: every public name of `ortable` by topic, from the docstring of the package, which
+has the topics, and those of the objects. Called by `python -m tests.reference`."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ortable
+from tests.packaging.files import ROOT
+
+from .docstrings import Parts, Row, markdown, parts
+from .types import shown
+
+__all__ = ["Topic", "members", "page", "topics"]
+
+PAGE = ROOT / "docs" / "api.md"
+OURS = ("ortable.", "ortable_generated.")
+# Records whose arguments are on a page of their own.
+OPTIONS = {
+    "OrtOptions": "options.md#torchcompile",
+    "ExportOptions": "options.md#exportoptions",
+    "WeightOptions": "options.md#weightoptions",
+    "CacheOptions": "options.md#cacheoptions",
+}
+# Classes whose objects a user makes; of the others, ortable makes them.
+MADE_BY_USERS = (
+    "Dispatcher", "DynamoInterpreter", "ExtendedReferenceEvaluator", "GraphBuilder",
+    "OnnxLanguageModel", "OxsDispatcher",
+)  # fmt: skip
+_INTRODUCTION = """\
+# The Python interface
+
+<!-- Written by `python -m tests.reference`. Do not edit. -->
+
+Everything that you may count on, by topic. Each name is one of `ortable` itself: write
+`ortable.export`, or `from ortable import export`. Modules below are the house's own and may change
+from one version to the next, but for `ortable.errors`. `help(ortable.export)` says in Python what
+this page says.
+
+If you look for a way to a goal, begin with [Getting started](getting-started.md). Options have
+[a page of their own](options.md).
+
+In signatures, `T | None` is a value or nothing, and what stands behind `*` is given by name."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Names that belong together, each with what it is in a few words."""
+
+    title: str
+    names: dict[str, str]
+
+
+def topics() -> list[Topic]:
+    """The topics of the package's docstring."""
+    found: list[Topic] = []
+    for line in (ortable.__doc__ or "").splitlines():
+        if head := re.fullmatch(r"(\S.*?)(?: \(.*\))?:", line):
+            found.append(Topic(head[1], {}))
+        elif found and (row := re.fullmatch(r"    (\w+): (.+)", line)):
+            found[-1].names[row[1]] = row[2]
+    return [topic for topic in found if topic.names]
+
+
+def members(kind: type) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties of a class and of its bases that are ours, in the order of the
+    alphabet."""
+    for name, value in inspect.getmembers_static(kind):
+        if name.startswith("_"):
+            continue
+        plain = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        plain = plain.fget if isinstance(plain, property) else plain
+        if inspect.isfunction(plain) and plain.__module__.startswith(OURS):
+            yield name, value
+
+
+def signature(name: str, value: Callable[..., Any], first: str = "") -> str:
+    """The head of a function as Python, on one line where it fits; ``first`` is `self` or `cls`,
+    which stands in place of the argument that a method gets without being told."""
+    found = inspect.signature(inspect.unwrap(value))
+    given = list(found.parameters.values())
+    if first and given and given[0].name in ("self", "cls"):
+        given = given[1:]
+    rows = [first] if first else []
+    for number, each in enumerate(given):
+        before = given[number - 1].kind if number else None
+        if each.kind is each.KEYWORD_ONLY and before not in (
+            each.KEYWORD_ONLY,
+            each.VAR_POSITIONAL,
+        ):
+            rows.append("*")
+        rows.append(_parameter(each))
+    back = "" if found.return_annotation is found.empty else f" -> {shown(found.return_annotation)}"
+    line = f"def {name}({', '.join(rows)}){back}: ..."
+    if len(line) <= 88:
+        return line
+    return f"def {name}(\n" + "".join(f"    {row},\n" for row in rows) + f"){back}: ..."
+
+
+def _parameter(each: inspect.Parameter) -> str:
+    stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+    text = stars + each.name
+    if each.annotation is not each.empty:
+        text += f": {shown(each.annotation)}"
+    if each.default is not each.empty:
+        default = "..." if repr(each.default).startswith("<") else repr(each.default)
+        text += f" = {default}" if ":" in text else f"={default}"
+    return text
+
+
+def _code(text: str) -> str:
+    return f"```py\n{text}\n```"
+
+
+def _rows(head: str, rows: tuple[Row, ...]) -> str:
+    if head in ("Returns", "Yields"):
+        return f"{head}: {rows[0].text}"
+    lines = [f"{head.replace('Args', 'Arguments')}:", ""]
+    for row in rows:
+        names = ", ".join(f"`{each.strip()}`" for each in row.name.split(","))
+        lines.append(f"- {names}: {row.text}" if row.name else f"- {row.text}")
+    return "\n".join(lines)
+
+
+def _sections(found: Parts, without: tuple[str, ...] = ()) -> list[str]:
+    return [_rows(head, rows) for head, rows in found.sections.items() if head not in without]
+
+
+def _function(name: str, value: Callable[..., Any]) -> list[str]:
+    found = parts(inspect.getdoc(value) or "")
+    return [_code(signature(name, value)), found.text, *_sections(found)]
+
+
+def _class(name: str, kind: type) -> list[str]:
+    """A class: how it is made, what it says, its methods."""
+    found = parts(inspect.getdoc(kind) or "")
+    text = [_code(_made(name, kind)), found.text]
+    without = () if name in MADE_BY_USERS else ("Args",)
+    if name in OPTIONS:
+        text.append(f"Its fields are on the page of [options]({OPTIONS[name]}).")
+    text += _sections(found, without)
+    text += _fields(kind, found) if name not in OPTIONS else []
+    found_members = dict(members(kind))
+    properties = {n: v for n, v in found_members.items() if isinstance(v, property)}
+    if properties:
+        text.append(
+            "\n".join(["Properties:", "", *map(_property, properties, properties.values())])
+        )
+    for member, value in found_members.items():
+        if member not in properties:
+            text += _method(name, member, value)
+    return text
+
+
+def _fields(kind: type, found: Parts) -> list[str]:
+    """Names and types of a record's fields, where its docstring has no list of them."""
+    if not dataclasses.is_dataclass(kind) or {"Args", "Attributes"} & set(found.sections):
+        return []
+    shown_ = [f"`{f.name}: {shown(f.type)}`" for f in dataclasses.fields(kind) if f.name[0] != "_"]
+    return ["Fields: " + ", ".join(shown_) + "."] if shown_ else []
+
+
+def _made(name: str, kind: type) -> str:
+    """The constructor of a class, where somebody calls it."""
+    if name in OPTIONS:
+        return f"class {name}:\n    def __init__(self, **options) -> None: ..."
+    if name not in MADE_BY_USERS:
+        return f"class {name}: ..."
+    made = signature("__init__", kind, "self").splitlines()
+    return f"class {name}:\n" + "\n".join(f"    {line}" for line in made)
+
+
+def _property(name: str, value: property) -> str:
+    back = inspect.signature(value.fget).return_annotation  # type: ignore[arg-type]
+    text = " ".join(parts(inspect.getdoc(value) or "").text.split())
+    return f"- `{name}: {shown(back)}`: {text}"
+
+
+def _method(owner: str, name: str, value: Any) -> list[str]:
+    plain = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+    said = parts(inspect.getdoc(plain) or "")
+    kind = {classmethod: ("@classmethod\n", "cls"), staticmethod: ("@staticmethod\n", "")}
+    mark, first = kind.get(type(value), ("", "self"))
+    head = mark + signature(name, plain, first)
+    return [f"#### {owner}.{name}", _code(head), said.text, *_sections(said)]
+
+
+def _error(name: str, kind: type) -> list[str]:
+    bases = ", ".join(
+        f"[`{base.__name__}`](#ortable{base.__name__.lower()})"
+        if base.__name__ in ortable.errors.__all__
+        else f"`{base.__name__}`"
+        for base in kind.__bases__
+    )
+    text = markdown(inspect.getdoc(kind) or "")
+    return [text, f"Derives from {bases}. [What to do](errors.md#{name.lower()})."]
+
+
+def _name(name: str, what: str) -> list[str]:
+    """The section of a name."""
+    value = getattr(ortable, name)
+    text = [f"### ortable.{name}"]
+    if inspect.ismodule(value):
+        return [*text, markdown(inspect.getdoc(value) or "")]
+    if not inspect.isclass(value) and not inspect.isfunction(value):
+        return [
+            *text,
+            _code(f"{name} = {shown(value)}"),
+            f"{what[:1].upper()}{markdown(what)[1:]}.",
+        ]
+    if inspect.isfunction(value):
+        return [*text, *_function(name, value)]
+    return [*text, *(_error if issubclass(value, Exception) else _class)(name, value)]
+
+
+def page() -> str:
+    """The page."""
+    text = [_INTRODUCTION]
+    for topic in topics():
+        text += [f"## {topic.title}", _overview(topic)]
+        for name, what in topic.names.items():
+            text += _name(name, what)
+    return "\n\n".join(part for part in text if part).rstrip() + "\n"
+
+
+def _overview(topic: Topic) -> str:
+    rows = [
+        f"| [`{name}`](#ortable{name.lower()}) | {markdown(what)} |"
+        for name, what in topic.names.items()
+    ]
+    return "\n".join(["| name | what it is |", "|---|---|", *rows])

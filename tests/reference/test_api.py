@@ -1,0 +1,41 @@
+"""docs/api.md is what the sources say, and has every public name."""
+
+from __future__ import annotations
+
+import re
+
+import ortable
+from tests.packaging.files import ROOT
+from tests.packaging.test_docstrings import CALLABLES
+
+from . import api
+
+TEXT = api.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_is_that_of_the_sources() -> None:
+    assert api.page() == TEXT, "write the pages anew: python -m tests.reference"
+
+
+def test_every_public_name_has_a_section_of_its_own() -> None:
+    assert sorted(re.findall(r"^### ortable\.(\w+)$", TEXT, re.MULTILINE)) == ortable.__all__
+
+
+def test_every_public_member_is_there() -> None:
+    """Methods have a heading, properties a row in the section of their class."""
+    sections = dict(
+        re.findall(r"^### ortable\.(\w+)\n(.*?)(?=^### |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    )
+    for name in CALLABLES:
+        owner, _, member = name.partition(".")
+        if member:
+            found = f"#### {name}\n" in sections[owner] or f"- `{member}: " in sections[owner]
+            assert found, name
+
+
+def test_nothing_of_the_sources_shines_through() -> None:
+    """No file of ours, no default without a text, no mark of another language of documentation."""
+    ours = {path.name for path in (ROOT / "runtime" / "ortable").rglob("*.py")}
+    assert not ours & set(re.findall(r"\b\w+\.py\b", TEXT))
+    marks = re.findall(r"<[\w.]+ (?:object )?at |:(?:func|class|meth):|``", TEXT.replace("```", ""))
+    assert not marks

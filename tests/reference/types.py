@@ -1,0 +1,46 @@
+"""Types as one reads them, without modules and with aliases spelled out. Called by the pages."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any, ForwardRef
+
+from ortable.exporter import keywords
+
+__all__ = ["shown"]
+
+# Names of types that a reader does not know.
+_ALIASES = {
+    "Arguments": "tuple[Any, ...] | list[Any] | Tensor",
+    "Cache": "Literal['keep', 'int8'] | Mapping[str, Any] | CacheOptions",
+    "Compiled": "Callable[..., Any]",
+    "Converters": "Dispatcher | Mapping[Any, Converter]",
+    "Dim": "int | SymDim",
+    "Kind": "Literal['int4', 'int8']",
+    "Model": "Module | ExportedProgram | str | PathLike[str]",
+    "PathName": "str | PathLike[str]",
+    "Progress": "Callable[[int, int, str], None]",
+    "Provider": "str | tuple[str, dict[str, Any]]",
+    "Retriever": "Callable[[Node], Any]",
+    "Shape": "tuple[int | SymDim, ...]",
+    "Stored": "Literal['keep', 'float32']",
+    "Table": "dict[OpOverload, Callable[..., Any]]",
+    "Transform": "Callable[[ModelProto], ModelProto | None]",
+    "Weights": "Literal['keep', 'float32', 'int4', 'int8'] | Mapping[str, Any] | "
+    "WeightOptions | None",
+}
+_MODULES = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])")
+
+
+def shown(annotation: Any) -> str:
+    """An annotation, or its text, as one reads it."""
+    if isinstance(annotation, ForwardRef):
+        annotation = annotation.__forward_arg__
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = re.sub(r"ForwardRef\('(.*?)'[^)]*\)", r"\1", text)
+    text = _MODULES.sub("", text).replace('"', "'")
+    if "DynamicShapes" in text:
+        text = text.replace("DynamicShapes", shown(keywords.DynamicShapes))
+    text = re.sub(r"\b(?<!')\w+\b", lambda found: _ALIASES.get(found[0], found[0]), text)
+    return text.replace("| None | None", "| None")
