@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda bench-plots gpu clean
+.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz soak derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda bench-plots gpu clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -47,7 +47,7 @@ format: $(READY)  ## lay out the sources
 	$(BIN)/ruff format .
 
 sweeps: $(READY)  ## programs and models that others wrote, random graphs, several processes
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/sweeps tests/passes/rewrite tests/backend tests/exporter tests/debug tests/weights --sweeps $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/sweeps tests/passes/rewrite tests/backend tests/exporter tests/debug tests/weights tests/faults --sweeps $(ARGS)
 
 opsets: $(READY)  ## every sample call of every spec, at every opset, against eager
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/specs --opsets all $(ARGS)
@@ -75,6 +75,9 @@ timm: $(READY)  ## a model of each module of timm, exported and compiled, agains
 
 vision: $(READY)  ## the architectures of torchvision, exported and compiled, against eager (ARGS=--bounded)
 	$(BIN)/python -m tests.vision torchvision --jobs $(JOBS) $(ARGS)
+
+soak: $(READY)  ## threads, calls, compilations, sizes, epochs: what is wrong, what grows (20 minutes)
+	$(BIN)/python -W ignore -m tests.faults.soak $(ARGS)
 
 fuzz: $(READY)  ## random programs of the specs' own samples, through every front door (ARGS='--count 1000')
 	$(BIN)/python -m tests.fuzz --jobs $(JOBS) $(ARGS)

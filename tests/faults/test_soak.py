@@ -1,0 +1,25 @@
+"""The machinery of `make soak`, with few calls: it finds what it looks for."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from .soak import growth, threads
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="asks Linux")
+
+
+def test_threads_that_call_compile_write_and_refresh() -> None:
+    trouble = threads(400, callers=4, compilers=2)
+    assert (trouble.wrong, trouble.said) == (0, [])
+
+
+def test_what_grows_is_found() -> None:
+    kept: list[bytes] = []
+    slope, first, last = growth(lambda step: kept.append(os.urandom(100_000)), 200)
+    assert 50_000 < slope < 200_000
+    assert first.files == last.files
+    slope, *_ = growth(lambda step: None, 200)
+    assert slope < 5_000
