@@ -6,7 +6,9 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import Any
 
 from ortable.errors import OptionError
@@ -18,12 +20,13 @@ __all__ = [
     "add_compile_arguments",
     "add_dynamic",
     "add_fallback",
-    "add_inputs",
     "add_json",
     "add_options",
+    "add_target",
     "add_train",
     "add_verbose",
     "backend_options",
+    "only_json",
     "pairs",
 ]
 
@@ -97,15 +100,40 @@ def add_json(command: Any) -> None:
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
-def add_inputs(command: Any) -> None:
-    """Adds ``--inputs``, for a target that has no arguments of its own."""
+def add_target(command: Any, also: str = "") -> None:
+    """Adds ``TARGET``, a model, and how it is called; `target.load_target` reads them.
+
+    Args:
+        command: the subparser.
+        also: what else the command takes, ``"or a file MODEL.onnx"``.
+    """
+    about = (
+        "module:name or file.py:name of a function that returns (model, args) or (model, args, "
+        "kwargs), of a module, or of its class without arguments; or a model of transformers, by "
+        "its folder or by the name of its class"
+    )
+    command.add_argument("target", metavar="TARGET", help=f"{about}; {also}" if also else about)
     command.add_argument(
         "--inputs",
         metavar="INPUT",
         action="append",
         default=[],
-        help='example inputs: "f32[2,10]" or "x=f32[batch=2,10]", "i64[4] in 0..100"; several may '
-        "follow",
+        help='what the model is called with: "f32[2,10]", "x=f32[batch=2,10]", "i64[4] in '
+        '0..100"; several may follow',
+    )
+    command.add_argument(
+        "--task",
+        default="",
+        metavar="NAME",
+        help="of a model of transformers: fill-mask, text-generation, ...",
+    )
+    command.add_argument(
+        "--config",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="of a class of transformers: a field of its configuration, or the folder of one; its "
+        "weights are random",
     )
 
 
@@ -115,8 +143,7 @@ def add_verbose(command: Any) -> None:
 
 
 def add_compile_arguments(command: Any, train: bool = True) -> None:
-    """Adds what every command about torch.compile has: the model, how it is compiled."""
-    add_inputs(command)
+    """Adds how a model is compiled: what every command about torch.compile has."""
     if train:
         add_train(command)
     add_dynamic(command)
@@ -127,6 +154,14 @@ def add_compile_arguments(command: Any, train: bool = True) -> None:
 
 
 # -- what they mean
+
+
+@contextmanager
+def only_json(wanted: bool) -> Iterator[None]:
+    """What else is printed in the block, by the model for one, goes to stderr where JSON is
+    wanted: stdout has the document alone."""
+    with redirect_stdout(sys.stderr) if wanted else nullcontext():
+        yield
 
 
 def backend_options(args: argparse.Namespace) -> dict[str, Any]:
