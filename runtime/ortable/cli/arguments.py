@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from typing import Any
+from typing import Any, NoReturn
 
 from ortable.errors import OptionError
 
@@ -35,16 +36,43 @@ __all__ = [
 _LISTS = {
     "--options": re.compile(r"\w+=.*", re.DOTALL),
     "--config": re.compile(r"\w+=.*", re.DOTALL),
-    "--inputs": re.compile(r"(\w+=)?[a-z]+[0-9]*\[.*", re.DOTALL),
+    "--inputs": re.compile(r"\w+=.*|[a-z]+[0-9]*\[.*", re.DOTALL),
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose lists of NAME=VALUE end where another word begins."""
+    """A parser whose lists of NAME=VALUE end where another word begins, and whose errors are one
+    line, with the option that may be meant."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse has it."""
-        return super().parse_known_args(None if args is None else _one_by_one(args), namespace)
+        """As argparse has it; a command says itself what it does not know."""
+        words = None if args is None else _one_by_one(args)
+        found, rest = super().parse_known_args(words, namespace)
+        if rest and self._subparsers is None:
+            self.error(self._unknown(rest))
+        return found, rest
+
+    def error(self, message: str) -> NoReturn:
+        """Ends Python with status 2."""
+        choice = re.match(r"argument (?:command|action): invalid choice: '(.*?)'", message)
+        if choice is not None:
+            message = self._no_command(choice[1])
+        self.exit(2, f"error: {message}\nMore: {self.prog} --help\n")
+
+    def _unknown(self, words: Sequence[str]) -> str:
+        options = [word for word in words if word.startswith("-")]
+        if not options:
+            return f"{words[0]!r} is one word too many"
+        name = options[0].partition("=")[0]
+        close = difflib.get_close_matches(name, self._option_string_actions, n=1)
+        return f"unknown option {name!r}." + (f" Did you mean {close[0]!r}?" if close else "")
+
+    def _no_command(self, word: str) -> str:
+        groups = self._subparsers._group_actions if self._subparsers is not None else []
+        known = [name for each in groups for name in each.choices or ()]
+        close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        return f"there is no command {word!r}.{hint} All: {', '.join(known)}."
 
 
 def _one_by_one(words: Sequence[str]) -> list[str]:

@@ -26,7 +26,8 @@ def report_of(made: Any, builder: Any, output: str) -> dict[str, Any]:
     rewrites = record.rewrites.counts()
     about = f"{len(builder.nodes)} nodes, opset {builder.opset}, {summary(rewrites)}"
     lines = [f"wrote {output}: {about}", *(f"  {line}" for line in fired_lines(rewrites, proto))]
-    lines += [f"  {line}".rstrip() for line in str(record.weights).splitlines()] if record.weights else []
+    if record.weights is not None:
+        lines += [f"  {line}".rstrip() for line in str(record.weights).splitlines()]
     return {
         "model": output,
         "files": file_sizes([output, f"{output}.data"]),

@@ -56,11 +56,15 @@ def said(error: BaseException, command: str = "export", verbose: int = 0) -> str
     else:
         text = str(error).strip() or "no message"
         lines = [f"error: {type(error).__name__}: {text}"]
-    if frame is not None:
+    if isinstance(error, SyntaxError):  # its place is in the file, not in a frame
+        lines[0] = f"error: {type(error).__name__}: {error.msg}"
+        lines.append(f"  at {os.path.basename(error.filename or '?')}:{error.lineno}")
+        lines.append(f"    {(error.text or '').strip()}")
+    elif frame is not None:
         lines.append(f"  at {os.path.basename(frame.filename)}:{frame.lineno}, in {frame.name}")
         if frame.line:
             lines.append(f"    {frame.line}")
-    lines.append("With --debug, before the command, the whole traceback is printed.")
+    lines.append("With --debug the whole traceback is printed.")
     return "\n".join(lines)
 
 

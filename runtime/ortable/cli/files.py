@@ -9,11 +9,14 @@ from ortable.errors import OptionError
 
 
 def existing(path: str) -> str:
-    """``path`` itself; FileNotFoundError where nothing is, OptionError for a folder."""
+    """``path`` itself; FileNotFoundError where nothing is, OptionError for a folder or a file with
+    nothing in it."""
     if not Path(path).exists():
         raise FileNotFoundError(f"no file {path!r}")
     if Path(path).is_dir():
         raise OptionError(f"{path!r} is a folder; give a file")
+    if Path(path).is_file() and Path(path).stat().st_size == 0:
+        raise OptionError(f"{path!r} is empty")
     return path
 
 

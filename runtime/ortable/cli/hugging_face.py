@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ortable.compat.transformers import is_automatic, models_of
 from ortable.errors import ExportError, OptionError
 
 from .arguments import pairs
@@ -172,8 +173,8 @@ def _kind(words: str, task: str, config: Any) -> Any:
 
 
 def _class_name(kind: Any, config: Any) -> str:
-    mapping = getattr(kind, "_model_mapping", None)
-    return (kind if mapping is None else mapping[type(config)]).__name__
+    name: str = (models_of(kind)[type(config)] if is_automatic(kind) else kind).__name__
+    return name
 
 
 # -- tasks
@@ -188,7 +189,7 @@ def _kind_of_task(task: str, config: Any) -> Any:
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise OptionError(f"unknown task {task!r}.{hint} All: {', '.join(sorted(SUPPORTED_TASKS))}")
     for kind in known["pt"]:
-        if type(config) in kind._model_mapping:
+        if type(config) in models_of(kind):
             return kind
     raise OptionError(
         f"a {config.model_type} model has no class for {task!r}. Those it has: "
@@ -202,7 +203,7 @@ def _tasks_of(config: Any) -> list[str]:
     return sorted(
         name
         for name, known in SUPPORTED_TASKS.items()
-        if any(type(config) in kind._model_mapping for kind in known["pt"])
+        if any(type(config) in models_of(kind) for kind in known["pt"])
     )
 
 
@@ -214,7 +215,7 @@ def _task_of(model: Any) -> str:
     """``text-generation`` of a causal language model, which is exported with its cache."""
     from transformers import AutoModelForCausalLM
 
-    mapping = AutoModelForCausalLM._model_mapping
+    mapping = models_of(AutoModelForCausalLM)
     kind = type(model.config)
     if kind not in mapping or model.config.is_encoder_decoder:
         return ""
@@ -238,7 +239,7 @@ def _of_class(name: str, task: str, changes: Sequence[str]) -> Any:
     config = _changed(kind, changes)
     if task:
         kind = _kind_of_task(task, config)
-        kind = kind._model_mapping[type(config)]
+        kind = models_of(kind)[type(config)]
     torch.manual_seed(0)
     return kind(config)
 

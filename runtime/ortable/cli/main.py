@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from .arguments import Parser
 from .compile import add_compile_commands
@@ -23,6 +24,7 @@ from .specs import add_specs
 
 __all__ = ["main"]
 
+_DEBUG: Any = {"action": "store_true", "help": "print tracebacks of errors"}
 STOPPED, PIPE = 130, 141  # as shells have it: 128 and the number of the signal
 
 
@@ -80,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"ortable {__version__}")
-    parser.add_argument("--debug", action="store_true", help="print tracebacks of errors")
+    parser.add_argument("--debug", **_DEBUG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
     show = commands.add_parser("show", help="print an ONNX model as text")
@@ -98,6 +100,8 @@ def _parser() -> argparse.ArgumentParser:
 
     add_specs(commands)
     add_examples(commands.choices)
+    for command in commands.choices.values():  # before the command, or behind it
+        command.add_argument("--debug", **_DEBUG, default=argparse.SUPPRESS)
     return parser
 
 

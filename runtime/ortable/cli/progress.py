@@ -3,9 +3,10 @@ Nothing where nobody looks (stderr is no terminal) or rich is not installed. Cal
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 __all__ = ["progress"]
@@ -28,7 +29,7 @@ def progress(what: str, total: int | None = None, quiet: bool = False) -> Iterat
     if shown is None:
         yield lambda what="", count=1: None
         return
-    with shown:
+    with _kept_back(), shown:
         task = shown.add_task(what, total=total)
         shown.refresh()
 
@@ -38,6 +39,21 @@ def progress(what: str, total: int | None = None, quiet: bool = False) -> Iterat
                 shown.refresh()
 
         yield step
+
+
+@contextmanager
+def _kept_back() -> Iterator[None]:
+    """What is printed in the block comes after it: a terminal has one line for both."""
+    if not sys.stdout.isatty():
+        yield
+        return
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            yield
+    finally:
+        sys.stdout.write(printed.getvalue())
+        sys.stdout.flush()
 
 
 def _bar(total: int | None, quiet: bool) -> Any:

@@ -177,6 +177,10 @@ def _called(words: str, found: Any) -> Target:
     return _of_result(words, found)
 
 
+def _kind(found: Any) -> str:
+    return "None" if found is None else f"a {type(found).__name__}"
+
+
 def _check_no_arguments(words: str, found: Callable[..., Any], then: str) -> None:
     needed = needed_parameters(found)
     if needed:
@@ -190,7 +194,7 @@ def _of_result(words: str, found: Any) -> Target:
     if isinstance(found, ExportedProgram):
         return Target(found)
     if not isinstance(found, tuple):
-        raise ExportError(f"{words} must return {_FORMS}; it returned a {type(found).__name__}.")
+        raise ExportError(f"{words} must return {_FORMS}; it returned {_kind(found)}.")
     if len(found) not in (2, 3, 4) or not isinstance(found[1], tuple):
         kinds = ", ".join(type(each).__name__ for each in found)
         raise ExportError(f"{words} must return {_FORMS}; it returned ({kinds}).")

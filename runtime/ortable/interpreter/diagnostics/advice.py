@@ -87,6 +87,9 @@ _FLAGS = (
         "`ortable debug TARGET`",
     ),
     ("of the ONNX file to write (filename)", "of the ONNX file to write (-o)"),
+    ("; filename is the ONNX file to write", "; -o is the ONNX file to write"),
+    ("Markdown file to write (report)", "Markdown file to write (--report)"),
+    ("; report is the Markdown file to write", "; --report is the Markdown file to write"),
 )
 
 
