@@ -15,6 +15,7 @@ from ortable.errors import OptionError
 
 from .arguments import add_dynamic, add_json, add_target, add_verbose, only_json
 from .export_report import report_of, shown_inputs
+from .hugging_face import TEXT_GENERATION
 from .language_model import ROUNDED, compared, export_text_generation
 from .model_call import Target
 from .progress import progress
@@ -100,27 +101,26 @@ def _export(args: argparse.Namespace) -> int:
     with only_json(args.json):
         with progress("loading"):
             target = load_target(args.target, args.inputs, args.task, args.config)
-        if target.task == "text-generation":
-            with progress("export") as step:
-                options = _options(args, lambda phase, _: step(f"{phase}"))
-                found = export_text_generation(args, target, options)
-            return _print(args, found)
+        found = _written(args, target)
+    lines = found.pop("text")
+    print(json.dumps(found, indent=2) if args.json else "\n".join(lines))
+    return 0
+
+
+def _written(args: argparse.Namespace, target: Target) -> dict[str, Any]:
+    if target.task != TEXT_GENERATION:
         for name in ("cache", "loop"):
             if getattr(args, name):
                 raise OptionError(f"--{name} is for models of transformers that generate text")
-        found = _to_onnx(args, target)
-    return _print(args, found)
+        return _to_onnx(args, target)
+    with progress("export") as step:
+        options = _options(args, lambda phase, _: step(phase))
+        return export_text_generation(args, target, options)
 
 
 def _is_folder(args: argparse.Namespace) -> bool:
     """Whether a folder may be what is to be written: nothing is known of the model yet."""
     return not args.output.endswith(".onnx") and ":" not in args.target
-
-
-def _print(args: argparse.Namespace, found: dict[str, Any]) -> int:
-    lines = found.pop("text")
-    print(json.dumps(found, indent=2) if args.json else "\n".join(lines))
-    return 0
 
 
 def _to_onnx(args: argparse.Namespace, target: Target) -> dict[str, Any]:
