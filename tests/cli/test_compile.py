@@ -67,7 +67,7 @@ def test_bench_prints_both_and_their_ratio(compiled_models, capsys):
     assert main(["bench", f"{compiled_models}:broken", "--rounds", "2"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"^eager +[\d.]+ ms a call", out, re.MULTILINE)
-    assert re.search(r"^ortable +[\d.]+ ms a call", out, re.MULTILINE)
+    assert re.search(r"^compiled +[\d.]+ ms a call", out, re.MULTILINE)
     assert "of eager's time (2 rounds)" in out
 
 

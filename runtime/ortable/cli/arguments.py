@@ -136,9 +136,8 @@ def add_target(command: Any, also: str = "") -> None:
         also: what else the command takes, ``"or a file MODEL.onnx"``.
     """
     about = (
-        "module:name or file.py:name of a function that returns (model, args) or (model, args, "
-        "kwargs), of a module, or of its class without arguments; or a model of transformers, by "
-        "its folder or by the name of its class"
+        "a model: module:name or file.py:name of a module, of its class, or of a function that "
+        "returns (model, args); or a model of transformers, by its folder or class"
     )
     command.add_argument("target", metavar="TARGET", help=f"{about}; {also}" if also else about)
     command.add_argument(
