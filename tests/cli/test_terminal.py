@@ -169,6 +169,7 @@ def test_debug_stands_before_or_behind_the_command() -> None:
     parser = command._parser()
     assert parser.parse_args(["--debug", "show", "m"]).debug
     assert parser.parse_args(["show", "m", "--debug"]).debug
+    assert parser.parse_args(["rewrites", "list", "--debug"]).debug
     assert not parser.parse_args(["show", "m"]).debug
 
 
