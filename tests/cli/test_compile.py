@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+import torch
 
 from ortable.cli.main import main
 
@@ -142,3 +143,13 @@ def test_tune_runs_backward_with_train(compiled_models, capsys):
     assert main(["tune", f"{compiled_models}:whole", *flags]) == 0
     found = json.loads(capsys.readouterr().out)  # forward and backward
     assert [each["found"] for each in found] == ["searched"] * 2
+
+
+@pytest.mark.parametrize("command", ["bench", "explain", "profile"])
+def test_a_saved_program_is_compiled(tmp_path, capsys, command):
+    path = str(tmp_path / "model.pt2")
+    torch.export.save(torch.export.export(torch.nn.Linear(3, 2), (torch.rand(2, 3),)), path)
+    assert main([command, path]) == 0
+    assert capsys.readouterr().out
+    assert main([command, path, "--train"]) == 2
+    assert "a saved program has the mode" in capsys.readouterr().err
