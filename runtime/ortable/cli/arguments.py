@@ -44,11 +44,18 @@ class Parser(argparse.ArgumentParser):
     """A parser whose lists of NAME=VALUE end where another word begins, and whose errors are one
     line, with the option that may be meant."""
 
+    below: Any = None  # the parsers of its commands, where it has some
+
+    def add_subparsers(self, **keywords: Any) -> Any:
+        """As argparse has it."""
+        self.below = super().add_subparsers(**keywords)
+        return self.below
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse has it; a command says itself what it does not know."""
         words = None if args is None else _one_by_one(args)
         found, rest = super().parse_known_args(words, namespace)
-        if rest and self._subparsers is None:
+        if rest and self.below is None:
             self.error(self._unknown(rest))
         return found, rest
 
@@ -57,8 +64,7 @@ class Parser(argparse.ArgumentParser):
         return list(self._below().values())
 
     def _below(self) -> dict[str, argparse.ArgumentParser]:
-        groups: list[Any] = self._subparsers._group_actions if self._subparsers else []
-        return {name: each for group in groups for name, each in group.choices.items()}
+        return {} if self.below is None else dict(self.below.choices)
 
     def error(self, message: str) -> NoReturn:
         """Ends Python with status 2."""
