@@ -1,0 +1,246 @@
+"""What commands of the shell have in common: words of a command line that mean the same in all of
+them, and what they become. In comes a subparser or its Namespace; called by every command."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from typing import Any, NoReturn
+
+from ortable.errors import OptionError
+
+from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names
+
+__all__ = [
+    "Parser",
+    "add_compile_arguments",
+    "add_dynamic",
+    "add_fallback",
+    "add_json",
+    "add_options",
+    "add_target",
+    "add_train",
+    "add_verbose",
+    "backend_options",
+    "only_json",
+    "pairs",
+]
+
+# Words that may follow --options and --inputs; the first that looks otherwise ends the list, so
+# that `ortable bench --options freeze=off my_models:bert` has a target.
+_LISTS = {
+    "--options": re.compile(r"\w+=.*", re.DOTALL),
+    "--config": re.compile(r"\w+=.*", re.DOTALL),
+    "--inputs": re.compile(r"\w+=.*|[a-z]+[0-9]*\[.*", re.DOTALL),
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose lists of NAME=VALUE end where another word begins, and whose errors are one
+    line, with the option that may be meant."""
+
+    below: Any = None  # the parsers of its commands, where it has some
+
+    def add_subparsers(self, **keywords: Any) -> Any:
+        """As argparse has it."""
+        self.below = super().add_subparsers(**keywords)
+        return self.below
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse has it; a command says itself what it does not know."""
+        words = None if args is None else _one_by_one(args)
+        found, rest = super().parse_known_args(words, namespace)
+        if rest and self.below is None:
+            self.error(self._unknown(rest))
+        return found, rest
+
+    def actions(self) -> list[argparse.ArgumentParser]:
+        """The parsers of what a command does: those of `list` and `show` in `rewrites`."""
+        return list(self._below().values())
+
+    def _below(self) -> dict[str, argparse.ArgumentParser]:
+        return {} if self.below is None else dict(self.below.choices)
+
+    def error(self, message: str) -> NoReturn:
+        """Ends Python with status 2."""
+        choice = re.match(r"argument (?:command|action): invalid choice: '(.*?)'", message)
+        if choice is not None:
+            message = self._no_command(choice[1])
+        self.exit(2, f"error: {message}\nMore: {self.prog} --help\n")
+
+    def _unknown(self, words: Sequence[str]) -> str:
+        options = [word for word in words if word.startswith("-")]
+        if not options:
+            return f"{words[0]!r} is one word too many"
+        name = options[0].partition("=")[0]
+        close = difflib.get_close_matches(name, self._option_string_actions, n=1)
+        return f"unknown option {name!r}." + (f" Did you mean {close[0]!r}?" if close else "")
+
+    def _no_command(self, word: str) -> str:
+        known = list(self._below())
+        close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        return f"there is no command {word!r}.{hint} All: {', '.join(known)}."
+
+
+def _one_by_one(words: Sequence[str]) -> list[str]:
+    """``--options a=1 b=2 target`` as ``--options=a=1 --options=b=2 target``."""
+    found: list[str] = []
+    flag = ""
+    for word in words:
+        if flag and _LISTS[flag].fullmatch(word):
+            if found[-1] == flag:
+                found.pop()
+            found.append(f"{flag}={word}")
+            continue
+        flag = word if word in _LISTS else ""
+        found.append(word)
+    return found
+
+
+# -- one word each
+
+
+def add_options(command: Any, about: str = "options of the backend: freeze=off") -> None:
+    """Adds ``--options``; `backend_options` reads it."""
+    command.add_argument(
+        "--options",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help=f"{about}; several may follow",
+    )
+
+
+def add_fallback(command: Any) -> None:
+    """Adds ``--fallback`` of torch.compile; `backend_options` reads it."""
+    command.add_argument(
+        "--fallback", action="store_true", help="what ortable cannot convert runs in torch"
+    )
+
+
+def add_train(command: Any) -> None:
+    """Adds ``--train``."""
+    command.add_argument(
+        "--train", action="store_true", help="forward and backward, in training mode"
+    )
+
+
+def add_dynamic(command: Any, about: str = "free sizes from the start") -> None:
+    """Adds ``--dynamic``."""
+    command.add_argument("--dynamic", action="store_true", help=about)
+
+
+def add_json(command: Any) -> None:
+    """Adds ``--json``: what is printed is one JSON document."""
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_target(command: Any, also: str = "") -> None:
+    """Adds ``TARGET``, a model, and how it is called; `target.load_target` reads them.
+
+    Args:
+        command: the subparser.
+        also: what else the command takes, ``"or a file MODEL.onnx"``.
+    """
+    about = (
+        "a model: module:name or file.py:name of a module, of its class, or of a function that "
+        "returns (model, args); or a model of transformers, by its folder or class"
+    )
+    command.add_argument("target", metavar="TARGET", help=f"{about}; {also}" if also else about)
+    command.add_argument(
+        "--inputs",
+        metavar="INPUT",
+        action="append",
+        default=[],
+        help='what the model is called with: "f32[2,10]", "x=f32[batch=2,10]", "i64[4] in '
+        '0..100"; several may follow',
+    )
+    command.add_argument(
+        "--task",
+        default="",
+        metavar="NAME",
+        help="of a model of transformers: fill-mask, text-generation, ...",
+    )
+    command.add_argument(
+        "--config",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="of a class of transformers: a field of its configuration, or the folder of one; its "
+        "weights are random",
+    )
+
+
+def add_verbose(command: Any) -> None:
+    """Adds ``--verbose``."""
+    command.add_argument("--verbose", action="store_true", help=ERRORS_INTO_A_FILE)
+
+
+def add_compile_arguments(command: Any, train: bool = True) -> None:
+    """Adds how a model is compiled: what every command about torch.compile has."""
+    if train:
+        add_train(command)
+    add_dynamic(command)
+    add_options(command)
+    add_fallback(command)
+    add_choice(command)
+    add_verbose(command)
+
+
+# -- what they mean
+
+
+@contextmanager
+def only_json(wanted: bool) -> Iterator[None]:
+    """What else is printed in the block, by the model for one, goes to stderr where JSON is
+    wanted: stdout has the document alone."""
+    with redirect_stdout(sys.stderr) if wanted else nullcontext():
+        yield
+
+
+def backend_options(args: argparse.Namespace) -> dict[str, Any]:
+    """``--options``, ``--fallback`` and ``--rewrites`` as `torch.compile(options=...)` takes them.
+
+    Raises OptionError for a word that is not NAME=VALUE, and for a name given twice.
+    """
+    found = pairs(args.options)
+    if args.rewrites != "default":
+        _once(found, "rewrites", "--rewrites")
+        found["rewrites"] = chosen_names(args)
+    if getattr(args, "fallback", False):
+        _once(found, "fallback", "--fallback")
+        found["fallback"] = "eager"
+    return found
+
+
+def _once(found: Mapping[str, Any], name: str, flag: str) -> None:
+    if name in found:
+        raise OptionError(f"option {name!r} is given by --options and by {flag}: give it once")
+
+
+def pairs(words: Sequence[str]) -> dict[str, Any]:
+    """``freeze=off`` as a name and a value; numbers, lists and dicts as Python writes them.
+
+    Raises OptionError for a word that is not NAME=VALUE, and for a name given twice.
+    """
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise OptionError(f"{word!r} is not NAME=VALUE, for instance freeze=off")
+        if name in found:
+            raise OptionError(f"{name!r} is given twice; give it once")
+        try:
+            found[name] = ast.literal_eval(value)
+        except (SyntaxError, ValueError):
+            found[name] = _WORDS.get(value.lower(), value)
+    return found
+
+
+_WORDS = {"true": True, "false": False, "none": None}  # as other shells write them
