@@ -18,10 +18,13 @@ import torch
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
 from ortable.compat.torch_explain import compiled_apart, innermost, own_profile
+from ortable.interpreter.diagnostics.origin import module_path, source_line
 
+from .arrays import describe, to_numpy
 from .compare import AskedTolerance
-from .comparing.graphs import Watch
-from .comparing.records import Comparison
+from .comparing.diagnosis import case_of, cause_of, nodes_behind, texts_of
+from .comparing.graphs import Found, Watch, operator_of, producer
+from .comparing.records import Comparison, Difference
 from .explain_state import copied_arguments, model_untouched, run_call
 
 __all__ = ["first_difference"]
@@ -72,7 +75,37 @@ def first_difference(
         stack.enter_context(torch.set_grad_enabled(train))
 
         def backend(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
-            return compile_with_autograd(graph_module, example_inputs, chosen, watch.runner)
+            return compile_with_autograd(
+                graph_module, example_inputs, chosen, watch.runner, watch.compile_graph
+            )
 
         run_call(compiled_apart(function, backend, dynamic), call, train)
-    return watch.comparison()
+    if watch.found is None:
+        return watch.tally.comparison(None)
+    return watch.tally.comparison(described(watch.found, watch))
+
+
+def described(found: Found, watch: Watch) -> Difference:
+    """What differs, in the words of a reader, with its cause."""
+    cause = cause_of(found, watch)
+    node = producer(found.node)
+    module, kind = module_path(node)
+    place = cause.place
+    nodes = nodes_behind(found.compiled.model, found.result, found.agreed) if found.result else []
+    return Difference(
+        graph=found.compiled.kind,  # type: ignore[arg-type]
+        node=found.node.name,
+        operator=operator_of(found.node),
+        culprit=cause.culprit,
+        name=cause.name,
+        spec_file=place.file if place is not None else "",
+        spec_line=place.line if place is not None else 0,
+        case=case_of(found),
+        module=f"{module or '(root)'} ({kind})" if module or kind else "",
+        source=str(source_line(node) or ""),
+        what=found.gap.what,
+        largest=found.gap.largest,
+        eager=describe(to_numpy(found.expected)),
+        onnx=describe(to_numpy(found.got)),
+        computed_by=texts_of(nodes),
+    )
