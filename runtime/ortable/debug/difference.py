@@ -8,21 +8,24 @@ eager computes, and the backward with the tensors that eager's forward saved."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
 from ortable.compat.torch_explain import compiled_apart, innermost, own_profile
+from ortable.errors import OrtableError
 from ortable.interpreter.diagnostics.origin import module_path, source_line
 
 from .arrays import describe, to_numpy
 from .compare import AskedTolerance
-from .comparing.diagnosis import case_of, cause_of, nodes_behind, texts_of
+from .comparing.alone import AGREES, Alone, Differs, shown_alone, values_in
+from .comparing.diagnosis import Cause, case_of, cause_of, nodes_behind, texts_of
 from .comparing.graphs import Found, Watch, operator_of, producer
 from .comparing.records import Comparison, Difference
 from .explain_state import copied_arguments, model_untouched, run_call
@@ -63,10 +66,26 @@ def first_difference(
         OptionError: an unknown option, or a wrong value.
         OrtableError: an operator that cannot be converted.
     """
-    chosen = replace(OrtOptions.from_mapping(options), hints=False, autotune=False)
+    asked = AskedTolerance(atol, rtol)
+    watch, _ = _watched(model, (tuple(args), dict(kwargs or {})), train, dynamic, options, asked)
+    if watch.found is None:
+        return watch.tally.comparison(None)
+    return watch.tally.comparison(_described(watch.found, watch, options or {}))
+
+
+def _watched(
+    model: Any,
+    given: tuple[Any, Any],
+    train: bool,
+    dynamic: bool | None,
+    options: Mapping[str, Any] | None,
+    tolerance: AskedTolerance,
+) -> tuple[Watch, Any]:
+    """One call of the model, graph by graph beside eager, and what it returned."""
+    chosen = replace(OrtOptions.from_mapping(options), hints=False, autotune=False, tune=None)
     function = innermost(model)
-    call = copied_arguments(tuple(args), dict(kwargs or {}))
-    watch = Watch(AskedTolerance(atol, rtol))
+    call = copied_arguments(*given)
+    watch = Watch(tolerance)
     with ExitStack() as stack:
         stack.enter_context(model_untouched(function, call, train))
         stack.enter_context(own_profile())
@@ -79,15 +98,55 @@ def first_difference(
                 graph_module, example_inputs, chosen, watch.runner, watch.compile_graph
             )
 
-        run_call(compiled_apart(function, backend, dynamic), call, train)
-    if watch.found is None:
-        return watch.tally.comparison(None)
-    return watch.tally.comparison(described(watch.found, watch))
+        returned = run_call(compiled_apart(function, backend, dynamic), call, train)
+    return watch, returned
 
 
-def described(found: Found, watch: Watch) -> Difference:
-    """What differs, in the words of a reader, with its cause."""
+def _differ(watch: Watch, options: Mapping[str, Any]) -> Differs:
+    """Whether a function differs between eager and ortable, compiled with the same options."""
+
+    def differ(function: Any, args: Sequence[Any], dynamic: bool) -> bool:
+        try:
+            inner, _ = _watched(
+                function, (tuple(args), {}), False, dynamic, options, watch.tolerance
+            )
+        except OrtableError:
+            return False
+        return inner.found is not None
+
+    return differ
+
+
+def _described(found: Found, watch: Watch, options: Mapping[str, Any]) -> Difference:
+    """What differs, in the words of a reader, with its cause and a script."""
     cause = cause_of(found, watch)
+    node = producer(found.node)
+    values = values_in(found.module, found.args, _given(found))
+    kind = found.compiled.kind
+    source = source_line(node)
+    alone = shown_alone(
+        found.node,
+        values,
+        _differ(watch, options),
+        about=f"Found in the {kind} graph, FX node '{found.node.name}'"
+        + (f", {source}" if source else ""),
+        options=options,
+        tolerance=tuple(watch.tolerance.of(found.expected.dtype)),  # type: ignore[arg-type]
+    )
+    if cause.culprit == "entry" and alone.why == AGREES:
+        cause = replace(cause, culprit="accumulated")
+    return difference_of(found, cause, alone, values)
+
+
+def _given(found: Found) -> dict[str, torch.Tensor]:
+    names = found.compiled.fx_names
+    return {names[name]: value for name, value in found.agreed.items() if name in names}
+
+
+def difference_of(
+    found: Found, cause: Cause, alone: Alone, values: Mapping[Node, Any]
+) -> Difference:
+    """The record of a difference."""
     node = producer(found.node)
     module, kind = module_path(node)
     place = cause.place
@@ -107,5 +166,20 @@ def described(found: Found, watch: Watch) -> Difference:
         largest=found.gap.largest,
         eager=describe(to_numpy(found.expected)),
         onnx=describe(to_numpy(found.got)),
+        arguments=tuple(_arguments(node, values)),
         computed_by=texts_of(nodes),
+        script=alone.script,
+        tensors=alone.tensors or {},
     )
+
+
+def _arguments(node: Node, values: Mapping[Node, Any]) -> Iterator[str]:
+    """The arguments of the operator in short."""
+    for name, value in (*((f"{i}", v) for i, v in enumerate(node.args)), *node.kwargs.items()):
+        known = values.get(value, value) if isinstance(value, Node) else value
+        if isinstance(known, torch.Tensor):
+            yield f"{getattr(value, 'name', name)}: {describe(to_numpy(known))}"
+        elif isinstance(value, Node):
+            yield f"{value.name}: {known}"
+        else:
+            yield f"{value}"
