@@ -24,9 +24,10 @@ from ortable.interpreter.diagnostics.origin import module_path, source_line
 
 from .arrays import describe, to_numpy
 from .compare import AskedTolerance
-from .comparing.alone import AGREES, Alone, Differs, shown_alone, values_in
+from .comparing.alone import AGREES, Alone, Differs, shown_alone
 from .comparing.diagnosis import Cause, case_of, cause_of, nodes_behind, texts_of
-from .comparing.graphs import Found, Watch, operator_of, producer
+from .comparing.found import Found, operator_of, producer
+from .comparing.graphs import Watch
 from .comparing.records import Comparison, Difference
 from .explain_state import copied_arguments, model_untouched, run_call
 
@@ -121,8 +122,8 @@ def _described(found: Found, watch: Watch, options: Mapping[str, Any]) -> Differ
     """What differs, in the words of a reader, with its cause and a script."""
     cause = cause_of(found, watch)
     node = producer(found.node)
-    values = values_in(found.module, found.args, _given(found))
-    kind = found.compiled.kind
+    values = found.source.torch_values(_given(found))
+    kind = found.source.kind
     source = source_line(node)
     alone = shown_alone(
         found.node,
@@ -139,7 +140,7 @@ def _described(found: Found, watch: Watch, options: Mapping[str, Any]) -> Differ
 
 
 def _given(found: Found) -> dict[str, torch.Tensor]:
-    names = found.compiled.fx_names
+    names = found.converted.fx_names
     return {names[name]: value for name, value in found.agreed.items() if name in names}
 
 
@@ -150,9 +151,9 @@ def difference_of(
     node = producer(found.node)
     module, kind = module_path(node)
     place = cause.place
-    nodes = nodes_behind(found.compiled.model, found.result, found.agreed) if found.result else []
+    nodes = nodes_behind(found.converted.model, found.result, found.agreed) if found.result else []
     return Difference(
-        graph=found.compiled.kind,  # type: ignore[arg-type]
+        graph=found.source.kind,
         node=found.node.name,
         operator=operator_of(found.node),
         culprit=cause.culprit,

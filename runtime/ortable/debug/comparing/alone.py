@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import Node
 
 from ortable.compat.torch import pytree
 from ortable.interpreter.tables import LOADED
 
-from ..compare import Recorder
-from .graphs import operator_of, producer
+from .found import operator_of, producer
 from .script import (
     Exporting,
     NoScript,
@@ -26,7 +25,7 @@ from .script import (
     writable,
 )
 
-__all__ = ["AGREES", "Alone", "Differs", "shown_alone", "values_in"]
+__all__ = ["AGREES", "Alone", "Differs", "shown_alone"]
 
 AGREES = "alone, on eager's values, the operator agrees with eager"
 _MOST_NODES = 8  # before the node that differs
@@ -64,26 +63,6 @@ class _Part:
         return names["call"]  # type: ignore[no-any-return]
 
 
-class _Values(Recorder):
-    """Runs a graph, and keeps what every node computes."""
-
-    def __init__(self, module: GraphModule, given: Mapping[str, torch.Tensor]) -> None:
-        super().__init__(module, set(), given)
-        self.garbage_collect_values = False
-        self.user_to_last_uses = {}
-
-
-def values_in(
-    module: GraphModule, args: Sequence[Any], given: Mapping[str, torch.Tensor] | None = None
-) -> dict[Node, Any]:
-    """What every node of a graph computes in torch; the arguments are left alone."""
-    recorder = _Values(module, given or {})
-    copies = [each.clone() if isinstance(each, torch.Tensor) else each for each in args]
-    with torch.no_grad():
-        Interpreter.run(recorder, *copies)
-    return dict(recorder.env)
-
-
 def shown_alone(
     node: Node,
     values: Mapping[Node, Any],
@@ -110,7 +89,7 @@ def shown_alone(
     operators = len([each for each in part.nodes if producer(each) is each])
     others = f", with the {operators - 1} before it that it takes" if operators > 1 else ""
     parts = ScriptParts(
-        title=f"{operator_of(node)} in eager and through ortable: ends with status 1 while they differ.",
+        title=f"{operator_of(node)} in eager and through ortable: status 1 while they differ.",
         about=f"{about}{others}",
         names=list(part.inputs),
         body=part.body,

@@ -5,25 +5,21 @@ the result is eager's. In comes what `graphs` found, out comes a `Cause`; called
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import onnx
 import torch
 from onnx import NodeProto
 
-from ortable.backend.execute.runner import run_with_onnxruntime
-from ortable.backend.options import OrtOptions
 from ortable.exporter.account.gaps import intermediate_results
-from ortable.interpreter.outputs import flatten_output
 from ortable.ir.origins import KEY
 from ortable.passes.rewrite import choose
-from ortable.passes.rewrite.rule import Rule
 
 from ..arrays import to_numpy, to_torch
 from ..reference import ExtendedReferenceEvaluator
-from ..run import feeds_of
-from .graphs import Found, Watch, convert_again, copied, operator_of, values_of
+from .found import Found, operator_of, producer
+from .graphs import Watch
 from .places import Place, meant_by, place_of_rule, where_is
 from .records import Culprit
 
@@ -54,23 +50,20 @@ def _of_session(found: Found, watch: Watch) -> Cause:
     """The graph is right result by result; the session that runs it is not."""
     import onnxruntime
 
-    settings = found.options.session_options
+    source = found.source
+    settings = source.options.session_options
     if settings is None or isinstance(settings, Mapping):
         level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         changed = {**(settings or {}), "graph_optimization_level": level}
-        results = run_with_onnxruntime(
-            found.compiled, replace(found.options, session_options=changed)
-        )(copied(found.args))
-        nodes = list(flatten_output(found.module.graph.output_node().args[0]))
-        got = results[nodes.index(found.node)]
-        if watch.gap(found.expected, got) is None:
+        results = source.in_session(found.converted, session_options=changed)
+        if watch.gap(found.expected, results[source.outputs().index(found.node)]) is None:
             return Cause("optimizer", "graph_optimization_level")
     return Cause("session", "session_options")
 
 
 def _of_transforms(found: Found, watch: Watch) -> Cause | None:
     """The user's function without which the result is eager's."""
-    given = found.options.pre_ort_model_transforms
+    given = found.source.options.pre_ort_model_transforms
     if not given or not _heals(found, watch, pre_ort_model_transforms=()):
         return None
     alone = [
@@ -86,10 +79,10 @@ def _of_transforms(found: Found, watch: Watch) -> Cause | None:
 
 def _of_passes(found: Found, watch: Watch) -> Cause:
     """The rule without which the result is eager's; the rules that made the nodes come first."""
-    options = replace(found.options, pre_ort_model_transforms=())
-    names = [*_rules_behind(found), *found.compiled.rewrites]
+    options = found.source.options
+    names = [*_rules_behind(found), *found.converted.rewrites]
     files = [name for name in options.rewrites if name.endswith((".yaml", ".yml"))]
-    rules = {rule.name: rule for rule in _chosen(options)}
+    rules = {rule.name: rule for rule in choose.rules(options.rewrites)}
     for name in dict.fromkeys(names):
         changed = (*options.rewrites, f"-{name}")
         if name in rules and _heals(found, watch, rewrites=changed, pre_ort_model_transforms=()):
@@ -97,14 +90,10 @@ def _of_passes(found: Found, watch: Watch) -> Cause:
     return Cause("pass", "the passes of option optimize")
 
 
-def _chosen(options: OrtOptions) -> Sequence[Rule]:
-    return choose.rules(options.rewrites)
-
-
 def _rules_behind(found: Found) -> list[str]:
     """The rules that made nodes between the results that agree and the one that does not."""
     rules: list[str] = []
-    for proto in reversed(nodes_behind(found.compiled.model, found.result, found.agreed)):
+    for proto in reversed(nodes_behind(found.converted.model, found.result, found.agreed)):
         about = {entry.key: entry.value for entry in proto.metadata_props}
         rules += about.get(KEY, "").split(", ") if KEY in about else []
     return list(dict.fromkeys(rules))
@@ -112,9 +101,8 @@ def _rules_behind(found: Found) -> list[str]:
 
 def _heals(found: Found, watch: Watch, **changes: Any) -> bool:
     """Whether the result is eager's where the graph is converted with other options."""
-    options = replace(found.options, **changes)
-    compiled = convert_again(found.compiled, found.module, options)
-    values, _ = values_of(compiled, found.args, options, found.node.name)
+    source = found.source
+    values, _ = source.values_of(source.converted(**changes), found.node.name)
     return bool(values) and all(
         watch.gap(found.expected, value) is None for value in values.values()
     )
@@ -133,23 +121,21 @@ def _of_entry(found: Found, watch: Watch) -> Cause:
 
 def case_of(found: Found) -> int:
     """Number of the case that converted the node; 0 where its entry has one."""
-    from .graphs import producer
-
-    taken = found.compiled.cases.get(producer(found.node).name, "")
+    taken = found.converted.cases.get(producer(found.node).name, "")
     return int(taken.rpartition("/")[2] or 0)
 
 
 def _wrong_kernel(found: Found, watch: Watch) -> str | None:
     """The ONNX operator whose kernel is wrong; None where the reference evaluator agrees with ONNX
     Runtime, or cannot run the nodes."""
-    nodes = nodes_behind(found.compiled.model, found.result, found.agreed)
-    feeds = feeds_of(found.compiled, found.args)
+    nodes = nodes_behind(found.converted.model, found.result, found.agreed)
+    feeds = found.source.feeds(found.converted)
     feeds |= {name: to_numpy(value) for name, value in found.agreed.items()}
     names = [name for proto in nodes for name in proto.output if name]
     try:
         computed = intermediate_results(
-            found.compiled.model, feeds_of(found.compiled, found.args), names,
-            found.options.providers,
+            found.converted.model, found.source.feeds(found.converted), names,
+            found.source.providers,
         )  # fmt: skip
         reference = {
             name: to_torch(known[name])
@@ -171,7 +157,7 @@ def _wrong_kernel(found: Found, watch: Watch) -> str | None:
 def _part(found: Found, nodes: Sequence[NodeProto]) -> onnx.ModelProto:
     """A model of some nodes, for the reference evaluator: its inputs have no types."""
     model = onnx.ModelProto()
-    model.CopyFrom(found.compiled.model)
+    model.CopyFrom(found.converted.model)
     graph = model.graph
     del graph.node[:], graph.output[:]
     graph.node.extend(nodes)

@@ -71,8 +71,7 @@ def place_of_rule(rule: Rule, files: Iterable[str] = ()) -> Place:
 
 
 def place_of_decomposition(name: str, function: Any) -> Place:
-    """Where a decomposition stands: the entry by which ortable asks for it, or the function, torch's
-    or the caller's."""
+    """Where a decomposition stands: the entry by which ortable asks for it, or its function."""
     line = _decomposition_lines().get(name)
     if line is not None:
         return Place(_DECOMPOSITIONS, line)

@@ -28,7 +28,7 @@ _WORDS: dict[str, str] = {
     "kernel": "the ONNX nodes are right: onnx's reference evaluator computes eager's result",
     "optimizer": "without ONNX Runtime's optimizers the result is eager's",
     "session": "node by node ONNX Runtime computes eager's result, with these options it does not",
-    "accumulated": "alone the operator agrees: what came before is within the tolerance, but added up",
+    "accumulated": "alone the operator agrees: tolerances of the results before it add up",
 }
 
 

@@ -82,7 +82,7 @@ def in_ortable():
 """
 
 
-class NoScript(Exception):  # noqa: N818  it says why there is none
+class NoScript(Exception):
     """These nodes cannot be written as a program."""
 
 
@@ -224,7 +224,7 @@ def literal(value: Any) -> str:
         value = value.node.hint
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
-    if value is None or isinstance(value, bool | int | float | complex | str | _PLAIN):
+    if value is None or isinstance(value, (bool, int, float, complex, str, *_PLAIN)):
         return repr(value)
     if isinstance(value, torch.device):
         return f'torch.device("{value}")'

@@ -56,8 +56,8 @@ def gap_between(expected: torch.Tensor, got: torch.Tensor, tolerance: Tolerance)
     found, wanted = b.reshape(-1)[flat].item(), a.reshape(-1)[flat].item()
     return Gap(
         float(away.reshape(-1)[flat]),
-        f"{int(wrong.sum())} of {wrong.numel()} values, most at {place}: {_text(found)} in place of "
-        f"{_text(wanted)} (atol {atol:g}, rtol {rtol:g})",
+        f"{int(wrong.sum())} of {wrong.numel()} values, most at {place}: {_text(found)} in place "
+        f"of {_text(wanted)} (atol {atol:g}, rtol {rtol:g})",
     )
 
 
