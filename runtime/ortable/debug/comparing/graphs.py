@@ -42,11 +42,13 @@ class Watch:
         self.tally = Tally()
         self.found: Found | None = None
         self.last: ComparedGraph | None = None
+        self.draws = False  # whether a graph draws random numbers
 
     def compile_graph(self, graph: GraphModule, options: OrtOptions, run: Any) -> Any:
         """What AOTAutograd's compilers do here: compiles a graph, and returns what runs it in eager
         with the converted one beside it."""
         original = _copied(graph)
+        self.draws |= any(map(_draws, graph.graph.nodes))
         made = compile_aot_graph(graph, options, run)
 
         def call(args: list[Any]) -> list[Any]:
@@ -296,6 +298,10 @@ def _by_node(compiled: CompiledGraph, computed: Mapping[str, Any]) -> dict[str, 
         if name in computed:
             names.setdefault(node, []).append(name)
     return names
+
+
+def _draws(node: Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def _copied(module: GraphModule) -> GraphModule:

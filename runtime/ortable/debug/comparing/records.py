@@ -16,7 +16,7 @@ __all__ = ["Comparison", "Culprit", "Difference", "GraphKind", "Unreached"]
 GraphKind = Literal["inference", "forward", "backward", "export"]
 Culprit = Literal[
     "entry", "rule", "pass", "transform", "decomposition", "preparation", "kernel", "optimizer",
-    "session", "accumulated",
+    "session", "accumulated", "capture",
 ]  # fmt: skip
 _WORDS: dict[str, str] = {
     "entry": "the ONNX nodes that this entry of the specs makes compute something else",
@@ -29,6 +29,7 @@ _WORDS: dict[str, str] = {
     "optimizer": "without ONNX Runtime's optimizers the result is eager's",
     "session": "node by node ONNX Runtime computes eager's result, with these options it does not",
     "accumulated": "alone the operator agrees: tolerances of the results before it add up",
+    "capture": "every graph that ortable is given computes eager's results: torch made other ones",
 }
 
 
@@ -64,7 +65,8 @@ class Difference:
             (another pass of option `optimize`), `"transform"` (of `pre_ort_model_transforms`),
             `"decomposition"`, `"preparation"` (of torch's graph, before it is converted),
             `"kernel"`, `"optimizer"` or `"session"` (of ONNX Runtime), `"accumulated"` (nothing:
-            the tolerances of the results before it add up).
+            the tolerances of the results before it add up), `"capture"` (what torch made of the
+            model, before ortable converts it).
         name: what the culprit is called: the entry (`"aten::addmm"`), the rule, the decomposed
             operator, the kernel's ONNX operator.
         spec_file: the file of the entry, or of the rule.
