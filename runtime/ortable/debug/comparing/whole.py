@@ -23,7 +23,8 @@ def outcome_of(
     called: Callable[..., Any], function: Any, call: tuple[Any, Any], train: bool
 ) -> dict[str, torch.Tensor]:
     """Runs `called`, which is `function` or what was compiled of it, and copies what there is
-    afterwards. With `train` gradients flow back from every result, each multiplied by one.
+    afterwards. With `train` gradients flow back from every result, other ones for each of its values: the
+    gradients of normalizations vanish where all are the same.
 
     An error of ours is taken out of what dynamo wraps it in.
     """
@@ -36,7 +37,7 @@ def outcome_of(
         }
         wanted = [each for each in results.values() if each.requires_grad] if train else []
         if wanted:
-            torch.autograd.backward(wanted, [torch.ones_like(each) for each in wanted])
+            torch.autograd.backward(wanted, [_uneven(each) for each in wanted])
     found = dict(results)
     for path, leaf in _leaves(call):
         if isinstance(leaf, torch.Tensor):
@@ -47,6 +48,12 @@ def outcome_of(
             found[name] = tensor
             found |= _gradient(name, tensor)
     return {name: tensor.detach().clone() for name, tensor in found.items()}
+
+
+def _uneven(result: torch.Tensor) -> torch.Tensor:
+    """A gradient for a result whose values differ, the same at every call."""
+    places = torch.arange(result.numel(), device=result.device).reshape(result.shape)
+    return torch.cos(places).to(result.dtype)
 
 
 def _gradient(name: str, tensor: torch.Tensor) -> dict[str, torch.Tensor]:
