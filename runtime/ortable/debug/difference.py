@@ -8,28 +8,28 @@ eager computes, and the backward with the tensors that eager's forward saved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.fx import Node
+from onnx import ModelProto
 
 from ortable.backend.aot.decompositions import get_decomposition_table, resolve_table
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
 from ortable.compat.torch_explain import compiled_apart, innermost, own_profile
-from ortable.errors import OrtableError
+from ortable.errors import OptionError, OrtableError
+from ortable.exporter.program import OnnxProgram
 from ortable.exporter.request.options import ExportOptions
-from ortable.interpreter.diagnostics.origin import module_path, source_line
 
-from .arrays import describe, to_numpy
 from .compare import AskedTolerance
-from .comparing.alone import AGREES, Alone, Differs, shown_alone
+from .comparing.alone import Differs
 from .comparing.decompositions import Decomposed, DecompositionWatch
-from .comparing.diagnosis import case_of, cause_of, nodes_behind, texts_of
-from .comparing.found import Found, operator_of, producer
+from .comparing.describing import Way, captured, decomposed, described
+from .comparing.exports import compared_export, parts_of_export
 from .comparing.graphs import Watch
 from .comparing.places import place_of_decomposition
 from .comparing.records import Comparison, Difference
@@ -49,6 +49,7 @@ def first_difference(
     options: Mapping[str, Any] | None = None,
     atol: float | None = None,
     rtol: float | None = None,
+    exported: OnnxProgram | ModelProto | str | os.PathLike[str] | None = None,
 ) -> Comparison:
     """Runs `model(*args, **kwargs)` through torch.compile and in eager, and finds the first result
     that differs: FX node, entry of the specs with file and line, module, line of the model.
@@ -57,27 +58,45 @@ def first_difference(
     random numbers, as with `ortable.explain`.
 
     Args:
-        model: a module or a function, compiled or not, in the mode it is in.
+        model: a module or a function, compiled or not, in the mode it is in; or what
+            `ortable.export` returned, which is then compared with the module that it was made of.
         args: positional arguments of the call.
         kwargs: keyword arguments of the call.
         train: with gradients: forward graphs and backward graphs.
         dynamic: as `torch.compile` has it.
         options: those of `torch.compile(..., backend="ortable", options=options)`.
         atol, rtol: how far floats may differ, `atol + rtol * abs(eager's)`; by dtype unless given.
+        exported: what was exported of `model`, as a program, a model or the path of one: it is
+            compared in place of what torch.compile makes.
 
     Returns:
         What was compared, and the first difference; true where there is none.
 
     Raises:
-        OptionError: an unknown option, or a wrong value.
+        OptionError: an unknown option, a wrong value, or one of torch.compile for an exported
+            model.
+        InputError: an exported model does not take such arguments.
         OrtableError: an operator that cannot be converted.
     """
     asked = AskedTolerance(atol, rtol)
+    if exported is not None or isinstance(model, OnnxProgram):
+        _refuse(train=train, dynamic=dynamic, options=options)
+        parts = parts_of_export(model, args, kwargs, exported)
+        return compared_export(parts, asked)
     run = _Run(model, (tuple(args), dict(kwargs or {})), train, dynamic, options, asked)
     watch, outcome = run.compiled()
     if watch.found is not None:
-        return watch.tally.comparison(_described(watch.found, watch, run))
+        return watch.tally.comparison(described(watch.found, watch, _way(run)))
     return watch.tally.comparison(_before_graphs(run, watch, outcome))
+
+
+def _refuse(**given: Any) -> None:
+    """Options of torch.compile are none of an exported model."""
+    names = [name for name, value in given.items() if value]
+    if names:
+        raise OptionError(
+            f"{', '.join(names)}: of torch.compile, and what is compared was exported; leave it out"
+        )
 
 
 @dataclass(frozen=True)
@@ -146,35 +165,21 @@ def _before_graphs(run: _Run, watch: Watch, outcome: Outcome) -> Difference | No
         if watch.draws:
             watch.tally.leave("the model draws random numbers, in another order than eager", [name])
             return None
-        return Difference(
-            "inference", name, "", "capture", "torch.compile", "", 0, 0, "", "",
-            gap.what, gap.largest, describe(to_numpy(value)), describe(to_numpy(outcome[name])),
-        )  # fmt: skip
+        return captured(name, "inference", gap, value, outcome[name], "torch.compile")
     return None
 
 
 def _decomposed(found: Decomposed, watch: Watch, run: _Run) -> Difference:
     """An operator that its decomposition computes otherwise."""
-    node = found.node
-    target: Any = node.target
+    target: Any = found.node.target
     place = place_of_decomposition(target.name(), run.table()[target])
     own = run.options is not None and run.options.get("export_options") is not None
-    alone = Alone() if own else _alone(node, found.values, found.expected, found.kind, watch, run)
-    return Difference(
-        graph=found.kind,
-        culprit="decomposition",
-        name=target.name(),
-        spec_file=place.file,
-        spec_line=place.line,
-        case=0,
-        what=found.gap.what,
-        largest=found.gap.largest,
-        eager=describe(to_numpy(found.expected)),
-        onnx=describe(to_numpy(found.got)),
-        script=alone.script,
-        tensors=alone.tensors or {},
-        **_of_node(node, found.values),
-    )
+    way = None if own else _way(run)  # a table of functions cannot be written into a script
+    return decomposed(found, place, watch, way)
+
+
+def _way(run: _Run) -> Way:
+    return Way(_differ(run), run.options or {})
 
 
 def _differ(run: _Run) -> Differs:
@@ -193,79 +198,3 @@ def _differ(run: _Run) -> Differs:
         return any(watch.gap(*pair) is not None for pair in pairs)
 
     return differ
-
-
-def _alone(
-    node: Node,
-    values: Mapping[Node, Any],
-    expected: torch.Tensor,
-    kind: str,
-    watch: Watch,
-    run: _Run,
-) -> Alone:
-    """A script of the operator of a node."""
-    source = source_line(producer(node))
-    return shown_alone(
-        node,
-        values,
-        _differ(run),
-        about=f"Found in the {kind} graph, FX node '{node.name}'"
-        + (f", {source}" if source else ""),
-        options=run.options or {},
-        tolerance=tuple(watch.tolerance.of(expected.dtype)),  # type: ignore[arg-type]
-    )
-
-
-def _described(found: Found, watch: Watch, run: _Run) -> Difference:
-    """What differs, in the words of a reader, with its cause and a script."""
-    cause = cause_of(found, watch)
-    names = found.converted.fx_names
-    given = {names[name]: value for name, value in found.agreed.items() if name in names}
-    values = found.source.torch_values(given)
-    alone = _alone(found.node, values, found.expected, found.source.kind, watch, run)
-    if cause.culprit == "entry" and alone.why == AGREES:
-        cause = replace(cause, culprit="accumulated")
-    place = cause.place
-    model = found.converted.model
-    nodes = nodes_behind(model, found.result, found.agreed) if found.result else []
-    return Difference(
-        graph=found.source.kind,
-        culprit=cause.culprit,
-        name=cause.name,
-        spec_file=place.file if place is not None else "",
-        spec_line=place.line if place is not None else 0,
-        case=case_of(found),
-        what=found.gap.what,
-        largest=found.gap.largest,
-        eager=describe(to_numpy(found.expected)),
-        onnx=describe(to_numpy(found.got)),
-        computed_by=texts_of(nodes),
-        script=alone.script,
-        tensors=alone.tensors or {},
-        **_of_node(found.node, values),
-    )
-
-
-def _of_node(node: Node, values: Mapping[Node, Any]) -> dict[str, Any]:
-    """What a difference says of its FX node."""
-    made = producer(node)
-    module, kind = module_path(made)
-    return {
-        "node": node.name,
-        "operator": operator_of(node),
-        "module": f"{module or '(root)'} ({kind})" if module or kind else "",
-        "source": str(source_line(made) or ""),
-        "arguments": tuple(_arguments(made, values)),
-    }
-
-
-def _arguments(node: Node, values: Mapping[Node, Any]) -> Iterator[str]:
-    """The arguments of the operator in short."""
-    for name, value in (*((f"{i}", v) for i, v in enumerate(node.args)), *node.kwargs.items()):
-        known = values.get(value, value) if isinstance(value, Node) else value
-        if isinstance(known, torch.Tensor):
-            yield f"{getattr(value, 'name', name)}: {describe(to_numpy(known))}"
-        elif isinstance(value, Node):
-            yield f"{value.name}: {known}"
-        else:
-            yield f"{value}"

@@ -6,20 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import onnx
 import torch
 from onnx import NodeProto
 
 from ortable.exporter.account.gaps import intermediate_results
+from ortable.exporter.account.sessions import proto_of
 from ortable.ir.origins import KEY
-from ortable.passes.rewrite import choose
 
 from ..arrays import to_numpy, to_torch
 from ..reference import ExtendedReferenceEvaluator
-from .found import Found, operator_of, producer
-from .graphs import Watch
+from .found import Converted, Found, Measure, operator_of, producer
 from .places import Place, meant_by, place_of_rule, where_is
 from .records import Culprit
 
@@ -35,7 +33,7 @@ class Cause:
     place: Place | None = None
 
 
-def cause_of(found: Found, watch: Watch) -> Cause:
+def cause_of(found: Found, watch: Measure) -> Cause:
     """What makes the result differ from eager."""
     if found.reached == "host":
         return Cause("preparation", "what is done to torch's graph before it is converted")
@@ -46,30 +44,31 @@ def cause_of(found: Found, watch: Watch) -> Cause:
     return _of_entry(found, watch)
 
 
-def _of_session(found: Found, watch: Watch) -> Cause:
+def _of_session(found: Found, watch: Measure) -> Cause:
     """The graph is right result by result; the session that runs it is not."""
     import onnxruntime
 
     source = found.source
-    settings = source.options.session_options
+    settings = source.settings
     if settings is None or isinstance(settings, Mapping):
         level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         changed = {**(settings or {}), "graph_optimization_level": level}
-        results = source.in_session(found.converted, session_options=changed)
+        results = source.in_session(found.converted, changed)
         if watch.gap(found.expected, results[source.outputs().index(found.node)]) is None:
             return Cause("optimizer", "graph_optimization_level")
     return Cause("session", "session_options")
 
 
-def _of_transforms(found: Found, watch: Watch) -> Cause | None:
+def _of_transforms(found: Found, watch: Measure) -> Cause | None:
     """The user's function without which the result is eager's."""
-    given = found.source.options.pre_ort_model_transforms
-    if not given or not _heals(found, watch, pre_ort_model_transforms=()):
+    source = found.source
+    given = source.transforms
+    if not given or not _heals(found, watch, source.with_transforms(())):
         return None
     alone = [
         each
         for each in given
-        if _heals(found, watch, pre_ort_model_transforms=tuple(x for x in given if x is not each))
+        if _heals(found, watch, source.with_transforms([x for x in given if x is not each]))
     ]
     function = (alone or given)[0]
     code = getattr(function, "__code__", None)
@@ -77,38 +76,36 @@ def _of_transforms(found: Found, watch: Watch) -> Cause | None:
     return Cause("transform", getattr(function, "__qualname__", repr(function)), place)
 
 
-def _of_passes(found: Found, watch: Watch) -> Cause:
+def _of_passes(found: Found, watch: Measure) -> Cause:
     """The rule without which the result is eager's; the rules that made the nodes come first."""
-    options = found.source.options
-    names = [*_rules_behind(found), *found.converted.rewrites]
-    files = [name for name in options.rewrites if name.endswith((".yaml", ".yml"))]
-    rules = {rule.name: rule for rule in choose.rules(options.rewrites)}
-    for name in dict.fromkeys(names):
-        changed = (*options.rewrites, f"-{name}")
-        if name in rules and _heals(found, watch, rewrites=changed, pre_ort_model_transforms=()):
-            return Cause("rule", name, place_of_rule(rules[name], files))
+    source = found.source
+    rules = source.rules()
+    for name in dict.fromkeys([*_rules_behind(found), *found.converted.rewrites]):
+        if name in rules and _heals(found, watch, source.without_rule(name)):
+            return Cause("rule", name, place_of_rule(rules[name], source.rule_files))
     return Cause("pass", "the passes of option optimize")
 
 
 def _rules_behind(found: Found) -> list[str]:
     """The rules that made nodes between the results that agree and the one that does not."""
     rules: list[str] = []
-    for proto in reversed(nodes_behind(found.converted.model, found.result, found.agreed)):
+    for proto in reversed(
+        nodes_behind(proto_of(found.converted.model), found.result, found.agreed)
+    ):
         about = {entry.key: entry.value for entry in proto.metadata_props}
         rules += about.get(KEY, "").split(", ") if KEY in about else []
     return list(dict.fromkeys(rules))
 
 
-def _heals(found: Found, watch: Watch, **changes: Any) -> bool:
-    """Whether the result is eager's where the graph is converted with other options."""
-    source = found.source
-    values, _ = source.values_of(source.converted(**changes), found.node.name)
+def _heals(found: Found, watch: Measure, converted: Converted) -> bool:
+    """Whether the result is eager's in another conversion of the graph."""
+    values, _ = found.source.values_of(converted, found.node.name)
     return bool(values) and all(
         watch.gap(found.expected, value) is None for value in values.values()
     )
 
 
-def _of_entry(found: Found, watch: Watch) -> Cause:
+def _of_entry(found: Found, watch: Measure) -> Cause:
     """The entry that converted the node, or the kernel where the reference evaluator computes
     eager's result with the same ONNX nodes."""
     kernel = _wrong_kernel(found, watch)
@@ -125,10 +122,10 @@ def case_of(found: Found) -> int:
     return int(taken.rpartition("/")[2] or 0)
 
 
-def _wrong_kernel(found: Found, watch: Watch) -> str | None:
+def _wrong_kernel(found: Found, watch: Measure) -> str | None:
     """The ONNX operator whose kernel is wrong; None where the reference evaluator agrees with ONNX
     Runtime, or cannot run the nodes."""
-    nodes = nodes_behind(found.converted.model, found.result, found.agreed)
+    nodes = nodes_behind(proto_of(found.converted.model), found.result, found.agreed)
     feeds = found.source.feeds(found.converted)
     feeds |= {name: to_numpy(value) for name, value in found.agreed.items()}
     names = [name for proto in nodes for name in proto.output if name]
@@ -157,7 +154,7 @@ def _wrong_kernel(found: Found, watch: Watch) -> str | None:
 def _part(found: Found, nodes: Sequence[NodeProto]) -> onnx.ModelProto:
     """A model of some nodes, for the reference evaluator: its inputs have no types."""
     model = onnx.ModelProto()
-    model.CopyFrom(found.converted.model)
+    model.CopyFrom(proto_of(found.converted.model))
     graph = model.graph
     del graph.node[:], graph.output[:]
     graph.node.extend(nodes)

@@ -13,18 +13,20 @@ import torch
 from onnx import ModelProto
 from torch.fx import GraphModule, Interpreter, Node
 
-from ortable.exporter.account.gaps import Gap, intermediate_results
+from ortable.exporter.account.gaps import Gap, gap_between, intermediate_results
 from ortable.exporter.account.sessions import proto_of
 from ortable.interpreter.calls import operator_key
+from ortable.interpreter.complex_numbers import real_tensor
+from ortable.passes.rewrite.rule import Rule
 
 from ..arrays import to_torch
-from ..compare import Recorder
+from ..compare import AskedTolerance, Recorder
 from ..reference import ExtendedReferenceEvaluator
 from .records import Comparison, Difference, GraphKind, Unreached
 
 __all__ = [
-    "Converted", "Found", "Reached", "Source", "Tally", "copied", "operator_of", "producer",
-    "results_of", "values_in",
+    "Converted", "Found", "Measure", "Reached", "Source", "Tally", "copied", "operator_of",
+    "producer", "results_of", "values_in",
 ]  # fmt: skip
 
 _NAMED = 5  # nodes of a reason
@@ -54,15 +56,22 @@ class Source(Protocol):
     @property
     def module(self) -> GraphModule: ...
     @property
-    def options(self) -> Any: ...
-    @property
     def providers(self) -> Sequence[Any] | None: ...
-    def converted(self, **changes: Any) -> Any: ...
+    @property
+    def transforms(self) -> Sequence[Any]: ...
+    @property
+    def rule_files(self) -> Sequence[str]: ...
+    @property
+    def settings(self) -> Any: ...
+    def rules(self) -> Mapping[str, Rule]: ...
+    def same_again(self) -> Any: ...
+    def without_rule(self, name: str) -> Any: ...
+    def with_transforms(self, chosen: Sequence[Any]) -> Any: ...
     def feeds(self, converted: Any) -> dict[str, Any]: ...
     def values_of(
         self, converted: Any, wanted: str | None = None
     ) -> tuple[dict[str, torch.Tensor], str]: ...
-    def in_session(self, converted: Any, **changes: Any) -> list[Any]: ...
+    def in_session(self, converted: Any, settings: Any = None) -> list[Any]: ...
     def outputs(self) -> list[Any]: ...
     def torch_values(self, given: Mapping[str, torch.Tensor]) -> dict[Node, Any]: ...
 
@@ -125,6 +134,26 @@ class Tally:
         return Comparison(
             difference, self.compared, self.graphs, unreached, dict(sorted(self.tolerances.items()))
         )
+
+
+class Measure:
+    """A comparison: the tolerance, what was compared so far, and the first difference."""
+
+    def __init__(self, tolerance: AskedTolerance) -> None:
+        self.tolerance = tolerance
+        self.tally = Tally()
+        self.found: Found | None = None
+
+    def gap(self, expected: torch.Tensor, got: torch.Tensor) -> Gap | None:
+        """How far a result is from eager; None where it is near enough. Complex numbers are pairs,
+        or parts."""
+        expected, got = real_tensor(expected), real_tensor(got)
+        return gap_between(expected, got, self.tolerance.of(expected.dtype))
+
+    def agree(self, value: torch.Tensor) -> None:
+        """One more result agrees with `value`, eager's."""
+        value = real_tensor(value)
+        self.tally.agree(value, self.tolerance.of(value.dtype))
 
 
 def results_of(

@@ -22,25 +22,23 @@ from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.compile import compile_graph
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
-from ortable.exporter.account.gaps import Gap, gap_between
-from ortable.interpreter.complex_numbers import real_tensor
 from ortable.interpreter.outputs import flatten_output
+from ortable.passes.rewrite import choose
+from ortable.passes.rewrite.rule import Rule
 
 from ..compare import UNKNOWN, AskedTolerance, EagerValues, leaves_memory
 from ..run import feeds_of
-from .found import Found, Reached, Tally, copied, producer, results_of, values_in
+from .found import Found, Measure, Reached, copied, producer, results_of, values_in
 from .records import GraphKind
 
 __all__ = ["ComparedGraph", "GraphSource", "Watch"]
 
 
-class Watch:
-    """The comparison of one call: its tally, and the first difference."""
+class Watch(Measure):
+    """The comparison of the graphs of one call."""
 
     def __init__(self, tolerance: AskedTolerance) -> None:
-        self.tolerance = tolerance
-        self.tally = Tally()
-        self.found: Found | None = None
+        super().__init__(tolerance)
         self.last: ComparedGraph | None = None
         self.draws = False  # whether a graph draws random numbers
 
@@ -87,17 +85,6 @@ class Watch:
         self.last = ComparedGraph(compiled, options, self)
         return self.last
 
-    def gap(self, expected: torch.Tensor, got: torch.Tensor) -> Gap | None:
-        """How far a result is from eager; None where it is near enough. Complex numbers are pairs,
-        or parts."""
-        expected, got = real_tensor(expected), real_tensor(got)
-        return gap_between(expected, got, self.tolerance.of(expected.dtype))
-
-    def agree(self, value: torch.Tensor) -> None:
-        """One more result agrees with `value`, eager's."""
-        value = real_tensor(value)
-        self.tally.agree(value, self.tolerance.of(value.dtype))
-
 
 class ComparedGraph:
     """One converted graph as a boxed callable: it compares, and returns eager's results."""
@@ -131,7 +118,7 @@ class ComparedGraph:
         watch.tally.graphs += 1
         self.args = copied(args)
         source = self.source()
-        plain = whole = source.converted(optimize=False, pre_ort_model_transforms=())
+        plain = whole = source.without_passes()
         if self.options.optimize or self.options.pre_ort_model_transforms:
             whole = source.converted()
         computed, why = source.values_of(plain)
@@ -243,6 +230,38 @@ class GraphSource:
         """What runs it."""
         return self.options.providers
 
+    @property
+    def transforms(self) -> Sequence[Any]:
+        """The user's functions that change the model."""
+        return self.options.pre_ort_model_transforms
+
+    @property
+    def rule_files(self) -> Sequence[str]:
+        """The user's files of rules."""
+        return [name for name in self.options.rewrites if name.endswith((".yaml", ".yml"))]
+
+    def rules(self) -> Mapping[str, Rule]:
+        """The rules that run, by name."""
+        return {rule.name: rule for rule in choose.rules(self.options.rewrites)}
+
+    def same_again(self) -> CompiledGraph:
+        """The graph converted anew, as it was."""
+        return self.converted()
+
+    def without_rule(self, name: str) -> CompiledGraph:
+        """The graph converted without one of the rules, and without transforms."""
+        return self.converted(
+            rewrites=(*self.options.rewrites, f"-{name}"), pre_ort_model_transforms=()
+        )
+
+    def with_transforms(self, chosen: Sequence[Any]) -> CompiledGraph:
+        """The graph converted with these transforms."""
+        return self.converted(pre_ort_model_transforms=tuple(chosen))
+
+    def without_passes(self) -> CompiledGraph:
+        """The graph as converters make it."""
+        return self.converted(optimize=False, pre_ort_model_transforms=())
+
     def converted(self, **changes: Any) -> CompiledGraph:
         """The graph converted anew, with some options changed: no cache is asked."""
         made = compile_graph(AotGraph(self.module), replace(self.options, **changes))
@@ -272,10 +291,17 @@ class GraphSource:
         names = [n for n, node in converted.fx_names.items() if wanted in (None, node)]
         return results_of(converted.model, self.feeds(converted), names, self.providers)
 
-    def in_session(self, converted: CompiledGraph, **changes: Any) -> list[Any]:
-        """What the session of a converted graph returns, with some options changed."""
-        run = run_with_onnxruntime(converted, replace(self.options, **changes))
-        return list(run(copied(self.args)))
+    @property
+    def settings(self) -> Any:
+        """Settings of the session."""
+        return self.options.session_options
+
+    def in_session(self, converted: CompiledGraph, settings: Any = None) -> list[Any]:
+        """What the session of a converted graph returns; `settings` instead of those asked for."""
+        options = self.options
+        if settings is not None:
+            options = replace(options, session_options=settings)
+        return list(run_with_onnxruntime(converted, options)(copied(self.args)))
 
     def outputs(self) -> list[Any]:
         """The nodes that the graph returns, and constants."""

@@ -23,8 +23,8 @@ def outcome_of(
     called: Callable[..., Any], function: Any, call: tuple[Any, Any], train: bool
 ) -> dict[str, torch.Tensor]:
     """Runs `called`, which is `function` or what was compiled of it, and copies what there is
-    afterwards. With `train` gradients flow back from every result, other ones for each of its values: the
-    gradients of normalizations vanish where all are the same.
+    afterwards. With `train` gradients flow back from every result, another one for each of its
+    values: gradients of normalizations vanish where all are the same.
 
     An error of ours is taken out of what dynamo wraps it in.
     """

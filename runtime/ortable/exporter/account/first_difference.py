@@ -117,7 +117,7 @@ class ProgramResults:
 def program_results(model: Any, program: Program, call: ExampleCall) -> ProgramResults:
     """What can be compared of a model, and what torch computes there for `call`."""
     made = {name for node in proto_of(model).graph.node for name in node.output}
-    results = {**program.results, **_returned(model, program)}
+    results = {**program.results, **returned_nodes(model, program)}
     expected = _Recorder(program).values_of(call)
     leaves = zip(input_names(model, program), pytree.tree_leaves(call), strict=True)
     feeds = {name: array_of(leaf) for name, leaf in leaves if name is not None}
@@ -127,7 +127,7 @@ def program_results(model: Any, program: Program, call: ExampleCall) -> ProgramR
     return ProgramResults({name: results[name] for name in names}, expected, feeds)
 
 
-def _returned(model: Any, program: Program) -> dict[str, str]:
+def returned_nodes(model: Any, program: Program) -> dict[str, str]:
     """Names of the outputs of the model, and the FX nodes that return them."""
     leaves = flatten_output(program.graph_module.graph.output_node().args[0])
     users = [
@@ -140,6 +140,14 @@ def _returned(model: Any, program: Program) -> dict[str, str]:
     return {name: leaf.name for name, leaf in pairs if isinstance(leaf, Node)}
 
 
+def graph_arguments(program: Program, call: ExampleCall) -> list[Any]:
+    """What the graph of a program is called with: copies of the call's tensors, and weights."""
+    given = iter(pytree.tree_leaves(copied_call(*call)))
+    leaves = {node.name: next(given) for node in program.user_inputs}
+    placeholders = program.graph_module.graph.find_nodes(op="placeholder")
+    return [leaves[n.name] if n.name in leaves else program.weights[n.name] for n in placeholders]
+
+
 class _Recorder(Interpreter):
     """Runs the graph of a program in torch and keeps the tensors that its nodes compute."""
 
@@ -150,14 +158,8 @@ class _Recorder(Interpreter):
 
     def values_of(self, call: ExampleCall) -> dict[str, torch.Tensor]:
         """What the nodes compute for a call, by name."""
-        given = iter(pytree.tree_leaves(copied_call(*call)))
-        leaves = {node.name: next(given) for node in self.program.user_inputs}
-        placeholders = [n for n in self.graph.nodes if n.op == "placeholder"]
-        weights = self.program.weights
         with torch.no_grad():
-            self.run(
-                *(leaves[n.name] if n.name in leaves else weights[n.name] for n in placeholders)
-            )
+            self.run(*graph_arguments(self.program, call))
         return self.values
 
     def run_node(self, n: Node) -> Any:
