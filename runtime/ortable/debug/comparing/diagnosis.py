@@ -79,6 +79,8 @@ def _of_transforms(found: Found, watch: Measure) -> Cause | None:
 def _of_passes(found: Found, watch: Measure) -> Cause:
     """The rule without which the result is eager's; the rules that made the nodes come first."""
     source = found.source
+    if _heals(found, watch, source.same_again()):
+        return Cause("model", "the exported model")
     rules = source.rules()
     for name in dict.fromkeys([*_rules_behind(found), *found.converted.rewrites]):
         if name in rules and _heals(found, watch, source.without_rule(name)):
@@ -89,9 +91,8 @@ def _of_passes(found: Found, watch: Measure) -> Cause:
 def _rules_behind(found: Found) -> list[str]:
     """The rules that made nodes between the results that agree and the one that does not."""
     rules: list[str] = []
-    for proto in reversed(
-        nodes_behind(proto_of(found.converted.model), found.result, found.agreed)
-    ):
+    nodes = nodes_behind(proto_of(found.converted.model), found.result, found.agreed)
+    for proto in reversed(nodes):
         about = {entry.key: entry.value for entry in proto.metadata_props}
         rules += about.get(KEY, "").split(", ") if KEY in about else []
     return list(dict.fromkeys(rules))

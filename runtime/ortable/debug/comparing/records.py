@@ -16,7 +16,7 @@ __all__ = ["Comparison", "Culprit", "Difference", "GraphKind", "Unreached"]
 GraphKind = Literal["inference", "forward", "backward", "export"]
 Culprit = Literal[
     "entry", "rule", "pass", "transform", "decomposition", "preparation", "kernel", "optimizer",
-    "session", "accumulated", "capture",
+    "session", "accumulated", "capture", "model",
 ]  # fmt: skip
 _WORDS: dict[str, str] = {
     "entry": "the ONNX nodes that this entry of the specs makes compute something else",
@@ -30,6 +30,7 @@ _WORDS: dict[str, str] = {
     "session": "node by node ONNX Runtime computes eager's result, with these options it does not",
     "accumulated": "alone the operator agrees: tolerances of the results before it add up",
     "capture": "every graph that ortable is given computes eager's results: torch made other ones",
+    "model": "exported once more, the model computes eager's result: it was changed, or is older",
 }
 
 
@@ -66,7 +67,8 @@ class Difference:
             `"decomposition"`, `"preparation"` (of torch's graph, before it is converted),
             `"kernel"`, `"optimizer"` or `"session"` (of ONNX Runtime), `"accumulated"` (nothing:
             the tolerances of the results before it add up), `"capture"` (what torch made of the
-            model, before ortable converts it).
+            model, before ortable converts it), `"model"` (a file that is not what an export of the
+            module makes now).
         name: what the culprit is called: the entry (`"aten::addmm"`), the rule, the decomposed
             operator, the kernel's ONNX operator.
         spec_file: the file of the entry, or of the rule.
