@@ -85,7 +85,7 @@ class EagerValues:
             expected, got = real_tensor(self.values[fx_name]), np.asarray(known[name])
             gap = gap_between(expected, to_torch(got), self.tolerance.of(expected.dtype))
             if gap is not None:
-                node = self.nodes[fx_name]
+                node = self.nodes[fx_name.partition(".")[0]]
                 raise MismatchError(self._message(node, proto, known, expected, got, gap.what))
             self.agreed += 1
 
@@ -141,6 +141,10 @@ class Recorder(Interpreter):
         value = self._of_drawn(n) if "drawn" in n.kwargs else super().run_node(n)
         if n.name in self.wanted and isinstance(value, torch.Tensor) and not leaves_memory(n):
             self.values[n.name] = value
+        if isinstance(value, torch.Tensor) and value.is_complex() and not leaves_memory(n):
+            for part in ("real", "imag"):
+                if f"{n.name}.{part}" in self.wanted:
+                    self.values[f"{n.name}.{part}"] = getattr(value.resolve_conj(), part)
         return value
 
     def _of_drawn(self, n: Node) -> Any:

@@ -33,7 +33,7 @@ from .comparing.exports import compared_export, parts_of_export
 from .comparing.graphs import Watch
 from .comparing.places import place_of_decomposition
 from .comparing.records import Comparison, Difference
-from .comparing.whole import Outcome, outcome_of
+from .comparing.whole import Outcome, optimizers_of, optimizers_untouched, outcome_of
 from .explain_state import copied_arguments, model_untouched
 
 __all__ = ["first_difference"]
@@ -54,8 +54,9 @@ def first_difference(
     """Runs `model(*args, **kwargs)` through torch.compile and in eager, and finds the first result
     that differs: FX node, entry of the specs with file and line, module, line of the model.
 
-    The call runs on copies of the arguments; the model keeps its buffers, gradients, mode and
-    random numbers, as with `ortable.explain`.
+    The call runs on copies of the arguments, a few times; the model keeps its buffers, gradients,
+    mode and random numbers, as with `ortable.explain`, and an optimizer that a function steps keeps
+    its parameters and its state.
 
     Args:
         model: a module or a function, compiled or not, in the mode it is in; or what
@@ -130,7 +131,9 @@ class _Run:
             )
 
         with ExitStack() as stack:
-            stack.enter_context(model_untouched(function, call, self.train))
+            steps = bool(optimizers_of(function))
+            stack.enter_context(optimizers_untouched(function))
+            stack.enter_context(model_untouched(function, call, self.train and not steps))
             stack.enter_context(own_profile())
             stance = "force_eager" if watch is None else "default"
             stack.enter_context(torch.compiler.set_stance(stance))

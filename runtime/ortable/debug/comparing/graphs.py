@@ -18,7 +18,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from ortable.backend.aot.build import compile_aot_graph
 from ortable.backend.execute.runner import run_with_onnxruntime
-from ortable.backend.lower.aot_graph import AotGraph
+from ortable.backend.lower.aot_graph import AotGraph, writes_argument
 from ortable.backend.lower.compile import compile_graph
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
@@ -47,7 +47,9 @@ class Watch(Measure):
         with the converted one beside it."""
         original = _copied(graph)
         self.draws |= any(map(_draws, graph.graph.nodes))
-        made = compile_aot_graph(graph, options, run)
+        records: dict[str, Any] = {}
+        made = compile_aot_graph(graph, replace(options, storage=records), run)
+        self._left_to_torch(records.get("instance", ()), options)
 
         def call(args: list[Any]) -> list[Any]:
             if self.found is None:
@@ -59,6 +61,14 @@ class Watch(Measure):
 
         call._boxed_call = True  # type: ignore[attr-defined]
         return call
+
+    def _left_to_torch(self, records: Sequence[Any], options: OrtOptions) -> None:
+        """What torch runs is eager's: it is no part of an ONNX graph."""
+        if options.storage is not None:
+            options.storage.setdefault("instance", []).extend(records)
+        placement = records[0].placement if records else ()
+        names = [each.operator for each in placement if each.where == "torch"]
+        self.tally.leave("torch runs them", names)
 
     def _beside(self, original: GraphModule, made: Callable[..., Any], args: list[Any]) -> None:
         """Runs the converted graph on copies, and compares its results with those of the graph as
@@ -122,7 +132,8 @@ class ComparedGraph:
         if self.options.optimize or self.options.pre_ort_model_transforms:
             whole = source.converted()
         computed, why = source.values_of(plain)
-        given = {plain.fx_names[name]: value for name, value in computed.items()}
+        pairs = ((plain.fx_names[name], value) for name, value in computed.items())
+        given = {node: value for node, value in pairs if "." not in node}
         wanted = {**whole.fx_names, **plain.fx_names}
         eager = EagerValues(self.module, args, wanted, watch.tolerance, given)
         watch.found = found = self._compared(source, plain, eager, computed, "graph")
@@ -149,15 +160,16 @@ class ComparedGraph:
         names = _by_node(compiled, computed)
         agreed: dict[str, torch.Tensor] = {}
         for node in source.module.graph.nodes:
-            if node.name not in eager.values:
-                continue
-            expected = eager.values[node.name]
-            for name in names.get(node.name, ()):
-                got = computed[name]
-                gap = self.watch.gap(expected, got)
-                if gap is not None:
-                    return Found(source, compiled, node, name, gap, expected, got, agreed, reached)
-                agreed[name] = got
+            for fx_name in (node.name, *_parts(node)):
+                expected = eager.values.get(fx_name)
+                for name in names.get(fx_name, ()) if expected is not None else ():
+                    got = computed[name]
+                    gap = self.watch.gap(expected, got)
+                    if gap is not None:
+                        return Found(
+                            source, compiled, node, name, gap, expected, got, agreed, reached
+                        )
+                    agreed[name] = got
         return None
 
     def _count(
@@ -175,14 +187,15 @@ class ComparedGraph:
         for node in self.module.graph.nodes:
             if watch.found is not None and node is watch.found.node:
                 break
-            value = eager.values.get(node.name)
-            if value is None:
-                unknown += [node.name] if node.name in names else []
-            elif node.name in names:
-                watch.agree(value)
-            else:
-                gone.append(node.name)
-        watch.tally.leave(why or "the ONNX graph has no result of theirs", gone)
+            compared = [each for each in (node.name, *_parts(node)) if each in names]
+            known = [each for each in compared if each in eager.values]
+            if known:
+                watch.agree(eager.values[known[0]])
+            elif compared:
+                unknown.append(node.name)
+            elif node.op == "call_function" and not writes_argument(node):
+                gone += [node.name] if isinstance(node.meta.get("val"), torch.Tensor) else []
+        watch.tally.leave(why or "the ONNX graph has no result of their own", gone)
         watch.tally.leave("their numbers are random, or memory that nothing wrote", unknown)
 
     def _session(
@@ -310,6 +323,11 @@ class GraphSource:
     def torch_values(self, given: Mapping[str, torch.Tensor]) -> dict[Node, Any]:
         """What the nodes compute in torch."""
         return values_in(self.module, self.args, given)
+
+
+def _parts(node: Node) -> tuple[str, str]:
+    """What the parts of a complex value are called."""
+    return f"{node.name}.real", f"{node.name}.imag"
 
 
 def is_uninitialized(node: Any) -> bool:

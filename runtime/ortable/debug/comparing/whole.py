@@ -4,7 +4,8 @@ arguments. In come a function and its arguments, out come tensors by readable na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from ortable.compat.torch_explain import unwrapped
 
 from ..explain_state import modules_of
 
-__all__ = ["Outcome", "outcome_of"]
+__all__ = ["Outcome", "optimizers_of", "optimizers_untouched", "outcome_of"]
 
 Outcome = Mapping[str, torch.Tensor]
 
@@ -35,6 +36,8 @@ def outcome_of(
             for path, leaf in _leaves(returned)
             if isinstance(leaf, torch.Tensor)
         }
+        if optimizers_of(function):
+            train = False  # the function runs backward itself
         wanted = [each for each in results.values() if each.requires_grad] if train else []
         if wanted:
             torch.autograd.backward(wanted, [_uneven(each) for each in wanted])
@@ -47,7 +50,67 @@ def outcome_of(
         for name, tensor in (*module.named_buffers(), *module.named_parameters()):
             found[name] = tensor
             found |= _gradient(name, tensor)
+    for index, tensor in enumerate(_stepped(function)):
+        found[f"parameter {index} of the optimizer"] = tensor
     return {name: tensor.detach().clone() for name, tensor in found.items()}
+
+
+def optimizers_of(function: Any) -> list[torch.optim.Optimizer]:
+    """The optimizers that a function steps: whose method it is, or that it reads."""
+    seen = [getattr(function, "__self__", None)]
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # an empty cell
+            seen.append(cell.cell_contents)
+    code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    seen += [scope[name] for name in getattr(code, "co_names", ()) if name in scope]
+    found = [each for each in seen if isinstance(each, torch.optim.Optimizer)]
+    return list({id(each): each for each in found}.values())
+
+
+def _stepped(function: Any) -> list[torch.Tensor]:
+    """The parameters that optimizers of a function change."""
+    groups = (group for each in optimizers_of(function) for group in each.param_groups)
+    return [parameter for group in groups for parameter in group["params"]]
+
+
+@contextlib.contextmanager
+def optimizers_untouched(function: Any) -> Iterator[None]:
+    """After the block the optimizers of a function, their parameters and gradients are as they
+    were."""
+    parameters = [(each, each.detach().clone(), each.grad) for each in _stepped(function)]
+    gradients = [None if each.grad is None else each.grad.clone() for each, *_ in parameters]
+    states = [
+        (
+            each,
+            {key: dict(value) for key, value in each.state.items()},
+            [dict(group) for group in each.param_groups],
+        )
+        for each in optimizers_of(function)
+    ]
+    tensors = [
+        (value, value.clone())
+        for _, state, _ in states
+        for values in state.values()
+        for value in values.values()
+        if isinstance(value, torch.Tensor)
+    ]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for (parameter, before, gradient), values in zip(parameters, gradients, strict=True):
+                parameter.copy_(before)
+                parameter.grad = gradient
+                if gradient is not None and values is not None:
+                    gradient.copy_(values)
+            for tensor, before in tensors:
+                tensor.copy_(before)
+        for optimizer, state, groups in states:
+            optimizer.state.clear()
+            optimizer.state.update(state)
+            for group, settings in zip(optimizer.param_groups, groups, strict=True):
+                group.clear()
+                group.update(settings)
 
 
 def _uneven(result: torch.Tensor) -> torch.Tensor:
