@@ -86,8 +86,8 @@ def shown_alone(
     except NoScript as error:
         return Alone(why=str(error))
     used = {operator_of(each) for each in part.nodes}
-    operators = len([each for each in part.nodes if producer(each) is each])
-    others = f", with the {operators - 1} before it that it takes" if operators > 1 else ""
+    operators = len([each for each in part.nodes if producer(each) is each and not is_made(each)])
+    others = f"; {operators - 1} before it are needed, too" if operators > 1 else ""
     parts = ScriptParts(
         title=f"{operator_of(node)} in eager and through ortable: status 1 while they differ.",
         about=f"{about}{others}",
@@ -111,7 +111,7 @@ def _smallest_part(node: Node, values: Mapping[Node, Any], differs: Differs) -> 
     :raises NoScript: none of them does
     """
     first = producer(node)
-    chosen = [first]
+    chosen = [*filter(is_made, first.all_input_nodes), first]
     symbolic = any(_is_symbolic(each) for each in (first, *first.all_input_nodes))
     while True:
         part = _part_of(chosen, values)
@@ -128,6 +128,11 @@ def _smallest_part(node: Node, values: Mapping[Node, Any], differs: Differs) -> 
             raise NoScript(AGREES)
         chosen = [*dict.fromkeys(producer(each) for each in before), *chosen]
         chosen = _in_order(first, dict.fromkeys(chosen))
+
+
+def is_made(node: Node) -> bool:
+    """Whether a node makes a tensor of nothing: a constant, to its converter."""
+    return node.op == "call_function" and not node.all_input_nodes
 
 
 def _in_order(node: Node, chosen: Mapping[Node, None]) -> list[Node]:
