@@ -28,6 +28,7 @@ from .script import (
 __all__ = ["AGREES", "Alone", "Differs", "shown_alone"]
 
 AGREES = "alone, on eager's values, the operator agrees with eager"
+_TORCHS = ("aten", "prims", "prim")
 _MOST_NODES = 8  # before the node that differs
 _TRIES = 24  # of smaller sizes
 
@@ -96,6 +97,7 @@ def shown_alone(
         values=texts,
         options=writable(options),
         dynamic=dynamic,
+        foreign=sorted(name for name in used if name.partition("::")[0] not in _TORCHS),
         loaded=[each.file for each in LOADED if each.file and used & set(each.operators)],
         tolerance=tolerance,
         exporting=exporting,

@@ -104,6 +104,7 @@ class ScriptParts:
         values: texts of the inputs, by name; those that have none are read from a file.
         options: of torch.compile, those that can be written.
         dynamic: whether sizes are free.
+        foreign: operators that torch does not have.
         loaded: files that `ortable.load_specs` has to load.
         tolerance: `(atol, rtol)` where the caller asked for them, or the operator's dtype has them.
         exporting: the arguments of `ortable.export`, in place of torch.compile.
@@ -116,6 +117,7 @@ class ScriptParts:
     values: Mapping[str, str]
     options: Mapping[str, Any]
     dynamic: bool
+    foreign: Sequence[str]
     loaded: Sequence[str]
     tolerance: tuple[float, float]
     exporting: Exporting | None = None
@@ -152,10 +154,20 @@ def _more(options: Mapping[str, Any], dynamic: bool) -> str:
 
 
 def _values_text(parts: ScriptParts, stored: Sequence[str]) -> str:
-    lines = [f"ortable.load_specs({path!r}, override=True)" for path in parts.loaded]
+    lines: list[str] = []
+    for operator_name in parts.foreign:
+        namespace, _, name = operator_name.partition("::")
+        name = name.partition(".")[0]
+        lines += [
+            f"# {operator_name} is not of torch: import here what registers it",
+            f'if not hasattr(torch.ops.{namespace}, "{name}"):',
+            f'    print("import what registers {operator_name}, at the top of this file")',
+            "    sys.exit(2)",
+        ]
+    lines += [f"ortable.load_specs({path!r}, override=True)" for path in parts.loaded]
     if stored:
         lines.append('saved = torch.load(Path(__file__).with_suffix(".pt"))')
-    lines += ["", "def arguments():"]
+    lines += ["", "", "def arguments():"] if lines else ["", "def arguments():"]
     if any("generator=" in text for text in parts.values.values()):
         lines.append("    seeded = torch.Generator().manual_seed(0)")
     lines.append("    return (")
