@@ -11,16 +11,12 @@ import pprint
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.fx import Node
 
 from ortable.compat.torch import OpOverload
-from ortable.errors import OptionError
-
-if TYPE_CHECKING:
-    from .records import Difference
 
 __all__ = ["Exporting", "NoScript", "ScriptParts", "calls_text", "save_script", "script_text"]
 
@@ -292,16 +288,9 @@ def _inline(tensor: torch.Tensor) -> str:
     return f"torch.tensor({tensor.tolist()}, dtype={dtype})"
 
 
-def save_script(difference: Difference, path: Path) -> Path:
-    """Writes the script of a difference, and its tensors into the file that the script reads.
-
-    :raises OptionError: there is no script
-    """
-    if not difference.script:
-        raise OptionError(
-            f"FX node '{difference.node}' has no script: it is no call that runs alone."
-        )
-    path.write_text(difference.script, encoding="utf-8")
-    if difference.tensors:
-        torch.save(dict(difference.tensors), path.with_suffix(".pt"))
+def save_script(text: str, tensors: Mapping[str, torch.Tensor], path: Path) -> Path:
+    """Writes a script, and its tensors into the file that the script reads."""
+    path.write_text(text, encoding="utf-8")
+    if tensors:
+        torch.save(dict(tensors), path.with_suffix(".pt"))
     return path
