@@ -162,7 +162,9 @@ class ComparedGraph:
         for node in source.module.graph.nodes:
             for fx_name in (node.name, *_parts(node)):
                 expected = eager.values.get(fx_name)
-                for name in names.get(fx_name, ()) if expected is not None else ():
+                if expected is None:
+                    continue
+                for name in names.get(fx_name, ()):
                     got = computed[name]
                     gap = self.watch.gap(expected, got)
                     if gap is not None:

@@ -29,9 +29,8 @@ from .sessions import array_of, proto_of
 from .validate import Comparison, Explanation, difference, input_names
 
 _DEBUG = (
-    "What to do: torch.compile(model, backend=ortable.onnx_debug_backend, "
-    'options={"compare": True})(*args)',
-    "  runs node by node and stops at the first that differs.",
+    "What to do: ortable.first_difference(ortable.export(model, args)) says which entry, rule or",
+    "  kernel makes it differ, and has a script of that operator alone.",
 )
 _DRAWS = (
     "What to do: validate=False; model.eval() if it is dropout; or give the random tensor as an "
