@@ -234,6 +234,26 @@ def test_the_script_fails_while_the_fault_is_there(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.strip() == "equal", done.stdout + done.stderr
 
 
+def test_values_that_nothing_else_shows_lie_beside_the_script(monkeypatch, tmp_path: Path) -> None:
+    def wrong(graph, res, x):
+        seven = graph.make_initializer("", torch.tensor(7.0).numpy())
+        return graph.make_node(
+            "Where", [graph.make_node("Equal", [x, seven]), graph.make_node("Neg", [x]),
+                      graph.make_node("Relu", [x])], [res.outputs[0]],
+        )  # fmt: skip
+
+    monkeypatch.setitem(dispatch.CONVERTERS, "aten::relu", wrong)
+    x = torch.zeros(10, 11)
+    x[9, 10] = 7
+    difference = ortable.first_difference(torch.relu, (x,)).difference
+    assert difference is not None and list(difference.tensors) == ["arg0_1"]
+    script = difference.save(tmp_path / "relu.py")
+    assert torch.equal(torch.load(script.with_suffix(".pt"))["arg0_1"], x)
+    assert status(script) == 1
+    monkeypatch.undo()
+    assert status(script) == 0
+
+
 def test_a_converter_of_the_package_is_named(monkeypatch) -> None:
     def wrong(graph, res, x, alpha=1.0):
         graph.case = 1
