@@ -107,6 +107,17 @@ class Conversion:
     form: Form
     dims: Mapping[tuple[str, int], str]
     around: tuple[Region, ...]
+    recipe: Recipe
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a program becomes a graph: opsets, the passes that run, names of inputs and outputs."""
+
+    opset: Any
+    passes: pipeline.PassOptions
+    inputs: Sequence[str] | None
+    outputs: Sequence[str] | None
 
 
 # A model of 2 GB or more that is written to a file comes back as a LargeModel. Few are: `Any` says
@@ -400,8 +411,7 @@ def convert(
         builder = GraphBuilder(opset, target=target, name=model_name(request.model, program))
         with record.phase("convert"), needing_opset(program, main):
             _convert(builder, request, program, given, returned, choices)
-        _tell_converted(builder, request)
-        _optimize(builder, passes, record)
+        _optimize(builder, request, passes)
         _round(builder, request, program, rounding, max_error)
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
@@ -412,7 +422,20 @@ def convert(
             annotate(model, program, description(request.model, options.doc_string))
         _validate(model, request, program, validate)
         _write(model, filename, record)
-    return Conversion(model, builder, request, program, form, dims, regions_around())
+    recipe = Recipe(opset, passes, given, returned)
+    return Conversion(model, builder, request, program, form, dims, regions_around(), recipe)
+
+
+def converted_again(
+    request: Request, program: Program, form: Form, recipe: Recipe, passes: pipeline.PassOptions
+) -> GraphBuilder:
+    """The graph of a program that was converted before, with other passes, and no module as a
+    function."""
+    builder = GraphBuilder(recipe.opset, target=form.target)
+    _convert(builder, request, program, recipe.inputs, recipe.outputs, None)
+    if passes.optimize:
+        pipeline.run_passes(builder, passes)
+    return builder
 
 
 def _is_coded(weights: object) -> bool:
@@ -439,7 +462,10 @@ def _tell_converted(builder: GraphBuilder, request: Request) -> None:
         tell_unused(request.dispatcher)
 
 
-def _optimize(builder: GraphBuilder, passes: pipeline.PassOptions, record: ExportRecord) -> None:
+def _optimize(builder: GraphBuilder, request: Request, passes: pipeline.PassOptions) -> None:
+    """Tells what was converted, and runs the passes."""
+    _tell_converted(builder, request)
+    record = request.record
     if not passes.optimize:
         return
     with record.phase("rewrite"):
@@ -539,3 +565,4 @@ def _convert(
         program.results.update(
             (name, node.name) for node, name in interpreter.values.items() if isinstance(name, str)
         )
+        program.cases.update((node.name, case) for node, case in interpreter.cases.items())
