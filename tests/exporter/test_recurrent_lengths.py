@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import ortable
-from ortable.errors import ExportError
+from ortable.errors import ExportError, InputError
 from ortable.exporter.capture.recurrent_shapes import keep_lengths
 
 from .helpers import assert_same
@@ -88,3 +88,17 @@ def test_eager_results_are_torchs_own_while_the_patch_is_in_place() -> None:
             assert torch.equal(got, wanted)
     finally:
         undo()
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_sizes_of_0_are_refused_by_name(kind) -> None:
+    """ONNX Runtime's kernels end the process where there is no batch, or no step."""
+    module = kind(4, 3, batch_first=True).eval()
+    with ortable.bypass_export_some_errors():
+        program = ortable.export(
+            module, (torch.rand(2, 5, 4),), dynamic_shapes=({0: "batch", 1: "time"},)
+        )
+    for shape, axis in (((0, 5, 4), 0), ((2, 0, 4), 1)):
+        with pytest.raises(InputError, match=f"dimension {axis} of 'input' is 0; .* 1 or more"):
+            program(torch.rand(shape))
+    torch.testing.assert_close(program(torch.ones(1, 1, 4))[0], module(torch.ones(1, 1, 4))[0])

@@ -68,6 +68,9 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "elementwise": Trait(
             "an element of the result depends on the elements at its place alone, inputs broadcast"
         ),
+        "ends_on_empty": Trait(
+            "on a first input without elements ONNX Runtime's kernel on the CPU ends the process"
+        ),
         "gathers": Trait(
             "every element of the result is one of the first input, chosen by indices",
             lambda schema: _no_two_inputs(schema) or _same_type(schema),

@@ -121,6 +121,16 @@ ELEMENTWISE = frozenset(
     }
 )
 
+# on a first input without elements ONNX Runtime's kernel on the CPU ends the process
+ENDS_ON_EMPTY = frozenset(
+    {
+        "GRU",
+        "LSTM",
+        "RNN",
+        "com.microsoft::GroupQueryAttention",
+    }
+)
+
 # every element of the result is one of the first input, chosen by indices
 GATHERS = frozenset(
     {
@@ -276,6 +286,7 @@ BY_TRAIT = {
     "commutative": COMMUTATIVE,
     "comparison": COMPARISON,
     "elementwise": ELEMENTWISE,
+    "ends_on_empty": ENDS_ON_EMPTY,
     "gathers": GATHERS,
     "has_subgraph": HAS_SUBGRAPH,
     "idempotent_reduction": IDEMPOTENT_REDUCTION,

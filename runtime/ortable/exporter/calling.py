@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from onnx import FunctionProto, GraphProto, ModelProto
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -26,6 +27,7 @@ from ortable.exporter.signature import pytrees
 from ortable.interpreter import results
 from ortable.interpreter.outputs import flatten_output
 from ortable.ir.initializers import is_fake
+from ortable_generated.onnx.traits import ENDS_ON_EMPTY
 
 from .sizes import Sizes
 
@@ -195,6 +197,19 @@ class _Kind:
     is_complex: bool
 
 
+def _ends_on_empty(model: ModelProto) -> bool:
+    """Whether a kernel of ONNX Runtime would end the process where a tensor is empty."""
+    bodies: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
+    while bodies:
+        for node in bodies.pop().node:
+            name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+            if name in ENDS_ON_EMPTY:
+                return True
+            for attribute in node.attribute:
+                bodies.extend([attribute.g, *attribute.graphs])
+    return False
+
+
 def convention_of(model: Any, request: Request, program: Program) -> Convention:
     """The calling convention of ``model``, a ModelProto or LargeModel made of ``program``."""
     parameters = _forward_parameters(request.model)
@@ -217,6 +232,9 @@ def convention_of(model: Any, request: Request, program: Program) -> Convention:
     structure = program.output_structure
     if structure is None:
         structure = _users_results(program)
+    sizes = Sizes.of(program, request.options.guards != "ignore")
+    if _ends_on_empty(proto_of(model)):
+        sizes = sizes.without_empty()
     return Convention(
         pytree.tree_structure((tuple(args), dict(kwargs))),
         slots,
@@ -224,7 +242,7 @@ def convention_of(model: Any, request: Request, program: Program) -> Convention:
         returned,
         structure,
         written,
-        Sizes.of(program, request.options.guards != "ignore"),
+        sizes,
         program.graph_module.graph.process_outputs,
     )
 

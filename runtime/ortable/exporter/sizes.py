@@ -57,10 +57,13 @@ class Sizes:
         guards = tuple(program.guards) if guarded else ()
         return cls(found, dict(program.symbol_names), ranges, guards)
 
-    def without_empty(self, names: Collection[str]) -> Sizes:
-        """The same, where dimensions of these names are at least 1."""
+    def without_empty(self, names: Collection[str] | None = None) -> Sizes:
+        """The same, where dimensions of these names, or all, are at least 1."""
         ranges = {
-            symbol: (max(lower, 1), upper) if self._name(symbol) in names else (lower, upper)
+            symbol: (
+                max(lower, 1) if names is None or self._name(symbol) in names else lower,
+                upper,
+            )
             for symbol, (lower, upper) in self.ranges.items()
         }
         return replace(self, ranges=ranges, checked=set())
@@ -138,9 +141,9 @@ class Sizes:
             lower, upper = self.ranges.get(symbol, (0, value))
             if lower <= value <= upper:
                 continue
-            most = "more" if upper >= 2**31 else str(upper)
+            taken = f"{lower} or more" if upper >= 2**31 else f"{lower} to {upper}"
             where = first.get(symbol, f"'{self._name(symbol)}'")
-            raise InputError(f"{where} is {value}; the model takes {lower} to {most} there")
+            raise InputError(f"{where} is {value}; the model takes {taken} there")
 
     def _check_names(self, values: Mapping[Any, int], first: Mapping[Any, str]) -> None:
         """Symbols of one name have one size, and a name that is an expression of others has its
