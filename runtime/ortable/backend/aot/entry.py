@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,6 +29,7 @@ from ortable.backend.partition.between_breaks import is_cut_off, mark_cut_off
 from ortable.backend.precompile.host_graph import HostGraph
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import check_providers
+from ortable.compat.bisector import Application, disabled, register, searched, searches
 from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext, precompiles
 from ortable.compat.versions import check_versions
 from ortable.errors import OptionError, OrtableError
@@ -41,7 +43,7 @@ from .build import (
     load_compiled,
     static_arguments,
 )
-from .decompositions import get_decomposition_table, resolve_table
+from .decompositions import get_decomposition_table, resolve_table, switchable
 from .events import tell_recompiled
 from .forward_only import ForwardGraph, forward_only, is_left_to_torch
 from .recurrent import refuse_lost_dropout, trained_in_eager
@@ -243,6 +245,7 @@ def compile_with_autograd(
     from ortable.compat.torch import aot_autograd, min_cut_partition
 
     run = runner or run_with_onnxruntime
+    options = _in_search(options)
     ours = run is run_with_onnxruntime
     table, asked, kept = _asked_of(graph_module, options, ours)
     tell_recompiled()
@@ -289,7 +292,7 @@ def compile_with_autograd(
             bw_compiler=compiler(compile_it),
             inference_compiler=compiler(compile_it),
             partition_fn=min_cut_partition,
-            decompositions=get_decomposition_table() if table is None else table,
+            decompositions=switchable(get_decomposition_table() if table is None else table),
             keep_inference_input_mutations=True,  # what a graph writes into, its call writes into
         )(graph_module, args)
         fixed = _attributes(graph_module) if kept is None else ()
@@ -300,6 +303,20 @@ def compile_with_autograd(
         return keep_for_processes(graph_module, options, kept, wrapped, call, compilations)
     forward = forwards.pop() if ours and len(forwards) == 1 else None
     return _finished(call, graph_module, args, made, forward, options)
+
+
+def _in_search(options: OrtOptions) -> OrtOptions:
+    """The options while a fault is searched: no cache, nothing that is timed, and without what the
+    search has switched off."""
+    register()
+    if not searched():
+        return options
+    options = replace(options, cache_dir=None, tune=None, autotune=False)
+    if options.freeze != "off" and disabled("constants", lambda: Application("freeze")):
+        options = replace(options, freeze="off", weights=None)
+    if searches("decompositions"):  # what stays whole may have no converter
+        options = replace(options, fallback="eager")
+    return options
 
 
 def _finished(
