@@ -51,6 +51,9 @@ Graphs:
     DynamoInterpreter: converts a torch.fx graph into nodes
 
 Looking and comparing:
+    first_difference: the first result of a compiled or exported model that differs from eager
+    Comparison: what first_difference returns
+    Difference: the result that differs, and the entry of the specs that made it
     explain: what torch.compile makes of a model, with the reasons
     Explanation: what explain returns
     profile: where the time of a call goes, by module, line, operator and kernel
@@ -111,6 +114,9 @@ if TYPE_CHECKING:
     from .builder import Node as Node
     from .builder import ResultSpec as ResultSpec
     from .debug.backend import onnx_debug_backend as onnx_debug_backend
+    from .debug.comparing.records import Comparison as Comparison
+    from .debug.comparing.records import Difference as Difference
+    from .debug.difference import first_difference as first_difference
     from .debug.explain_call import explain as explain
     from .debug.explain_records import Explanation as Explanation
     from .debug.plot import draw as draw
@@ -170,8 +176,10 @@ _PUBLIC: dict[str, str] = {
     "ArgumentError": "ortable.errors",
     "BuilderError": "ortable.errors",
     "CacheOptions": "ortable.exporter.language_models",
+    "Comparison": "ortable.debug.comparing.records",
     "ConversionError": "ortable.errors",
     "Converter": "ortable.exporter",
+    "Difference": "ortable.debug.comparing.records",
     "Dispatcher": "ortable.exporter",
     "DynamoInterpreter": "ortable.interpreter",
     "ExportError": "ortable.errors",
@@ -220,6 +228,7 @@ _PUBLIC: dict[str, str] = {
     "export": "ortable.exporter.export",
     "export_language_model": "ortable.exporter.language_models",
     "filter_decomposition_table": "ortable.backend.aot.decompositions",
+    "first_difference": "ortable.debug.difference",
     "from_seed_style": "ortable.exporter",
     "get_decomposition_table": "ortable.backend.aot.decompositions",
     "load_specs": "ortable.interpreter.user_specs",

@@ -77,13 +77,13 @@ class EagerValues:
             if fx_name not in self.values:
                 continue
             expected, got = to_numpy(self.values[fx_name]), np.asarray(known[name])
-            difference = self._difference(expected, got)
+            difference = self.difference(expected, got)
             if difference is not None:
                 node = self.nodes[fx_name]
                 raise MismatchError(self._message(node, proto, known, expected, got, difference))
             self.agreed += 1
 
-    def _difference(self, expected: np.ndarray, got: np.ndarray) -> str | None:
+    def difference(self, expected: np.ndarray, got: np.ndarray) -> str | None:
         if expected.dtype != got.dtype:
             return f"dtype {got.dtype} in place of {expected.dtype}"
         if expected.shape != got.shape:

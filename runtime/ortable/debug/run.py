@@ -63,7 +63,7 @@ class ReferenceBackend:
     def _run(self, args: Sequence[Any]) -> list[torch.Tensor]:
         if not self.compiled.fetches:
             return []
-        feeds = self._feeds(args)
+        feeds = self.feeds(args)
         eager = self._eager(args)
         if self.verbose:
             self._print_call(feeds)
@@ -98,7 +98,7 @@ class ReferenceBackend:
             ]
             raise OrtableError("\n".join(lines)) from error
 
-    def _feeds(self, args: Sequence[Any]) -> dict[str, Any]:
+    def feeds(self, args: Sequence[Any]) -> dict[str, Any]:
         feeds: dict[str, Any] = {}
         for role in self.compiled.inputs:
             if not role.name:

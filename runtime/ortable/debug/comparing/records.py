@@ -1,0 +1,182 @@
+"""What `ortable.first_difference` returns: how much was compared, and the first result that
+differs, as frozen records that read as text. Made by `graphs`, `models` and `difference`; printed
+by users and by the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from .places import Place
+
+__all__ = ["Comparison", "Culprit", "Difference", "GraphKind", "Unreached"]
+
+GraphKind = Literal["inference", "forward", "backward", "export"]
+Culprit = Literal["entry", "rule", "decomposition", "kernel", "optimizer", "transform", "unknown"]
+_WORDS: dict[str, str] = {
+    "entry": "the ONNX graph that the entry of the specs makes is wrong",
+    "rule": "a rule of rewriting makes the ONNX graph wrong",
+    "decomposition": "torch's operator is decomposed into others that compute something else",
+    "kernel": "the ONNX graph is right, a kernel of ONNX Runtime is not",
+    "optimizer": "the ONNX graph is right, an optimizer of ONNX Runtime changes it",
+    "transform": "a function of option pre_ort_model_transforms makes the ONNX graph wrong",
+    "unknown": "what is wrong could not be told",
+}
+
+
+@dataclass(frozen=True)
+class Unreached:
+    """Results that were not compared, and why.
+
+    Attributes:
+        why: the reason, in words.
+        count: how many results.
+        names: FX nodes, the first few.
+    """
+
+    why: str
+    count: int
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        more = ", ..." if self.count > len(self.names) else ""
+        shown = f": {', '.join(self.names)}{more}" if self.names else ""
+        return f"{self.count} not compared, {self.why}{shown}"
+
+
+@dataclass(frozen=True, repr=False)
+class Difference:
+    """The first result that differs from eager's.
+
+    Attributes:
+        graph: which graph it is in: `"inference"`, `"forward"`, `"backward"`, or `"export"`.
+        node: name of the FX node.
+        operator: its ATen operator, `"aten::relu"`.
+        culprit: what makes it differ: `"entry"` (of the specs), `"rule"` (of rewriting),
+            `"decomposition"`, `"kernel"` (of ONNX Runtime), `"optimizer"` (of ONNX Runtime),
+            `"transform"` (of option `pre_ort_model_transforms`), `"unknown"`.
+        name: what the culprit is called: the entry (`"aten::addmm"`), the rule, the decomposed
+            operator, the kernel's ONNX operator.
+        spec_file: the file of the entry, or of the rule.
+        spec_line: the line of the case that converted the node, or of the rule; 0 where the file
+            is not at hand.
+        case: number of that case, from 1; 0 for an entry with one case, and where none is known.
+        module: path of the module that the operator was called in, and its class.
+        source: file, line and text of the model: `"model.py:7: return self.layers(x)"`.
+        what: how many values differ, and the largest of them.
+        largest: the largest absolute difference; infinite where dtypes or shapes differ.
+        eager: the result in eager, in short.
+        onnx: the result of the ONNX graph, in short.
+        arguments: the arguments of the operator, in short.
+        computed_by: the ONNX nodes that computed it.
+        script: a Python program that calls this operator alone, in eager and through ortable, and
+            ends with status 1 while they differ.
+        tensors: what the script reads from the file beside it: empty where it needs none.
+    """
+
+    graph: GraphKind
+    node: str
+    operator: str
+    culprit: Culprit
+    name: str
+    spec_file: str
+    spec_line: int
+    case: int
+    module: str
+    source: str
+    what: str
+    largest: float
+    eager: str
+    onnx: str
+    arguments: tuple[str, ...] = ()
+    computed_by: tuple[str, ...] = ()
+    script: str = ""
+    tensors: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """File and line of the culprit in the specs, `"specs/aten/activation.yaml:57"`."""
+        return str(Place(self.spec_file, self.spec_line)) if self.spec_file else ""
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the script, and beside it the tensors that it reads (`PATH.pt`).
+
+        Args:
+            path: of the script.
+
+        Returns:
+            The path.
+
+        Raises:
+            OptionError: there is no script for this difference.
+        """
+        from .script import save_script
+
+        return save_script(self, Path(path))
+
+    def __str__(self) -> str:
+        lines = [
+            f"The {self.graph} graph differs from eager at FX node '{self.node}': {self.what}",
+            f"  operator: {self.operator}",
+            *(f"  argument: {each}" for each in self.arguments),
+            f"  eager: {self.eager}",
+            f"  ONNX: {self.onnx}",
+            *(f"  computed by: {each}" for each in self.computed_by),
+        ]
+        lines += [f"  module: {self.module}"] if self.module else []
+        lines += [f"  source: {self.source}"] if self.source else []
+        case = f", case {self.operator}/{self.case}" if self.case else ""
+        place = f" ({self.place}{case})" if self.place else ""
+        lines.append(f"  culprit: {self.culprit} {self.name}{place}: {_WORDS[self.culprit]}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Difference({self.graph} graph, node {self.node!r}, {self.culprit} {self.place})"
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """What `ortable.first_difference` found; false when something differs.
+
+    Attributes:
+        difference: the first result that differs; None where everything agrees.
+        compared: how many results were compared and agree.
+        graphs: in how many graphs.
+        unreached: results that were not compared, with the reasons.
+        tolerances: by dtype: `(atol, rtol)`; a value may be off by `atol + rtol * abs(eager's)`.
+    """
+
+    difference: Difference | None
+    compared: int
+    graphs: int
+    unreached: tuple[Unreached, ...] = ()
+    tolerances: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no result differs."""
+        return self.difference is None
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        graphs = "1 graph" if self.graphs == 1 else f"{self.graphs} graphs"
+        results = "1 result agrees" if self.compared == 1 else f"{self.compared} results agree"
+        lines = [] if self.difference is None else [str(self.difference)]
+        before = "" if self.difference is None else " before it"
+        lines.append(f"{results} with eager{before}, in {graphs}")
+        lines += [
+            f"  {dtype}: within atol {atol:g}, rtol {rtol:g}"
+            if atol or rtol
+            else f"  {dtype}: equal"
+            for dtype, (atol, rtol) in sorted(self.tolerances.items())
+        ]
+        lines += [f"  {each}" for each in self.unreached]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        found = "equal to eager" if self.ok else repr(self.difference)
+        return f"Comparison({self.compared} results in {self.graphs} graphs: {found})"
