@@ -8,9 +8,10 @@ and the same in 2.13, 2.14 and 2.15. While neither runs, a question is two look-
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from . import torch as private
@@ -22,6 +23,7 @@ __all__ = [
     "Judge",
     "disabled",
     "judged_by",
+    "optimizers_off",
     "register",
     "run_shell",
     "searched",
@@ -31,6 +33,7 @@ __all__ = [
 BACKEND = "ortable"
 # In the order in which a search switches them off: what comes later hides what comes before.
 SUBSYSTEMS = ("optimizers", "rewrites", "passes", "constants", "lowerings", "decompositions")
+_TABLE = "specs/runtime/optimizers.yaml"
 _MODULE = "torch._inductor.compiler_bisector"
 
 
@@ -92,6 +95,13 @@ def searched() -> bool:
         return True
     torchs = _torchs()
     return torchs is not None and bool(torchs.bisection_enabled) and torchs.get_backend() == BACKEND
+
+
+def optimizers_off(known: Iterable[str]) -> list[str]:
+    """Those of ONNX Runtime's optimizers that are off in the session that is made now."""
+    if not searches("optimizers"):
+        return []
+    return [name for name in known if disabled("optimizers", partial(Application, name, _TABLE))]
 
 
 @contextmanager

@@ -21,12 +21,14 @@ class LoadedSpecs:
         operators: overloads that have a converter now.
         source: the Python text.
         lowerings: names of the user's functions.
+        file: the whole path of the file.
     """
 
     path: str
     operators: tuple[str, ...]
     source: str
     lowerings: tuple[str, ...] = ()
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def load_specs(
     _add_traits(specs.traits)
     dispatch.PLACE.update((placed.name, placed.why) for placed in specs.placed)
     operators = tuple(entry.key for entry in entries)
-    made = LoadedSpecs(display, operators, source, tuple(sorted(given)))
+    made = LoadedSpecs(display, operators, source, tuple(sorted(given)), str(Path(path).resolve()))
     LOADED.append(made)
     return made
 

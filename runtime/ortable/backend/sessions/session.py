@@ -10,14 +10,13 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from ortable.compat.bisector import Application, disabled, searches
+from ortable.compat.bisector import optimizers_off
 from ortable.compat.providers import apply_settings, check_providers
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import located
 
 __all__ = ["check_session", "make_run_options", "make_session"]
 
-_OPTIMIZERS = "specs/runtime/optimizers.yaml"
 # Providers that ONNX Runtime asks for all their options; others may report a part of them.
 _REPORT_ALL = ("AzureExecutionProvider", "CPUExecutionProvider", "CUDAExecutionProvider")
 
@@ -114,20 +113,6 @@ def _harmful_optimizers(model: ModelProto) -> list[str]:
     return found
 
 
-def _switched_off() -> list[str]:
-    """Optimizers that a search for a fault has switched off in this session."""
-    if not searches("optimizers"):
-        return []
-    from ortable_generated.optimizers import DISABLED, ENABLED
-
-    # the disabled ones too: nothing says that they are off in the session of a fault
-    return [name for name in (*ENABLED, *DISABLED) if _is_off(name)]
-
-
-def _is_off(optimizer: str) -> bool:
-    return disabled("optimizers", lambda: Application(optimizer, _OPTIMIZERS))
-
-
 def _has_signed(model: ModelProto) -> bool:
     """Whether activations are quantized to int8, or to codes of a dtype that the model does not
     say."""
@@ -176,7 +161,10 @@ def make_session(
     """
     import onnxruntime
 
+    from ortable_generated.optimizers import ENABLED
+
     check_providers(providers)
+    harmful = _harmful_optimizers(model)
     options = _session_options(session_options, training, alone)
     if constants:
         values = [onnxruntime.OrtValue(value) for value in constants.values()]
@@ -186,7 +174,7 @@ def make_session(
             model.SerializeToString(),
             options,
             providers=list(providers),
-            disabled_optimizers=[*_harmful_optimizers(model), *_switched_off()],
+            disabled_optimizers=[*harmful, *optimizers_off(ENABLED)],
             enable_fallback=0,  # what another provider than the one asked for would run is an error
         )
     except Exception as exc:
