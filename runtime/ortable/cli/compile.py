@@ -1,4 +1,4 @@
-"""The shell commands about torch.compile: `ortable explain`, `bench`, `tune` and `debug`. Each
+"""The shell commands about torch.compile: `ortable explain`, `bench` and `tune`. Each
 takes module:callable, whose callable returns a model and the arguments of a call."""
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ def add_compile_commands(commands: Any) -> None:
     tune.add_argument("--cache-dir", metavar="FOLDER", help="keep the result for torch.compile")
     tune.add_argument("--json", action="store_true", help="print JSON")
     tune.set_defaults(run=_tune)
-    debug = commands.add_parser("debug", help="find the first node that differs from eager")
-    debug.set_defaults(run=_debug)
-    for command in (explain, bench, tune, debug):
+    for command in (explain, bench, tune):
         add_choice(command)
         command.add_argument("target", metavar="module:callable", help=about)
         command.add_argument("--dynamic", action="store_true", help="free sizes from the start")
@@ -170,18 +168,3 @@ def _seconds(function: Callable[[], Any], count: int) -> float:
     for _ in range(count):
         function()
     return (time.perf_counter() - begin) / count
-
-
-def _debug(args: argparse.Namespace) -> int:
-    from ortable import onnx_debug_backend
-
-    call = _ModelCall(args.target)
-
-    def backend(graph_module: Any, arguments: Any) -> Any:
-        return onnx_debug_backend(
-            graph_module, arguments, compare=True, rewrites=chosen_names(args)
-        )
-
-    call.run(call.compiled(backend, args.dynamic))
-    print("no node differs from eager")
-    return 0

@@ -26,7 +26,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "ortable tune my_models:bert",
         "ortable tune my_models:bert --seconds 60 --cache-dir cache",
     ),
-    "debug": ("ortable debug my_models:bert", "ortable debug my_models:bert --dynamic"),
+    "debug": (
+        "ortable debug my_models:bert --train",
+        "ortable debug my_models:bert --options freeze=off --script fault.py",
+    ),
     "rewrites": ("ortable rewrites list --grep gelu", "ortable rewrites show cast_same"),
     "specs": ("ortable specs check my_ops.yaml", "ortable specs test my_ops.yaml"),
 }

@@ -12,6 +12,7 @@ from typing import Any
 from ortable.errors import OrtableError
 
 from .compile import add_compile_commands
+from .debug import add_debug
 from .draw import add_draw
 from .examples import add_examples
 from .export import add_export
@@ -91,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_export(commands)
     add_compile_commands(commands)
+    add_debug(commands)
     add_profile(commands)
     add_rewrites(commands)
 

@@ -4,6 +4,7 @@ number of applications, out come the answers that the parts of a compilation ask
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 
 from ortable.compat.bisector import Application
@@ -26,9 +27,8 @@ class Switches:
         self.off = frozenset(off)
         self.searching = searching
         self.limit = limit
-        self.count = 0
+        self.counts: Counter[str] = Counter()  # of the applications that asked
         self.last: Application | None = None  # the last one that is on
-        self.seen: set[str] = set()  # subsystems that had an application
 
     def searches(self, subsystem: str) -> bool:
         """Whether applications of a subsystem have to stay where they are."""
@@ -36,12 +36,12 @@ class Switches:
 
     def disabled(self, subsystem: str, about: Callable[[], Application]) -> bool:
         """Whether the next application of a subsystem is off."""
-        self.seen.add(subsystem)
+        self.counts[subsystem] += 1
         if subsystem in self.off:
             return True
         if subsystem != self.searching:
             return False
-        self.count += 1
-        if self.count == self.limit:
+        count = self.counts[subsystem]
+        if count == self.limit:
             self.last = about()
-        return self.limit is not None and self.count > self.limit
+        return self.limit is not None and count > self.limit

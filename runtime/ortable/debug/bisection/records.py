@@ -100,7 +100,7 @@ class Bisection:
         fault: the part that is wrong; None where the model agrees with eager.
         compared: how many values were compared: results, gradients, buffers, arguments.
         runs: how often the model was compiled and run.
-        healed_by: what was switched off, in order, when the model agreed first.
+        switched_off: what was off, in order, when the model agreed first.
         difference: what `ortable.first_difference` says of it, where the fault is an entry and
             that sees it; its `script` reproduces the fault alone.
     """
@@ -108,7 +108,7 @@ class Bisection:
     fault: Fault | None
     compared: int
     runs: int
-    healed_by: tuple[str, ...] = ()
+    switched_off: tuple[str, ...] = ()
     difference: Difference | None = None
 
     @property
@@ -126,7 +126,7 @@ class Bisection:
             "ok": self.ok,
             "compared": self.compared,
             "runs": self.runs,
-            "healed_by": list(self.healed_by),
+            "switched_off": list(self.switched_off),
             "fault": fault,
         }
 

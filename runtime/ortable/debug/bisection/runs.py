@@ -28,7 +28,7 @@ __all__ = ["Outcome", "Runs"]
 
 Compile = Callable[[Any, OrtOptions, Any], Any]  # what `compile_aot_graph` is
 _SEED = 0
-_CALLS = 2  # the second call finds weights that should have been read again
+_SECOND = "call 2: "
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Runs:
 
     ``function``: a module or a function; ``args`` and ``kwargs``: of the call; ``train``: with
     gradients; ``dynamic``: as torch.compile has it; ``export``: through `ortable.export` in place
-    of torch.compile; ``count``: how many runs there were.
+    of torch.compile; ``count``: how many runs there were; ``calls``: of the model in one.
     """
 
     function: Any
@@ -73,6 +73,7 @@ class Runs:
     export: bool = False
     tolerances: Tolerances = field(default_factory=Tolerances)
     count: int = 0
+    calls: int = 2  # the second finds weights that should have been read again
     _expected: Values | None = None
 
     @property
@@ -93,9 +94,15 @@ class Runs:
         run = self._export if self.export else self._compile
         return self._outcome(lambda graphs: run(options, graphs, runner), switches)
 
+    def shortened(self, outcome: Outcome) -> None:
+        """From now on one call in a run, where that shows what a run of two showed."""
+        if outcome.difference and not outcome.difference.startswith(_SECOND):
+            self.calls, self._expected = 1, None
+
     def by_torch(self, backend: str) -> Outcome:
         """A run by one of torch's own backends."""
-        return self._outcome(lambda _: compiled_apart(self.function, backend, self.dynamic), None)
+        name: Any = backend
+        return self._outcome(lambda _: compiled_apart(self.function, name, self.dynamic), None)
 
     def _outcome(
         self, make: Callable[[list[CompiledGraph]], Any], switches: Switches | None
@@ -162,9 +169,9 @@ class Runs:
         torch.manual_seed(_SEED)
         random.seed(_SEED)
         found: dict[str, Any] = {}
-        for number in range(1 if self.export else _CALLS):
+        for number in range(1 if self.export else self.calls):
             call = copied_arguments(self.args, self.kwargs)
-            mark = "" if number == 0 else f"call {number + 1}: "
+            mark = "" if number == 0 else _SECOND
             kept: dict[str, Any] = {}
 
             def keeping(*args: Any, _kept: dict[str, Any] = kept, **kwargs: Any) -> Any:

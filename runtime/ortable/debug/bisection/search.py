@@ -4,6 +4,8 @@ out comes a `Bisection`; called by users and by `ortable debug`."""
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,11 +21,15 @@ from .judge import Switches
 from .places import entry_place, function_place, optimizer_place, rule_place
 from .records import Bisection, Fault
 from .runs import Outcome, Runs
-from .stages import STAGES, Stage, State, without_setting
+from .stages import GRAPHS, OPERATORS, OPTIONS, Stage, State, without_setting
 from .told import case_of, module_of, source_of
 from .values import Tolerances
 
 __all__ = ["bisect"]
+
+_log = logging.getLogger(__name__)
+
+_COUNTED = ("rewrites", "passes", "constants")  # these ask in every run whether they are off
 
 
 def bisect(
@@ -96,7 +102,7 @@ class _Search:
         self.runs = runs
         self.options = options
         self.first = Outcome()
-        self.healed_by: list[str] = []
+        self.switched_off: list[str] = []
 
     def found(self) -> Bisection:
         """Runs the model as the user does, and without one part after the other."""
@@ -107,38 +113,62 @@ class _Search:
         error = self.first.error
         if isinstance(error, OrtableError) and not isinstance(error, ProviderError):
             raise error  # it says what is wrong, and where
+        self.runs.shortened(self.first)
         fault = self._fault()
         difference = self._difference() if fault.kind == "entry" else None
-        return Bisection(fault, compared, self.runs.count, tuple(self.healed_by), difference)
+        return Bisection(fault, compared, self.runs.count, tuple(self.switched_off), difference)
 
     def _fault(self) -> Fault:
-        state = State(self.options)
-        for stage in STAGES:
-            if self.runs.export and not stage.exports:
+        state, seen = State(self.options), Counter[str]()
+        for stages in (OPTIONS, GRAPHS, OPERATORS):
+            of_it = [each for each in stages if each.exports or not self.runs.export]
+            together = self._all_of(of_it, state) if stages is GRAPHS else None
+            if together is not None:
+                state = together
                 continue
-            changed = stage.change(state)
-            if changed is None:
-                continue
-            outcome = self._run(changed)
-            if outcome.kind == "agrees":
-                self.healed_by.append(stage.option or stage.subsystem or stage.kind)
-                return self._cured(self._narrowed(stage, state))
-            if outcome.kind == self.first.kind:
-                state = changed
-                self.healed_by.append(stage.option or stage.subsystem or stage.kind)
+            for stage in of_it:
+                changed = stage.change(state)
+                if changed is None or (stage.subsystem in _COUNTED and not seen[stage.subsystem]):
+                    continue  # there is none: a run would show nothing
+                outcome, counts = self._without(stage.name, changed)
+                seen |= counts
+                if outcome.kind == "agrees":
+                    self.switched_off.append(stage.name)
+                    return self._cured(self._narrowed(stage, state, counts[stage.subsystem]))
+                if outcome.kind == self.first.kind:
+                    state = changed
+                    self.switched_off.append(stage.name)
         return self._elsewhere()
+
+    def _all_of(self, stages: Sequence[Stage], state: State) -> State | None:
+        """The state without any of the parts, where the model differs all the same: none of them
+        need be tried alone."""
+        changed = state
+        for stage in stages:
+            changed = stage.change(changed) or changed
+        outcome, _ = self._without("what works on the graph", changed)
+        if outcome.kind != self.first.kind:
+            return None
+        self.switched_off += [stage.name for stage in stages]
+        return changed
+
+    def _without(self, name: str, state: State) -> tuple[Outcome, Counter[str]]:
+        switches = Switches(state.off)
+        outcome = self.runs.compiled(state.options, switches)
+        _log.info("without %s: %s", name, outcome.kind)
+        return outcome, switches.counts
 
     def _run(self, state: State, searching: str = "", limit: int | None = None) -> Outcome:
         return self.runs.compiled(state.options, Switches(state.off, searching, limit))
 
     # -- from a part to what is wrong in it
 
-    def _narrowed(self, stage: Stage, state: State) -> Fault:
+    def _narrowed(self, stage: Stage, state: State, count: int) -> Fault:
         before = self.first.text
         if stage.subsystem == "constants":
             return Fault("constants", "freeze", before=before)
         if stage.subsystem:
-            return self._of_application(stage, state)
+            return self._of_application(stage, state, count)
         if stage.kind == "cache":
             return self._of_cache()
         if stage.kind == "transform":
@@ -147,8 +177,14 @@ class _Search:
             return self._of_option(stage.option, state)
         return Fault("optimizer", "graph_optimization_level", before=before)
 
-    def _of_application(self, stage: Stage, state: State) -> Fault:
-        found = self._searched(stage.subsystem, state)
+    def _of_application(self, stage: Stage, state: State, count: int) -> Fault:
+        if stage.subsystem != "optimizers":  # with some of them off others come to nothing
+            switches = Switches(state.off, stage.subsystem)
+            self.runs.compiled(state.options, switches)
+            count = switches.counts[stage.subsystem]
+        found = self._searched(stage.subsystem, state, count)
+        if found is None:
+            return Fault("unknown", stage.subsystem, before=self.first.text)
         about = found.application
         kind, name, case = stage.kind, about.name, 0
         if kind == "entry":
@@ -177,22 +213,24 @@ class _Search:
             found.absent.text,
         )
 
-    def _searched(self, subsystem: str, state: State) -> _Narrowed:
-        """The first application with which the model differs, by halves."""
-        switches = Switches(state.off, subsystem)
-        present = self.runs.compiled(state.options, switches)
-        of = high = switches.count
-        low, absent, about = 0, Outcome(), None
-        while about is None or high - low > 1:
+    def _searched(self, subsystem: str, state: State, of: int) -> _Narrowed | None:
+        """The first of `of` applications with which the model differs, by halves; None where it
+        differs with none of them, but with all."""
+        low, high, about = 0, of, None
+        present, absent = self.first, Outcome()
+        while high > low and (about is None or high - low > 1):
             middle = (low + high) // 2 if high - low > 1 else high
             switches = Switches(state.off, subsystem, middle)
             outcome = self.runs.compiled(state.options, switches)
-            if middle == high or outcome.kind == self.first.kind:
+            _log.info("%d of %d %s: %s", middle, of, subsystem, outcome.kind)
+            if outcome.kind == self.first.kind:
                 high, present, about = middle, outcome, switches.last
-                if about is None:  # the count is another one than before: nothing to go by
-                    about = Application(subsystem)
+            elif middle == high:
+                return None
             else:
                 low, absent = middle, outcome
+        if about is None:
+            return None
         return _Narrowed(about, high, of, present, absent)
 
     def _is_kernel(self, state: State, limit: int) -> bool:
@@ -225,10 +263,13 @@ class _Search:
         """The first function of the option with which the model differs."""
         given = self.options["pre_ort_model_transforms"]
         functions = [given] if callable(given) else list(given)
-        for number, function in enumerate(functions, 1):
+        number = 1
+        while number < len(functions):
             options = {**state.options, "pre_ort_model_transforms": functions[:number]}
             if self._run(replace(state, options=options)).kind == self.first.kind:
                 break
+            number += 1
+        function = functions[number - 1]
         file, line = function_place(function)
         name = getattr(function, "__qualname__", type(function).__name__)
         return Fault(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["STAGES", "Stage", "State", "without", "without_setting"]
+__all__ = ["GRAPHS", "OPERATORS", "OPTIONS", "Stage", "State", "without", "without_setting"]
 
 # Options that change what is computed by themselves. The others choose among ways that compute the
 # same: where one of those heals, the fault is in the way, and a later stage finds it.
@@ -41,6 +41,11 @@ class Stage:
     subsystem: str = ""
     option: str = ""
     exports: bool = True
+
+    @property
+    def name(self) -> str:
+        """What is switched off."""
+        return self.option or self.subsystem or self.kind
 
 
 def without(state: State, name: str) -> State | None:
@@ -88,15 +93,19 @@ def _subsystem(kind: str, name: str, exports: bool = True) -> Stage:
     return Stage(kind, lambda state: state.without_subsystem(name), name, exports=exports)
 
 
-STAGES: tuple[Stage, ...] = (
-    Stage("cache", lambda state: state),  # a search asks no cache
+OPTIONS: tuple[Stage, ...] = (
     *(_option(name) for name in _NUMERIC),
     _option("freeze", _untrusted),
+)
+GRAPHS: tuple[Stage, ...] = (
+    Stage("cache", lambda state: state),  # a search asks no cache
     _subsystem("optimizer", "optimizers"),
     Stage("optimizer", _unoptimized, exports=False),
     _subsystem("rule", "rewrites"),
     _subsystem("pass", "passes"),
     _subsystem("constants", "constants", exports=False),
+)
+OPERATORS: tuple[Stage, ...] = (
     _subsystem("entry", "lowerings", exports=False),
     _subsystem("decomposition", "decompositions", exports=False),
 )
