@@ -329,7 +329,8 @@ def _finished(
 ) -> Compiled:
     """What dynamo gets: the graph as it was compiled, or in eager where nothing of it was, watched
     for gradients that nobody asks for and timed beside torch where options say so."""
-    if made and all(map(is_left_to_torch, made)) and not options.raise_on:
+    in_search = bool(options.raise_on) or searches("lowerings")  # of what each graph does
+    if made and all(map(is_left_to_torch, made)) and not in_search:
         call = in_eager(graph_module)  # with the backward of eager, too
     watched = forward_only(call, forward, len(args), options)
     return tune_whole(watched, graph_module, args, made, options)

@@ -8,6 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ortable.backend.options import OrtOptions
@@ -102,10 +103,12 @@ class _Search:
         self.runs = runs
         self.options = options
         self.first = Outcome()
+        self.kept: Mapping[Path, int] = {}  # files of `cache_dir` before the first run
         self.switched_off: list[str] = []
 
     def found(self) -> Bisection:
         """Runs the model as the user does, and without one part after the other."""
+        self.kept = _kept_files(self.options)
         self.first = self.runs.compiled(self.options)
         compared = len(self.runs.expected)
         if self.first.kind == "agrees":
@@ -244,20 +247,14 @@ class _Search:
 
     def _of_cache(self) -> Fault:
         """The kept conversions of the run that differed."""
-        from ortable.backend.cache.disk import entry_path
-        from ortable.backend.cache.keys import disk_key
-
-        folder = self.options.get("cache_dir")
-        kept = [graph for graph in self.first.graphs if graph.cache != "miss"]
-        names = [str(graph.cache) for graph in kept]
-        files = [
-            str(entry_path(str(folder), disk_key(graph.key)))
-            for graph in kept
-            if graph.key is not None and folder is not None
+        read = [
+            str(path)
+            for path, time in _kept_files(self.options).items()
+            if self.kept.get(path, time) != time
         ]
-        name = ", ".join(dict.fromkeys(names)) or "of sessions"
-        file = files[0] if files else ""
-        return Fault("cache", name, file, nodes=tuple(files[1:]), before=self.first.text)
+        where = "disk" if read else "memory"
+        more = tuple(read[1:])
+        return Fault("cache", where, read[0] if read else "", nodes=more, before=self.first.text)
 
     def _of_transform(self, state: State) -> Fault:
         """The first function of the option with which the model differs."""
@@ -339,3 +336,11 @@ class _Search:
         except Exception:  # the fault is told without it
             return None
         return found.difference
+
+
+def _kept_files(options: Mapping[str, Any]) -> dict[Path, int]:
+    """The conversions in `cache_dir`, and when each was last used: a run that reads one says so."""
+    folder = options.get("cache_dir")
+    if folder is None or not Path(folder).is_dir():
+        return {}
+    return {path: path.stat().st_mtime_ns for path in sorted(Path(folder).iterdir())}
