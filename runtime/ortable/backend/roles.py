@@ -149,7 +149,8 @@ class CompiledGraph:
     computes in no time.  `timings` are seconds per phase,
     `rewrites` tells how often each rule of rewriting fired, `refused` why rules did not.
     `fx_names` tells which FX node a result of the ONNX graph is the value of, for those that have
-    one, `cases` which case of its entry an FX node took (`aten::addmm/2`), where there are several.
+    one (`fft.real` and `fft.imag`: the parts of a complex one), `cases` which case of its entry an
+    FX node took (`aten::addmm/2`), where there are several.
     `key` is a digest of all that the conversion read, None where there is none; `cache` says
     where the conversion was found: `miss` (nowhere), `memory` or `disk`.  `label` says to people
     which graph this is; like `timings`, it is that of one graph of those that share the rest.

@@ -8,21 +8,33 @@ eager computes, and the backward with the tensors that eager's forward saved."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from onnx import ModelProto
 
+from ortable.backend.aot.decompositions import get_decomposition_table, resolve_table
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
 from ortable.compat.torch_explain import compiled_apart, innermost, own_profile
+from ortable.errors import OptionError, OrtableError
+from ortable.exporter.program import OnnxProgram
+from ortable.exporter.request.options import ExportOptions
 
 from .compare import AskedTolerance
+from .comparing.alone import Differs
+from .comparing.decompositions import Decomposed, DecompositionWatch
+from .comparing.describing import Way, captured, decomposed, described
+from .comparing.exports import compared_export, parts_of_export
 from .comparing.graphs import Watch
-from .comparing.records import Comparison
-from .explain_state import copied_arguments, model_untouched, run_call
+from .comparing.places import place_of_decomposition
+from .comparing.records import Comparison, Difference
+from .comparing.whole import Outcome, optimizers_of, optimizers_untouched, outcome_of
+from .explain_state import copied_arguments, model_untouched
 
 __all__ = ["first_difference"]
 
@@ -37,42 +49,155 @@ def first_difference(
     options: Mapping[str, Any] | None = None,
     atol: float | None = None,
     rtol: float | None = None,
+    exported: OnnxProgram | ModelProto | str | os.PathLike[str] | None = None,
 ) -> Comparison:
     """Runs `model(*args, **kwargs)` through torch.compile and in eager, and finds the first result
     that differs: FX node, entry of the specs with file and line, module, line of the model.
 
-    The call runs on copies of the arguments; the model keeps its buffers, gradients, mode and
-    random numbers, as with `ortable.explain`.
+    The call runs on copies of the arguments, a few times; the model keeps its buffers, gradients,
+    mode and random numbers, as with `ortable.explain`, and an optimizer that a function steps keeps
+    its parameters and its state.
 
     Args:
-        model: a module or a function, compiled or not, in the mode it is in.
+        model: a module or a function, compiled or not, in the mode it is in; or what
+            `ortable.export` returned, which is then compared with the module that it was made of.
         args: positional arguments of the call.
         kwargs: keyword arguments of the call.
         train: with gradients: forward graphs and backward graphs.
         dynamic: as `torch.compile` has it.
         options: those of `torch.compile(..., backend="ortable", options=options)`.
         atol, rtol: how far floats may differ, `atol + rtol * abs(eager's)`; by dtype unless given.
+        exported: what was exported of `model`, as a program, a model or the path of one: it is
+            compared in place of what torch.compile makes.
 
     Returns:
         What was compared, and the first difference; true where there is none.
 
     Raises:
-        OptionError: an unknown option, or a wrong value.
+        OptionError: an unknown option, a wrong value, or one of torch.compile for an exported
+            model.
+        InputError: an exported model does not take such arguments.
         OrtableError: an operator that cannot be converted.
     """
-    chosen = replace(OrtOptions.from_mapping(options), hints=False, autotune=False)
-    function = innermost(model)
-    call = copied_arguments(tuple(args), dict(kwargs or {}))
-    watch = Watch(AskedTolerance(atol, rtol))
-    with ExitStack() as stack:
-        stack.enter_context(model_untouched(function, call, train))
-        stack.enter_context(own_profile())
-        stack.enter_context(torch.compiler.set_stance("default"))
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.set_grad_enabled(train))
+    asked = AskedTolerance(atol, rtol)
+    if exported is not None or isinstance(model, OnnxProgram):
+        _refuse(train=train, dynamic=dynamic, options=options)
+        parts = parts_of_export(model, args, kwargs, exported)
+        return compared_export(parts, asked)
+    run = _Run(model, (tuple(args), dict(kwargs or {})), train, dynamic, options, asked)
+    watch, outcome = run.compiled()
+    if watch.found is not None:
+        return watch.tally.comparison(described(watch.found, watch, _way(run)))
+    return watch.tally.comparison(_before_graphs(run, watch, outcome))
+
+
+def _refuse(**given: Any) -> None:
+    """Options of torch.compile are none of an exported model."""
+    names = [name for name, value in given.items() if value]
+    if names:
+        raise OptionError(
+            f"{', '.join(names)}: of torch.compile, and what is compared was exported; leave it out"
+        )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A call of a model, which can be run in eager and compiled."""
+
+    model: Any
+    given: tuple[Any, Any]
+    train: bool
+    dynamic: bool | None
+    options: Mapping[str, Any] | None
+    tolerance: AskedTolerance
+
+    def compiled(self) -> tuple[Watch, Outcome]:
+        """The call graph by graph beside eager, and what it leaves behind with eager's values."""
+        watch = Watch(self.tolerance)
+        return watch, self.called(watch)
+
+    def called(self, watch: Watch | DecompositionWatch | None, **changes: Any) -> Outcome:
+        """What the call leaves behind in eager, or with graphs that `watch` compiles."""
+        chosen = OrtOptions.from_mapping(self.options)
+        chosen = replace(chosen, hints=False, autotune=False, tune=None, **changes)
+        runner = watch.runner if isinstance(watch, Watch) else None
+        function = innermost(self.model)
+        call = copied_arguments(*self.given)
 
         def backend(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
-            return compile_with_autograd(graph_module, example_inputs, chosen, watch.runner)
+            assert watch is not None
+            return compile_with_autograd(
+                graph_module, example_inputs, chosen, runner, watch.compile_graph
+            )
 
-        run_call(compiled_apart(function, backend, dynamic), call, train)
-    return watch.comparison()
+        with ExitStack() as stack:
+            steps = bool(optimizers_of(function))
+            stack.enter_context(optimizers_untouched(function))
+            stack.enter_context(model_untouched(function, call, self.train and not steps))
+            stack.enter_context(own_profile())
+            stance = "force_eager" if watch is None else "default"
+            stack.enter_context(torch.compiler.set_stance(stance))
+            stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.set_grad_enabled(self.train))
+            called = function
+            if watch is not None:
+                called = compiled_apart(function, backend, self.dynamic)
+            return outcome_of(called, function, call, self.train)
+
+    def table(self) -> Mapping[Any, Any]:
+        """The decompositions of the compilation."""
+        asked = resolve_table(OrtOptions.from_mapping(self.options).export_options)
+        return get_decomposition_table() if asked is None else asked
+
+
+def _before_graphs(run: _Run, watch: Watch, outcome: Outcome) -> Difference | None:
+    """What differs between eager and the graphs that were to be converted: decompositions."""
+    expected = run.called(None)
+    for name, value in expected.items():
+        if name not in outcome:
+            continue
+        gap = watch.gap(value, outcome[name])
+        if gap is None:
+            watch.agree(value)
+            continue
+        options = ExportOptions(decomposition_table={})
+        decompositions = DecompositionWatch(run.table(), watch.gap)
+        run.called(decompositions, export_options=options)
+        if decompositions.found is not None:
+            return _decomposed(decompositions.found, watch, run)
+        if watch.draws:
+            watch.tally.leave("the model draws random numbers, in another order than eager", [name])
+            return None
+        return captured(name, "inference", gap, value, outcome[name], "torch.compile")
+    return None
+
+
+def _decomposed(found: Decomposed, watch: Watch, run: _Run) -> Difference:
+    """An operator that its decomposition computes otherwise."""
+    target: Any = found.node.target
+    place = place_of_decomposition(target.name(), run.table()[target])
+    own = run.options is not None and run.options.get("export_options") is not None
+    way = None if own else _way(run)  # a table of functions cannot be written into a script
+    return decomposed(found, place, watch, way)
+
+
+def _way(run: _Run) -> Way:
+    return Way(_differ(run), run.options or {})
+
+
+def _differ(run: _Run) -> Differs:
+    """Whether a function differs between eager and ortable, compiled with the same options."""
+
+    def differ(function: Any, args: Sequence[Any], dynamic: bool) -> bool:
+        inner = replace(run, model=function, given=(tuple(args), {}), train=False, dynamic=dynamic)
+        try:
+            watch, outcome = inner.compiled()
+            if watch.found is not None:
+                return True
+            expected = inner.called(None)
+        except OrtableError:
+            return False
+        pairs = ((value, outcome[name]) for name, value in expected.items() if name in outcome)
+        return any(watch.gap(*pair) is not None for pair in pairs)
+
+    return differ

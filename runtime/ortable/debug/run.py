@@ -23,7 +23,7 @@ from .compare import AskedTolerance, EagerValues
 from .reference import ExtendedReferenceEvaluator
 from .results import GraphResults
 
-__all__ = ["ReferenceBackend"]
+__all__ = ["ReferenceBackend", "feeds_of"]
 
 _SHOWN = {2: 10, 3: 100}  # verbosity to the number of values that are printed in full
 
@@ -63,7 +63,7 @@ class ReferenceBackend:
     def _run(self, args: Sequence[Any]) -> list[torch.Tensor]:
         if not self.compiled.fetches:
             return []
-        feeds = self.feeds(args)
+        feeds = feeds_of(self.compiled, args)
         eager = self._eager(args)
         if self.verbose:
             self._print_call(feeds)
@@ -97,25 +97,6 @@ class ReferenceBackend:
                 *(f"  {key}: {value}" for key, value in origin.items()),
             ]
             raise OrtableError("\n".join(lines)) from error
-
-    def feeds(self, args: Sequence[Any]) -> dict[str, Any]:
-        feeds: dict[str, Any] = {}
-        for role in self.compiled.inputs:
-            if not role.name:
-                continue
-            value = args[role.index]
-            if role.kind is InputRoleKind.DIMENSION:
-                feeds[role.name] = np.array([value], dtype=np.int64)
-                continue
-            if role.kind is InputRoleKind.NUMBER:
-                feeds[role.name] = np.array(
-                    value, dtype=dtypes.to_numpy(role.elem_type or dtypes.float64)
-                )
-                continue
-            if role.permutation is not None:
-                value = value.permute(role.permutation)
-            feeds[role.name] = to_numpy(value)
-        return feeds
 
     def _eager(self, args: Sequence[Any]) -> EagerValues | None:
         """The values to compare with, before anything is written into an argument."""
@@ -159,6 +140,27 @@ class ReferenceBackend:
     def _print_value(self, mark: str, name: str, value: Any) -> None:
         if self.verbose > 1:
             print(f"{mark} {name}: {describe(value, _SHOWN.get(self.verbose, 1000))}")
+
+
+def feeds_of(compiled: CompiledGraph, args: Sequence[Any]) -> dict[str, np.ndarray]:
+    """The arguments of a call as inputs of the ONNX graph."""
+    feeds: dict[str, np.ndarray] = {}
+    for role in compiled.inputs:
+        if not role.name:
+            continue
+        value = args[role.index]
+        if role.kind is InputRoleKind.DIMENSION:
+            feeds[role.name] = np.array([value], dtype=np.int64)
+            continue
+        if role.kind is InputRoleKind.NUMBER:
+            feeds[role.name] = np.array(
+                value, dtype=dtypes.to_numpy(role.elem_type or dtypes.float64)
+            )
+            continue
+        if role.permutation is not None:
+            value = value.permute(role.permutation)
+        feeds[role.name] = to_numpy(value)
+    return feeds
 
 
 def _text(proto: NodeProto) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -29,8 +29,9 @@ from ortable.exporter.account.sessions import (
     run_session,
 )
 from ortable.exporter.account.validate import Validation, validate_model
-from ortable.exporter.request.ambient import called_within
+from ortable.exporter.request.ambient import Region, called_within
 from ortable.exporter.request.arguments import checked_path, checked_target
+from ortable.exporter.request.program import Program, Request
 from ortable.exporter.signature.outputs import write_dims
 from ortable.ir.pictures.draw import draw
 from ortable.passes import pipeline
@@ -40,7 +41,7 @@ from .calling import Convention, convention_of
 from .files import write_model
 from .keywords import PathName
 from .observing.runners import ProgramRunner
-from .to_onnx import Conversion, serialised
+from .to_onnx import Conversion, converted_again, serialised
 
 # Weights of so many bytes are kept, and saved, outside of the ModelProto, as torch.onnx does: with
 # its nodes it has to stay below protobuf's limit of 2 GiB.
@@ -77,6 +78,7 @@ class OnnxProgram:
     def __init__(self, made: Conversion) -> None:
         self._request, self._program = made.request, made.program
         self._form, self._dims, self._around = made.form, made.dims, made.around
+        self._recipe = made.recipe
         self._model: ModelProto | LargeModel = made.model
         self._lock = threading.Lock()
         self._session: Any = None
@@ -469,6 +471,48 @@ def _with_outputs(model: Any, names: Sequence[str]) -> Any:
     del proto.graph.output[:]
     proto.graph.output.extend(ValueInfoProto(name=name) for name in names)
     return LargeModel(proto, model.tensors, model.nested) if model is not proto_of(model) else proto
+
+
+# -- for the debugger, which looks into programs
+
+
+@dataclass(frozen=True)
+class ProgramParts:
+    """A program and how it came about.
+
+    ``request``: what was asked for, with the call to look at; ``program``: the graph of torch;
+    ``model``: the ONNX model; ``passes``: those that ran; ``around``: regions of autocast that were
+    active; ``again``: the graph converted once more, with other passes.
+    """
+
+    request: Request
+    program: Program
+    model: ModelProto | LargeModel
+    passes: pipeline.PassOptions
+    around: tuple[Region, ...]
+    again: Callable[[pipeline.PassOptions], GraphBuilder]
+    providers: Sequence[str]
+
+
+def parts_of(program: OnnxProgram, args: Sequence[Any] = (), kwargs: Any = None) -> ProgramParts:
+    """What a program was made of, for a call of it; without one for the example of the export.
+
+    Raises InputError: the model was not exported for such arguments, or weights have no data.
+    """
+    program._need_weights()
+    request = program._request
+    if args or kwargs:
+        convention = program._called()
+        call = convention.example_form(convention.leaves(tuple(args), kwargs or {}))
+        request = replace(request, args=call[0], kwargs=call[1])
+
+    def again(passes: pipeline.PassOptions) -> GraphBuilder:
+        return converted_again(request, program._program, program._form, program._recipe, passes)
+
+    return ProgramParts(
+        request, program._program, program._model, program._recipe.passes, program._around, again,
+        program._providers(),
+    )  # fmt: skip
 
 
 # -- for `observe`, which proves programs

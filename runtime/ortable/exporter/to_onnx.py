@@ -107,6 +107,17 @@ class Conversion:
     form: Form
     dims: Mapping[tuple[str, int], str]
     around: tuple[Region, ...]
+    recipe: Recipe
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a program becomes a graph: opsets, the passes that run, names of inputs and outputs."""
+
+    opset: Any
+    passes: pipeline.PassOptions
+    inputs: Sequence[str] | None
+    outputs: Sequence[str] | None
 
 
 # A model of 2 GB or more that is written to a file comes back as a LargeModel. Few are: `Any` says
@@ -410,7 +421,20 @@ def convert(
             annotate(model, program, description(request.model, options.doc_string))
         _validate(model, request, program, validate)
         _write(model, filename, record)
-    return Conversion(model, builder, request, program, form, dims, regions_around())
+    recipe = Recipe(opset, passes, given, returned)
+    return Conversion(model, builder, request, program, form, dims, regions_around(), recipe)
+
+
+def converted_again(
+    request: Request, program: Program, form: Form, recipe: Recipe, passes: pipeline.PassOptions
+) -> GraphBuilder:
+    """The graph of a program that was converted before, with other passes, and no module as a
+    function."""
+    builder = GraphBuilder(recipe.opset, target=form.target)
+    _convert(builder, request, program, recipe.inputs, recipe.outputs, None)
+    if passes.optimize:
+        pipeline.run_passes(builder, passes)
+    return builder
 
 
 def _is_coded(weights: object) -> bool:
@@ -537,3 +561,4 @@ def _convert(
         program.results.update(
             (name, node.name) for node, name in interpreter.values.items() if isinstance(name, str)
         )
+        program.cases.update((node.name, case) for node, case in interpreter.cases.items())

@@ -4,7 +4,7 @@ of supported operators."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ class LoadedSpecs:
         operators: overloads that have a converter now.
         source: the Python text.
         lowerings: names of the user's functions.
-        file: the whole path of the file.
+        file: where the file is, absolute.
+        lines: by operator, the line of its entry, then those of its cases.
     """
 
     path: str
@@ -29,6 +30,7 @@ class LoadedSpecs:
     source: str
     lowerings: tuple[str, ...] = ()
     file: str = ""
+    lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,12 @@ def load_specs(
     _add_traits(specs.traits)
     dispatch.PLACE.update((placed.name, placed.why) for placed in specs.placed)
     operators = tuple(entry.key for entry in entries)
-    made = LoadedSpecs(display, operators, source, tuple(sorted(given)), str(Path(path).resolve()))
+    lines = {each.key: (each.span.line,) for each in specs.aliases} | {
+        each.key: (each.span.line, *(case.span.line for case in each.every_case()))
+        for each in specs.ops
+    }
+    file = str(Path(path).resolve())
+    made = LoadedSpecs(display, operators, source, tuple(sorted(given)), file, lines)
     LOADED.append(made)
     return made
 

@@ -70,9 +70,15 @@ def _with_names(graph: AotGraph, compiled: CompiledGraph) -> CompiledGraph:
 def _renamed(compiled: CompiledGraph, names: Mapping[str, str]) -> CompiledGraph:
     return replace(
         compiled,
-        fx_names={result: names[name] for result, name in compiled.fx_names.items()},
+        fx_names={result: _renamed_part(name, names) for result, name in compiled.fx_names.items()},
         cases={names[name]: case for name, case in compiled.cases.items()},
     )
+
+
+def _renamed_part(name: str, names: Mapping[str, str]) -> str:
+    """A node under its other name, or a part of one: `fft.real`."""
+    node, dot, part = name.partition(".")
+    return f"{names[node]}{dot}{part}"
 
 
 def load_cached(key: str, options: OrtOptions) -> CompiledGraph | None:

@@ -28,7 +28,7 @@ from ortable.interpreter.numbers import scalars
 from ortable.passes import pipeline
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite
-from ortable.prelude.complex_value import join_pair, part_type
+from ortable.prelude.complex_value import ComplexValue, join_pair, part_type
 
 from .aot_graph import AotGraph
 from .inputs import check_inputs, check_type, declare_inputs, shape_of, strides_of
@@ -151,12 +151,16 @@ def _fx_names(
     fetches: Sequence[Fetch],
 ) -> dict[str, str]:
     """Names of ONNX results (some may be optimized away) to names of the FX nodes whose values they
-    are. An output has another name, and perhaps another layout, than the result it is made of."""
+    are; the parts of complex values are those of `name.real` and `name.imag`. An output has another
+    name, and perhaps another layout, than the result it is made of."""
     found: dict[str, str] = {}
     for node, copy in copies.items():
         name = values.get(copy)
         if isinstance(name, str) and node.op != "placeholder":
             found.setdefault(name, node.name)
+        elif isinstance(name, ComplexValue) and node.op != "placeholder":
+            found.setdefault(name.real, f"{node.name}.real")
+            found.setdefault(name.imag, f"{node.name}.imag")
     for node, fetch in zip(outputs.fetched, fetches, strict=True):
         if fetch.permutation is None and isinstance(node.meta["val"], torch.Tensor):
             found[fetch.name] = node.name

@@ -4,13 +4,25 @@ called for differences, by the shell and by tests."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from ortable.interpreter.tables import generated_tables
+import torch
 
-__all__ = ["Place", "where_is"]
+from ortable.interpreter.tables import LOADED, generated_tables
+from ortable.passes.rewrite import choose
+from ortable.passes.rewrite.rule import Rule
+
+__all__ = ["Place", "meant_by", "place_of_decomposition", "place_of_rule", "where_is"]
+
+_DECOMPOSITIONS = "specs/runtime/decompositions.yaml"
+_RULE = re.compile(r"- (?:\{)?rewrite:\s*([a-z][a-z0-9_]*)")
+_OP = re.compile(r"- (?:\{)?op:\s*([\w:.]+)")
 
 
 @dataclass(frozen=True)
@@ -42,12 +54,52 @@ def where_is(name: str, case: int = 0) -> Place | None:
     case = case or int(number or 0)
     file = generated_tables().spec_files.get(key)
     if file is not None:
-        lines = _entry_lines(file).get(key, (0,))
+        lines = loaded_lines(key) or _entries(file).lines.get(key, (0,))
         return Place(file, lines[case] if case < len(lines) else lines[0])
+    for rule in choose.packaged():
+        if rule.name == key:
+            return Place(rule.file, _rule_lines(rule.file).get(key, 0))
     return None
 
 
-def _specs_root() -> Path | None:
+def place_of_rule(rule: Rule, files: Iterable[str] = ()) -> Place:
+    """Where a rule stands; `files`: those of the user, by whose names such rules know them."""
+    for file in files:
+        if Path(file).name == rule.file:
+            return Place(file, _rule_lines(file).get(rule.name, 0))
+    return Place(rule.file, _rule_lines(rule.file).get(rule.name, 0))
+
+
+def place_of_decomposition(name: str, function: Any) -> Place:
+    """Where a decomposition stands: the entry by which ortable asks for it, or its function."""
+    line = _decomposition_lines().get(name)
+    if line is not None:
+        return Place(_DECOMPOSITIONS, line)
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return Place(getattr(function, "__module__", "") or repr(function))
+    file = Path(code.co_filename)
+    above = Path(str(torch.__file__)).parents[1]
+    shown = file.relative_to(above) if file.is_relative_to(above) else file
+    return Place(shown.as_posix(), code.co_firstlineno)
+
+
+def meant_by(name: str) -> str:
+    """The entry by which an operator is converted: that which an alias means, else its own."""
+    file = generated_tables().spec_files.get(name)
+    return name if file is None else _entries(file).aliases.get(name, name)
+
+
+def loaded_lines(key: str) -> tuple[int, ...]:
+    """Lines of an entry that `ortable.load_specs` added, and of its cases; empty for others."""
+    for loaded in reversed(LOADED):
+        if key in loaded.operators:
+            return tuple(loaded.lines.get(key, ()))
+    return ()
+
+
+def specs_root() -> Path | None:
     """The folder that holds `specs/`, in a checkout; None in an installed package."""
     import ortable_generated
 
@@ -55,18 +107,53 @@ def _specs_root() -> Path | None:
     return root if (root / "specs" / "aten").is_dir() else None
 
 
+@dataclass(frozen=True)
+class _Entries:
+    """Entries of a file: lines of each and of its cases, and what aliases mean."""
+
+    lines: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+
+
 @lru_cache(maxsize=16)
-def _entry_lines(file: str) -> dict[str, tuple[int, ...]]:
-    """By entry of a file: its line, then those of its cases."""
+def _entries(file: str) -> _Entries:
     from ortablegen.aten.read import read_text
     from ortablegen.source.diagnostics import Diagnostics
 
-    root = _specs_root()
-    path = None if root is None else root / file
-    if path is None or not path.is_file():
-        return {}
-    specs = read_text(path.read_text(encoding="utf-8"), file, Diagnostics())
-    return {
-        each.key: (each.span.line, *(one.span.line for one in each.every_case()))
+    text = _text(file)
+    if text is None:
+        return _Entries()
+    specs = read_text(text, file, Diagnostics())
+    lines = {
+        each.key: (each.span.line, *(case.span.line for case in each.every_case()))
         for each in specs.ops
-    } | {each.key: (each.span.line,) for each in specs.aliases}
+    }
+    lines |= {each.key: (each.span.line,) for each in specs.aliases}
+    return _Entries(lines, {each.key: each.of for each in specs.aliases})
+
+
+@lru_cache(maxsize=64)
+def _rule_lines(file: str) -> dict[str, int]:
+    """Lines of the rules of a file: a rule begins an entry, `- rewrite: its_name`."""
+    found = {}
+    for number, line in enumerate((_text(file) or "").splitlines(), 1):
+        match = _RULE.match(line)
+        if match:
+            found[match[1]] = number
+    return found
+
+
+@lru_cache(maxsize=1)
+def _decomposition_lines() -> dict[str, int]:
+    lines = (_text(_DECOMPOSITIONS) or "").splitlines()
+    matches = ((_OP.match(line), number) for number, line in enumerate(lines, 1))
+    return {match[1]: number for match, number in matches if match}
+
+
+def _text(file: str) -> str | None:
+    """What a file holds: the user's, or one of the checkout."""
+    root = specs_root()
+    for path in (Path(file), *([root / file] if root is not None else [])):
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    return None

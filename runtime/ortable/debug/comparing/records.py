@@ -14,15 +14,23 @@ from .places import Place
 __all__ = ["Comparison", "Culprit", "Difference", "GraphKind", "Unreached"]
 
 GraphKind = Literal["inference", "forward", "backward", "export"]
-Culprit = Literal["entry", "rule", "decomposition", "kernel", "optimizer", "transform", "unknown"]
+Culprit = Literal[
+    "entry", "rule", "pass", "transform", "decomposition", "preparation", "kernel", "optimizer",
+    "session", "accumulated", "capture", "model",
+]  # fmt: skip
 _WORDS: dict[str, str] = {
-    "entry": "the ONNX graph that the entry of the specs makes is wrong",
-    "rule": "a rule of rewriting makes the ONNX graph wrong",
-    "decomposition": "torch's operator is decomposed into others that compute something else",
-    "kernel": "the ONNX graph is right, a kernel of ONNX Runtime is not",
-    "optimizer": "the ONNX graph is right, an optimizer of ONNX Runtime changes it",
-    "transform": "a function of option pre_ort_model_transforms makes the ONNX graph wrong",
-    "unknown": "what is wrong could not be told",
+    "entry": "the ONNX nodes that this entry of the specs makes compute something else",
+    "rule": "without this rule of rewriting the result is eager's",
+    "pass": "without the passes the result is eager's, and no rule alone is the reason",
+    "transform": "without this function of pre_ort_model_transforms the result is eager's",
+    "decomposition": "the operators that it is decomposed into compute something else",
+    "preparation": "converted as torch made it, the graph is right",
+    "kernel": "the ONNX nodes are right: onnx's reference evaluator computes eager's result",
+    "optimizer": "without ONNX Runtime's optimizers the result is eager's",
+    "session": "node by node ONNX Runtime computes eager's result, with these options it does not",
+    "accumulated": "alone the operator agrees: tolerances of the results before it add up",
+    "capture": "every graph that ortable is given computes eager's results: torch made other ones",
+    "model": "exported once more, the model computes eager's result: it was changed, or is older",
 }
 
 
@@ -54,9 +62,13 @@ class Difference:
         graph: which graph it is in: `"inference"`, `"forward"`, `"backward"`, or `"export"`.
         node: name of the FX node.
         operator: its ATen operator, `"aten::relu"`.
-        culprit: what makes it differ: `"entry"` (of the specs), `"rule"` (of rewriting),
-            `"decomposition"`, `"kernel"` (of ONNX Runtime), `"optimizer"` (of ONNX Runtime),
-            `"transform"` (of option `pre_ort_model_transforms`), `"unknown"`.
+        culprit: what makes it differ: `"entry"` (of the specs), `"rule"` (of rewriting), `"pass"`
+            (another pass of option `optimize`), `"transform"` (of `pre_ort_model_transforms`),
+            `"decomposition"`, `"preparation"` (of torch's graph, before it is converted),
+            `"kernel"`, `"optimizer"` or `"session"` (of ONNX Runtime), `"accumulated"` (nothing:
+            the tolerances of the results before it add up), `"capture"` (what torch made of the
+            model, before ortable converts it), `"model"` (a file that is not what an export of the
+            module makes now).
         name: what the culprit is called: the entry (`"aten::addmm"`), the rule, the decomposed
             operator, the kernel's ONNX operator.
         spec_file: the file of the entry, or of the rule.
@@ -100,6 +112,11 @@ class Difference:
         """File and line of the culprit in the specs, `"specs/aten/activation.yaml:57"`."""
         return str(Place(self.spec_file, self.spec_line)) if self.spec_file else ""
 
+    @property
+    def explanation(self) -> str:
+        """Why it is the culprit, in words."""
+        return _WORDS[self.culprit]
+
     def save(self, path: str | Path) -> Path:
         """Writes the script, and beside it the tensors that it reads (`PATH.pt`).
 
@@ -127,9 +144,9 @@ class Difference:
         ]
         lines += [f"  module: {self.module}"] if self.module else []
         lines += [f"  source: {self.source}"] if self.source else []
-        case = f", case {self.operator}/{self.case}" if self.case else ""
-        place = f" ({self.place}{case})" if self.place else ""
-        lines.append(f"  culprit: {self.culprit} {self.name}{place}: {_WORDS[self.culprit]}")
+        case = f", case {self.case}" if self.case and self.culprit == "entry" else ""
+        place = f" at {self.place}{case}" if self.place else ""
+        lines += [f"  culprit: {self.culprit} {self.name}{place}", f"    {self.explanation}"]
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -1,10 +1,12 @@
 """Where a model that failed its validation leaves eager: the first result of an FX node that ONNX
 Runtime computes otherwise, and the random draws that make two runs differ anyway. In come the
-model, its program and the example call, out go lines for the error. Called by to_onnx.py."""
+model, its program and the example call, out go lines for the error. Called by to_onnx.py, and by
+the debugger for what can be compared."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx
@@ -21,8 +23,9 @@ from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.outputs import flatten_output
 from ortable.interpreter.tables import ConverterTables
 
+from .gaps import intermediate_results
 from .resize import ExampleCall
-from .sessions import array_of
+from .sessions import array_of, proto_of
 from .validate import Comparison, Explanation, difference, input_names
 
 _DEBUG = (
@@ -82,35 +85,49 @@ def _first(
 ) -> Iterator[str]:
     if not isinstance(model, onnx.ModelProto):
         return  # too large to keep every result of it
-    made = {name for node in model.graph.node for name in node.output}
-    outputs = {value.name for value in model.graph.output}
-    results = {**program.results, **_returned(model, program)}
-    names = [name for name in results if name in made]
-    watched = onnx.ModelProto()
-    watched.CopyFrom(model)
-    watched.graph.output.extend(
-        onnx.ValueInfoProto(name=name) for name in names if name not in outputs
-    )
-    expected = _Recorder(program).values_of(call)
-    leaves = zip(input_names(model, program), pytree.tree_leaves(call), strict=True)
-    feeds = {name: array_of(leaf) for name, leaf in leaves if name is not None}
-    computed = _results(watched, feeds, names)
+    found = program_results(model, program, call)
     nodes = {node.name: node for node in program.graph_module.graph.nodes}
-    order = {node.name: place for place, node in enumerate(nodes.values())}
-    for name in sorted(names, key=lambda name: order[results[name]]):
-        node = nodes[results[name]]
-        if node.name not in expected:
-            continue
-        gap, problem = difference(computed[name], expected[node.name], accepted)
+    computed = intermediate_results(model, found.feeds, list(found.nodes))
+    for name, node_name in found.nodes.items():
+        gap, problem = difference(computed[name], found.expected[node_name], accepted)
         if problem:
             about = problem if gap is None else f"by {gap:.3g}, {problem}"
-            yield f"the first result that differs is that of FX node '{node.name}': {about}"
-            yield from map(shortened, describe_node(node, tables.spec_files)[:5])
+            yield f"the first result that differs is that of FX node '{node_name}': {about}"
+            yield from map(shortened, describe_node(nodes[node_name], tables.spec_files)[:5])
             return
     yield "without ONNX Runtime's optimizers every result is eager's: one of them changes it"
 
 
-def _returned(model: Any, program: Program) -> dict[str, str]:
+@dataclass(frozen=True)
+class ProgramResults:
+    """A model beside the graph that it was made of, for one call.
+
+    Attributes:
+        nodes: results of the model that are values of FX nodes, by their ONNX names, in the order
+            of the FX graph.
+        expected: what these nodes compute in torch, by their names; complex numbers as pairs.
+        feeds: the call as arrays, by the names of the model's inputs.
+    """
+
+    nodes: dict[str, str]
+    expected: dict[str, torch.Tensor]
+    feeds: dict[str, Any]
+
+
+def program_results(model: Any, program: Program, call: ExampleCall) -> ProgramResults:
+    """What can be compared of a model, and what torch computes there for `call`."""
+    made = {name for node in proto_of(model).graph.node for name in node.output}
+    results = {**program.results, **returned_nodes(model, program)}
+    expected = _Recorder(program).values_of(call)
+    leaves = zip(input_names(model, program), pytree.tree_leaves(call), strict=True)
+    feeds = {name: array_of(leaf) for name, leaf in leaves if name is not None}
+    order = {node.name: place for place, node in enumerate(program.graph_module.graph.nodes)}
+    names = [name for name, node in results.items() if name in made and node in expected]
+    names.sort(key=lambda name: order[results[name]])
+    return ProgramResults({name: results[name] for name in names}, expected, feeds)
+
+
+def returned_nodes(model: Any, program: Program) -> dict[str, str]:
     """Names of the outputs of the model, and the FX nodes that return them."""
     leaves = flatten_output(program.graph_module.graph.output_node().args[0])
     users = [
@@ -118,23 +135,17 @@ def _returned(model: Any, program: Program) -> dict[str, str]:
         for leaf, output in zip(leaves, program.outputs, strict=False)
         if output.kind == "user" and not output.is_none
     ]
-    outputs = [value.name for value in model.graph.output]
+    outputs = [value.name for value in proto_of(model).graph.output]
     pairs = zip(outputs, users, strict=False)
     return {name: leaf.name for name, leaf in pairs if isinstance(leaf, Node)}
 
 
-def _results(model: Any, feeds: dict[str, Any], names: Sequence[str]) -> dict[str, torch.Tensor]:
-    """Results of ONNX Runtime, each as the model has it: nothing is fused."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    found = session.run(list(names), feeds)
-    return {name: torch.as_tensor(value) for name, value in zip(names, found, strict=True)}
+def graph_arguments(program: Program, call: ExampleCall) -> list[Any]:
+    """What the graph of a program is called with: copies of the call's tensors, and weights."""
+    given = iter(pytree.tree_leaves(copied_call(*call)))
+    leaves = {node.name: next(given) for node in program.user_inputs}
+    placeholders = program.graph_module.graph.find_nodes(op="placeholder")
+    return [leaves[n.name] if n.name in leaves else program.weights[n.name] for n in placeholders]
 
 
 class _Recorder(Interpreter):
@@ -147,14 +158,8 @@ class _Recorder(Interpreter):
 
     def values_of(self, call: ExampleCall) -> dict[str, torch.Tensor]:
         """What the nodes compute for a call, by name."""
-        given = iter(pytree.tree_leaves(copied_call(*call)))
-        leaves = {node.name: next(given) for node in self.program.user_inputs}
-        placeholders = [n for n in self.graph.nodes if n.op == "placeholder"]
-        weights = self.program.weights
         with torch.no_grad():
-            self.run(
-                *(leaves[n.name] if n.name in leaves else weights[n.name] for n in placeholders)
-            )
+            self.run(*graph_arguments(self.program, call))
         return self.values
 
     def run_node(self, n: Node) -> Any:

@@ -232,7 +232,7 @@ def _compared(
     accepted: float | None,
 ) -> list[Comparison]:
     try:
-        expected = _eager(module, call, program)
+        expected = eager_outputs(module, call, program)
     except Exception as error:  # the user's forward may raise anything
         if words == "example":
             raise
@@ -297,7 +297,8 @@ def difference(
     return gap, f"over the {limit}"
 
 
-def _eager(module: Any, call: ExampleCall, program: Program) -> list[torch.Tensor]:
+def eager_outputs(module: Any, call: ExampleCall, program: Program) -> list[torch.Tensor]:
+    """What the module returns, as tensors; complex numbers are pairs."""
     given, named = copied_call(*call)
     written = {output.target for output in program.outputs if output.kind == "buffer"}
     with torch.no_grad():

@@ -45,7 +45,8 @@ class Program:
     was given; ``guards``: conditions on sizes that the program needs; ``initializers``: initializer
     -> its names in the state_dict (several for tied weights), filled by the conversion; ``tied``:
     placeholder -> the first placeholder of the same weight; ``results``: result of the graph ->
-    the FX node whose value it is, filled by the conversion where no module becomes a function;
+    the FX node whose value it is, filled by the conversion where no module becomes a function, and
+    so is ``cases``: FX node -> the case of its entry that converted it, where there are several;
     ``ranges``: torch's symbols -> ranges, where these are not those of ``exported``.
     """
 
@@ -65,6 +66,7 @@ class Program:
     initializers: dict[str, list[str]] = field(default_factory=dict)
     tied: dict[str, str] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)
+    cases: dict[str, str] = field(default_factory=dict)
     ranges: dict[Any, Any] | None = None
 
     def retrieve(self, node: Node) -> Any:
