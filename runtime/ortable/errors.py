@@ -48,6 +48,7 @@ class OrtableError(Exception):
     ``fx_node`` is the name of the node of the graph that was being converted, where there is one,
     and ``operator`` what it calls (``"aten::relu"``).
     ``sizes`` are the symbolic sizes that would have to be known, where those were the reason.
+    ``differs``: nothing failed but a comparison with eager.
     """
 
     fx_node: str | None = None
@@ -57,6 +58,7 @@ class OrtableError(Exception):
     advice: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
     details_file: Path | None = None
+    differs: bool = False
     most_lines: int | None = MOST_LINES
     _details: str = ""
 
@@ -164,6 +166,8 @@ class ConversionError(OrtableError, RuntimeError):
 
 class MismatchError(OrtableError, AssertionError):
     """A result of the ONNX graph differs from eager's; raised by the debug backend."""
+
+    differs = True
 
 
 class OptionError(OrtableError, ValueError):

@@ -1,4 +1,4 @@
-"""The shell command: each command does its work, and errors of ours end with status 1 and no
+"""The shell command: each command does its work, and errors of ours end with status 2 and no
 traceback."""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_draw_dot_needs_no_program(model_path, tmp_path, capsys):
 
 def test_draw_without_the_program(model_path, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["draw", model_path, "-o", str(tmp_path / "graph.svg")]) == 1
+    assert main(["draw", model_path, "-o", str(tmp_path / "graph.svg")]) == 2
     assert "'dot'" in capsys.readouterr().err
 
 
@@ -90,7 +90,7 @@ def test_draw_says_what_it_cannot_draw(model_path, tmp_path, capsys):
         ([str(tmp_path)], "is a folder"),
         ([str(tmp_path / "none.onnx")], "none.onnx"),
     ):
-        assert main(["draw", *arguments, "-o", target]) == 1
+        assert main(["draw", *arguments, "-o", target]) == 2
         assert message in capsys.readouterr().err
 
 
@@ -119,7 +119,7 @@ def test_export_validates(factory, tmp_path, capsys):
     assert main(["export", f"{factory}:tiny", "-o", str(target), "--opset", "18"]) == 0
     out = capsys.readouterr()
     assert "largest difference" in out.out
-    assert "6/7 validate" in out.err and "7/7 write" in out.err
+    assert out.err == ""  # no terminal, no progress
     onnx.checker.check_model(onnx.load(target))
 
 
@@ -134,7 +134,6 @@ def test_export_of_a_saved_program_with_its_report(tmp_path, capsys):
     assert main(["export", saved, "-o", str(target), "--large", "--report", str(report)]) == 0
     out = capsys.readouterr()
     assert "example" in out.out and "wrote" in out.out
-    assert "6/6 write" in out.err
     assert "| MatMul" in report.read_text() or "| Gemm" in report.read_text()
     assert onnx.load(target).graph.input[0].type.tensor_type.shape.dim[0].dim_param
 
@@ -142,7 +141,7 @@ def test_export_of_a_saved_program_with_its_report(tmp_path, capsys):
 def test_a_negative_difference_is_refused(factory, tmp_path, capsys):
     target = tmp_path / "tiny.onnx"
     status = main(["export", f"{factory}:tiny", "-o", str(target), "--atol", "-1"])
-    assert status == 1 and not target.exists()
+    assert status == 2 and not target.exists()
     assert "validate is True, False, or a positive float" in capsys.readouterr().err
 
 
@@ -156,12 +155,12 @@ def test_a_negative_difference_is_refused(factory, tmp_path, capsys):
     ],
 )
 def test_wrong_targets_are_named(factory, tmp_path, capsys, target, message):
-    assert main(["export", target, "-o", str(tmp_path / "x.onnx")]) == 1
+    assert main(["export", target, "-o", str(tmp_path / "x.onnx")]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_missing_file(capsys):
-    assert main(["show", "no_such_file.onnx"]) == 1
+    assert main(["show", "no_such_file.onnx"]) == 2
     assert "no_such_file.onnx" in capsys.readouterr().err
 
 

@@ -94,6 +94,6 @@ def test_explain_lists_what_cannot_be_converted(compiled_models, capsys):
 
 @pytest.mark.parametrize("command", ["bench", "debug"])
 def test_what_cannot_be_converted_is_an_error_without_a_traceback(compiled_models, capsys, command):
-    assert main([command, f"{compiled_models}:unknown"]) == 1
+    assert main([command, f"{compiled_models}:unknown"]) == 2
     err = capsys.readouterr().err
     assert "clitest::secret" in err and "Traceback" not in err

@@ -52,7 +52,7 @@ def factory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_exceptions_of_the_user_are_one_line_and_the_place(
     factory: str, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    assert main([each.format(m=factory) for each in arguments]) == 1
+    assert main([each.format(m=factory) for each in arguments]) == 2
     told = capsys.readouterr().err
     assert told.startswith("error: ") and said in told and "Traceback" not in told
     assert "--debug" in told
@@ -80,7 +80,7 @@ def test_files_of_another_kind_are_named(
 ) -> None:
     for name in ("text.onnx", "text.pt2"):
         Path(name).write_text("hello")
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     told = capsys.readouterr().err
     assert told.startswith("error: ") and said in told and "Traceback" not in told
 

@@ -82,7 +82,7 @@ def test_a_model_file(tmp_path, capsys):
     ],
 )
 def test_errors_are_one_line(target, capsys, arguments, message):
-    assert main(["profile", *(target if each == "TARGET" else each for each in arguments)]) == 1
+    assert main(["profile", *(target if each == "TARGET" else each for each in arguments)]) == 2
     told = capsys.readouterr()
     assert message in told.err and told.err.startswith("error: ")
     assert "Traceback" not in told.err and told.out == ""

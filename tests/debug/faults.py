@@ -230,6 +230,7 @@ def changed_entry(fault: Changed, folder: Path) -> Iterator[None]:
     with tables_kept(fault.name):
         ortable.load_specs(path, override=True)
         dispatch.SPEC_FILES[fault.name] = fault.file
+        tables.LOADED.pop()  # it is an entry of the package now
         yield
 
 

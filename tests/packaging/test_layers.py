@@ -93,8 +93,9 @@ def sources(*roots: str) -> list[tuple[Path, Path]]:
 
 
 def is_package_front(module: str) -> bool:
-    """``ortable/__init__.py`` and ``ortable_generated/__init__.py``: lazy, above all packages."""
-    return module in ("ortable", "ortable_generated")
+    """``ortable/__init__.py`` and ``ortable_generated/__init__.py``: lazy, above all packages; and
+    ``python -m ortable``, which calls the shell."""
+    return module in ("ortable", "ortable_generated", "ortable.__main__")
 
 
 @cache
@@ -195,7 +196,8 @@ def test_the_house_has_few_floors_and_few_rooms() -> None:
         return 1 + max((floor(each) for each in above[name]), default=0)
 
     assert max(floor(name) for name in above) <= MOST_FLOORS
-    besides = {"__pycache__", "py.typed"}  # the mark for type checkers is no room
+    # a mark for type checkers and the door of `python -m ortable` are no rooms
+    besides = {"__pycache__", "py.typed", "__main__.py"}
     listed = [p.name for p in (ROOT / "runtime" / "ortable").iterdir() if p.name not in besides]
     assert len(listed) <= MOST_NAMES, sorted(listed)
 

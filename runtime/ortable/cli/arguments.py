@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from typing import Any, NoReturn
 
 from ortable.errors import OptionError
 
@@ -18,12 +21,13 @@ __all__ = [
     "add_compile_arguments",
     "add_dynamic",
     "add_fallback",
-    "add_inputs",
     "add_json",
     "add_options",
+    "add_target",
     "add_train",
     "add_verbose",
     "backend_options",
+    "only_json",
     "pairs",
 ]
 
@@ -32,16 +36,43 @@ __all__ = [
 _LISTS = {
     "--options": re.compile(r"\w+=.*", re.DOTALL),
     "--config": re.compile(r"\w+=.*", re.DOTALL),
-    "--inputs": re.compile(r"(\w+=)?[a-z]+[0-9]*\[.*", re.DOTALL),
+    "--inputs": re.compile(r"\w+=.*|[a-z]+[0-9]*\[.*", re.DOTALL),
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose lists of NAME=VALUE end where another word begins."""
+    """A parser whose lists of NAME=VALUE end where another word begins, and whose errors are one
+    line, with the option that may be meant."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse has it."""
-        return super().parse_known_args(None if args is None else _one_by_one(args), namespace)
+        """As argparse has it; a command says itself what it does not know."""
+        words = None if args is None else _one_by_one(args)
+        found, rest = super().parse_known_args(words, namespace)
+        if rest and self._subparsers is None:
+            self.error(self._unknown(rest))
+        return found, rest
+
+    def error(self, message: str) -> NoReturn:
+        """Ends Python with status 2."""
+        choice = re.match(r"argument (?:command|action): invalid choice: '(.*?)'", message)
+        if choice is not None:
+            message = self._no_command(choice[1])
+        self.exit(2, f"error: {message}\nMore: {self.prog} --help\n")
+
+    def _unknown(self, words: Sequence[str]) -> str:
+        options = [word for word in words if word.startswith("-")]
+        if not options:
+            return f"{words[0]!r} is one word too many"
+        name = options[0].partition("=")[0]
+        close = difflib.get_close_matches(name, self._option_string_actions, n=1)
+        return f"unknown option {name!r}." + (f" Did you mean {close[0]!r}?" if close else "")
+
+    def _no_command(self, word: str) -> str:
+        groups = self._subparsers._group_actions if self._subparsers is not None else []
+        known = [name for each in groups for name in each.choices or ()]
+        close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        return f"there is no command {word!r}.{hint} All: {', '.join(known)}."
 
 
 def _one_by_one(words: Sequence[str]) -> list[str]:
@@ -97,15 +128,40 @@ def add_json(command: Any) -> None:
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
-def add_inputs(command: Any) -> None:
-    """Adds ``--inputs``, for a target that has no arguments of its own."""
+def add_target(command: Any, also: str = "") -> None:
+    """Adds ``TARGET``, a model, and how it is called; `target.load_target` reads them.
+
+    Args:
+        command: the subparser.
+        also: what else the command takes, ``"or a file MODEL.onnx"``.
+    """
+    about = (
+        "module:name or file.py:name of a function that returns (model, args) or (model, args, "
+        "kwargs), of a module, or of its class without arguments; or a model of transformers, by "
+        "its folder or by the name of its class"
+    )
+    command.add_argument("target", metavar="TARGET", help=f"{about}; {also}" if also else about)
     command.add_argument(
         "--inputs",
         metavar="INPUT",
         action="append",
         default=[],
-        help='example inputs: "f32[2,10]" or "x=f32[batch=2,10]", "i64[4] in 0..100"; several may '
-        "follow",
+        help='what the model is called with: "f32[2,10]", "x=f32[batch=2,10]", "i64[4] in '
+        '0..100"; several may follow',
+    )
+    command.add_argument(
+        "--task",
+        default="",
+        metavar="NAME",
+        help="of a model of transformers: fill-mask, text-generation, ...",
+    )
+    command.add_argument(
+        "--config",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="of a class of transformers: a field of its configuration, or the folder of one; its "
+        "weights are random",
     )
 
 
@@ -115,8 +171,7 @@ def add_verbose(command: Any) -> None:
 
 
 def add_compile_arguments(command: Any, train: bool = True) -> None:
-    """Adds what every command about torch.compile has: the model, how it is compiled."""
-    add_inputs(command)
+    """Adds how a model is compiled: what every command about torch.compile has."""
     if train:
         add_train(command)
     add_dynamic(command)
@@ -127,6 +182,14 @@ def add_compile_arguments(command: Any, train: bool = True) -> None:
 
 
 # -- what they mean
+
+
+@contextmanager
+def only_json(wanted: bool) -> Iterator[None]:
+    """What else is printed in the block, by the model for one, goes to stderr where JSON is
+    wanted: stdout has the document alone."""
+    with redirect_stdout(sys.stderr) if wanted else nullcontext():
+        yield
 
 
 def backend_options(args: argparse.Namespace) -> dict[str, Any]:

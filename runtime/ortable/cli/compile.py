@@ -1,90 +1,81 @@
-"""The shell commands about torch.compile: `ortable explain`, `bench` and `tune`. Each
-takes module:callable, whose callable returns a model and the arguments of a call."""
+"""The shell commands about torch.compile: `ortable explain`, `bench` and `tune`. Each takes a
+model, see `target`."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from .export import load_target
-from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names, named_rules
+from .arguments import (
+    add_compile_arguments,
+    add_json,
+    add_target,
+    backend_options,
+    only_json,
+)
+from .model_call import ModelCall
+from .progress import progress
+from .rewrites import named_rules
+from .target import load_target
 
 __all__ = ["add_compile_commands"]
 
 
 def add_compile_commands(commands: Any) -> None:
     """Adds the commands to the subparsers of argparse."""
-    about = "module:callable, whose callable returns (model, args) or (model, args, kwargs)"
     explain = commands.add_parser("explain", help="what torch.compile makes of a model")
-    explain.add_argument("--train", action="store_true", help="with gradients, in training mode")
+    add_target(explain)
     form = explain.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON")
+    add_json(form)
     form.add_argument("--markdown", action="store_true", help="print Markdown")
+    add_compile_arguments(explain)
     explain.set_defaults(run=_explain)
-    bench = commands.add_parser("bench", help="time eager against compiled, interleaved")
-    bench.add_argument("--rounds", type=int, default=15, help="measured rounds, after a warm-up")
+    bench = commands.add_parser("bench", help="how much faster than eager a model is")
+    add_target(bench)
+    bench.add_argument(
+        "--rounds", type=int, default=15, metavar="N", help="measured rounds, after a warm-up (15)"
+    )
+    add_json(bench)
+    add_compile_arguments(bench)
     bench.set_defaults(run=_bench)
     tune = commands.add_parser("tune", help="find the session settings that are fastest here")
-    tune.add_argument("--seconds", type=float, default=20.0, help="how long to search a graph")
+    add_target(tune)
+    tune.add_argument(
+        "--seconds", type=float, default=20.0, metavar="S", help="how long to search a graph (20)"
+    )
     tune.add_argument("--cache-dir", metavar="FOLDER", help="keep the result for torch.compile")
-    tune.add_argument("--json", action="store_true", help="print JSON")
+    add_json(tune)
+    add_compile_arguments(tune)
     tune.set_defaults(run=_tune)
-    for command in (explain, bench, tune):
-        add_choice(command)
-        command.add_argument("target", metavar="module:callable", help=about)
-        command.add_argument("--dynamic", action="store_true", help="free sizes from the start")
-        command.add_argument("--verbose", action="store_true", help=ERRORS_INTO_A_FILE)
 
 
-class _ModelCall:
-    """A model in inference mode, or in training mode, and one call of it."""
-
-    def __init__(self, target: str, train: bool = False) -> None:
-        import torch
-
-        self.model, self.args, kwargs, _ = load_target(target)
-        self.kwargs = dict(kwargs or {})
-        if isinstance(self.model, torch.nn.Module):
-            self.model.train(train)
-
-    def __call__(self, function: Any) -> Any:
-        import torch
-
-        with torch.no_grad():
-            return function(*self.args, **self.kwargs)
-
-    def run(self, function: Any) -> Any:
-        """The first call, which compiles: an error of ours is taken out of what dynamo wraps."""
-        from ortable.compat.torch_explain import unwrapped
-
-        with unwrapped():
-            return self(function)
-
-    def compiled(self, backend: Any, dynamic: bool) -> Any:
-        import torch
-
-        torch.compiler.reset()
-        return torch.compile(self.model, backend=backend, dynamic=True if dynamic else None)
+def _call(args: argparse.Namespace) -> ModelCall:
+    target = load_target(args.target, args.inputs, args.task, args.config)
+    return ModelCall(target, getattr(args, "train", False))
 
 
 def _explain(args: argparse.Namespace) -> int:
     from ortable.debug.explain_call import explain
     from ortable.debug.explain_records import as_markdown, as_text
 
-    call = _ModelCall(args.target, args.train)
-    named = named_rules(args)
-    found = explain(
-        call.model,
-        *call.args,
-        **call.kwargs,
-        options={"rewrites": chosen_names(args)},
-        train=args.train,
-        dynamic=True if args.dynamic else None,
-    )
+    options = backend_options(args)
+    with only_json(args.json):
+        call = _call(args)
+        named = named_rules(args)
+        with progress("compiling"):
+            found = explain(
+                call.model,
+                *call.args,
+                **call.kwargs,
+                options=options,
+                train=args.train,
+                dynamic=True if args.dynamic else None,
+            )
     if args.json:
         print(found.to_json())
     else:
@@ -92,62 +83,71 @@ def _explain(args: argparse.Namespace) -> int:
     return 0
 
 
+# -- bench
+
+
 def _bench(args: argparse.Namespace) -> int:
-    from ortable import onnx_custom_backend
-
-    call = _ModelCall(args.target)
-
-    def backend(graph_module: Any, arguments: Any) -> Any:
-        return onnx_custom_backend(graph_module, arguments, rewrites=chosen_names(args))
-
-    compiled = call.compiled(backend, args.dynamic)
-    begin = time.perf_counter()
-    call.run(compiled)
-    first = time.perf_counter() - begin
-    call(compiled)
-    eager, ours = _interleaved(
-        lambda: call(call.model), lambda: call(compiled), max(1, args.rounds)
-    )
+    options = backend_options(args)
+    rounds = max(1, args.rounds)
+    with only_json(args.json):
+        call = _call(args)
+        compiled = call.compiled(_backend(options), args.dynamic)
+        with progress("compiling", rounds + 1, quiet=True) as step:
+            begin = time.perf_counter()
+            call(compiled)
+            first = time.perf_counter() - begin
+            call(compiled)
+            step("measuring")
+            eager, ours = _interleaved(
+                lambda: call(call.model), lambda: call(compiled), rounds, step
+            )
     ratios = [b / a for a, b in zip(eager, ours, strict=True)]
+    ratio = statistics.median(ratios)
+    if args.json:
+        found = {
+            "model": args.target,
+            "train": args.train,
+            "rounds": len(ratios),
+            "first_call_s": first,
+            "eager_ms": _spread(eager),
+            "ortable_ms": _spread(ours),
+            "ratio": ratio,
+        }
+        print(json.dumps(found, indent=2))
+        return 0
     print(f"first call, with compilation: {first:.2f} s")
     for name, values in (("eager", eager), ("ortable", ours)):
-        milliseconds = [1e3 * value for value in values]
-        print(
-            f"{name:8} {statistics.median(milliseconds):9.3f} ms a call  "
-            f"[{min(milliseconds):.3f} .. {max(milliseconds):.3f}]"
-        )
-    print(f"ortable takes {statistics.median(ratios):.2f} of eager's time ({len(ratios)} rounds)")
+        of = _spread(values)
+        low, high = f"{of['least']:.3f}", f"{of['most']:.3f}"
+        print(f"{name:8} {of['median']:9.3f} ms a call  [{low} .. {high}]")
+    what = ", forward and backward" if args.train else ""
+    print(f"ortable takes {ratio:.2f} of eager's time ({len(ratios)} rounds{what})")
     return 0
 
 
-def _tune(args: argparse.Namespace) -> int:
+def _backend(options: Mapping[str, Any]) -> Callable[..., Any]:
     from ortable import onnx_custom_backend
+    from ortable.backend.options import OrtOptions
 
-    call = _ModelCall(args.target)
-    storage: dict[str, Any] = {}
-    options = {"tune": args.seconds, "storage": storage, "rewrites": chosen_names(args)}
-    if args.cache_dir:
-        options["cache_dir"] = args.cache_dir
+    OrtOptions.from_mapping(options)  # an unknown one is told before the model is called
 
     def backend(graph_module: Any, arguments: Any) -> Any:
         return onnx_custom_backend(graph_module, arguments, options=options)
 
-    call.run(call.compiled(backend, args.dynamic))
-    found = [dict(record.tuned) for record in storage.get("instance", ())]
-    if args.json:
-        print(json.dumps(found, indent=2))
-        return 0
-    for number, each in enumerate(found):
-        said = ", ".join(f"{name}={value}" for name, value in each.get("settings", {}).items())
-        print(
-            f"graph {number}: {said or 'the usual settings'}, {each.get('ratio', 1.0):.2f} of the "
-            f"usual time ({each.get('found', 'torch runs it')}, {each.get('tried', 0)} tried)"
-        )
-    return 0
+    return backend
+
+
+def _spread(seconds: list[float]) -> dict[str, float]:
+    milliseconds = [1e3 * value for value in seconds]
+    median = statistics.median(milliseconds)
+    return {"median": median, "least": min(milliseconds), "most": max(milliseconds)}
 
 
 def _interleaved(
-    first: Callable[[], Any], second: Callable[[], Any], rounds: int
+    first: Callable[[], Any],
+    second: Callable[[], Any],
+    rounds: int,
+    step: Callable[..., None],
 ) -> tuple[list[float], list[float]]:
     """Seconds a call of both, measured in turns; each turn lasts about 20 ms."""
     once = min(_seconds(first, 1), _seconds(second, 1))
@@ -159,6 +159,7 @@ def _interleaved(
         for function, found in order:
             time.sleep(0.02)  # the threads of the one before go to sleep
             found.append(_seconds(function, count))
+        step()
     return a, b
 
 
@@ -168,3 +169,30 @@ def _seconds(function: Callable[[], Any], count: int) -> float:
     for _ in range(count):
         function()
     return (time.perf_counter() - begin) / count
+
+
+# -- tune
+
+
+def _tune(args: argparse.Namespace) -> int:
+    storage: dict[str, Any] = {}
+    options = {"tune": args.seconds, "storage": storage, **backend_options(args)}
+    if args.cache_dir:
+        options["cache_dir"] = args.cache_dir
+    with only_json(args.json):
+        call = _call(args)
+        with progress(f"searching, {args.seconds:g} s a graph"):
+            call(call.compiled(_backend(options), args.dynamic))
+    found = [dict(record.tuned) for record in storage.get("instance", ())]
+    if args.json:
+        print(json.dumps(found, indent=2))
+        return 0
+    for number, each in enumerate(found):
+        said = ", ".join(f"{name}={value}" for name, value in each.get("settings", {}).items())
+        print(
+            f"graph {number}: {said or 'the usual settings'}, {each.get('ratio', 1.0):.2f} of the "
+            f"usual time ({each.get('found', 'torch runs it')}, {each.get('tried', 0)} tried)"
+        )
+    if not found:
+        print("nothing was compiled: there is no graph to tune", file=sys.stderr)
+    return 0

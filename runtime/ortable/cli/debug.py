@@ -1,26 +1,20 @@
 """The shell command `ortable debug`: what makes a model differ from eager, with file and line. In
-comes module:callable, out comes the fault as text or JSON; status 1 when there is one."""
+comes a target, see `target`, out comes the fault as text or JSON; status 1 when there is one."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import logging
-import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from .arguments import (
-    add_dynamic,
-    add_fallback,
-    add_json,
-    add_options,
-    add_train,
-    add_verbose,
-    backend_options,
-)
-from .export import load_target
-from .rewrites import add_choice
+from .arguments import add_compile_arguments, add_json, add_target, backend_options, only_json
+from .progress import progress
+from .target import load_target
+
+if TYPE_CHECKING:
+    from ortable.debug.bisection.records import Bisection
 
 __all__ = ["add_debug"]
 
@@ -30,6 +24,7 @@ _DESCRIPTION = (
     "specs, decompositions. What is printed is the one that is wrong, where it stands, and what "
     "to do today."
 )
+_SEARCH = "ortable.debug.bisection.search"
 
 
 def add_debug(commands: Any) -> None:
@@ -37,45 +32,48 @@ def add_debug(commands: Any) -> None:
     debug = commands.add_parser(
         "debug", help="find what makes a model differ from eager", description=_DESCRIPTION
     )
-    debug.add_argument(
-        "target",
-        metavar="module:callable",
-        help="module:callable, whose callable returns (model, args) or (model, args, kwargs)",
-    )
-    add_train(debug)
-    add_dynamic(debug)
-    add_options(debug)
-    add_fallback(debug)
-    add_choice(debug)
+    add_target(debug)
     debug.add_argument(
         "--export", action="store_true", help="the exported model, in place of the compiled one"
     )
-    debug.add_argument("--atol", type=float, default=None, help="largest difference accepted")
-    debug.add_argument("--rtol", type=float, default=None, help="the same, relative to the value")
+    debug.add_argument("--atol", type=float, metavar="X", help="how far floats may be from eager's")
     debug.add_argument(
-        "--script", metavar="FILE", help="write a program of one operator that shows the fault"
+        "--rtol", type=float, metavar="X", help="how far they may be, relative to eager's"
+    )
+    debug.add_argument(
+        "--script", metavar="FILE.py", help="write a program of one operator that shows the fault"
     )
     add_json(debug)
-    add_verbose(debug)
+    add_compile_arguments(debug)
     debug.set_defaults(run=_debug)
 
 
 def _debug(args: argparse.Namespace) -> int:
+    with only_json(args.json):
+        found = _searched(args)
+        written = _script(found, args.script)
+    print(found.to_json() if args.json else found)
+    if written and not args.json:
+        print(written)
+    return 0 if found else 1
+
+
+def _searched(args: argparse.Namespace) -> Bisection:
     import torch
 
     from ortable.debug.bisection.search import bisect
 
-    model, inputs, kwargs, dynamic_shapes = load_target(args.target)
-    if isinstance(model, torch.nn.Module):
-        model.train(args.train)
+    target = load_target(args.target, args.inputs, args.task, args.config)
+    if isinstance(target.model, torch.nn.Module):
+        target.model.train(args.train)
     options = backend_options(args)
-    if args.export and dynamic_shapes is not None:
-        options.setdefault("dynamic_shapes", dynamic_shapes)
-    with _progress():
-        found = bisect(
-            model,
-            inputs,
-            kwargs,
+    if args.export and target.dynamic_shapes is not None:
+        options.setdefault("dynamic_shapes", target.dynamic_shapes)
+    with progress("compiling") as step, _steps(step):
+        return bisect(
+            target.model,
+            target.args,
+            target.kwargs,
             train=args.train,
             dynamic=True if args.dynamic else None,
             options=options,
@@ -83,36 +81,41 @@ def _debug(args: argparse.Namespace) -> int:
             atol=args.atol,
             rtol=args.rtol,
         )
-    print(found.to_json() if args.json else found)
-    if args.script and found.fault is not None:
-        _write_script(found, args.script)
-    return 0 if found else 1
 
 
-def _write_script(found: Any, path: str) -> None:
-    """The program of the one operator that differs, where the fault is in one."""
+def _script(found: Bisection, path: str | None) -> str:
+    """Writes the program of the one operator that differs, where the fault is in one; what to
+    say of it."""
+    if path is None or found.fault is None:
+        return ""
     if found.difference is None or not found.difference.script:
-        print(f"no script: {found.fault.kind} {found.fault.name} is not one operator alone")
-        return
-    print(f"wrote {found.difference.save(path)}")
+        return f"no script: {found.fault.kind} {found.fault.name} is not one operator alone"
+    return f"wrote {found.difference.save(path)}"
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[None]:
-    """On a terminal, one line that says which run it is."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    logger = logging.getLogger("ortable.debug.bisection")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("\r\x1b[K%(message)s"))
-    handler.terminator = ""
-    level = logger.level
+def _steps(step: Callable[[str], None]) -> Iterator[None]:
+    """In the block each run of the search is a step."""
+    logger = logging.getLogger(_SEARCH)
+    handler, level, up = _Handler(step), logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
+    logger.propagate = False
     try:
         yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
-        sys.stderr.write("\r\x1b[K")
+        logger.propagate = up
+
+
+class _Handler(logging.Handler):
+    """Hands what is logged to a function."""
+
+    def __init__(self, step: Callable[[str], None]) -> None:
+        super().__init__()
+        self._step = step
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One run has ended."""
+        self._step(record.getMessage())

@@ -1,44 +1,85 @@
-"""The shell command `ortable export`: a model from Python, or a saved ExportedProgram, becomes an
-ONNX file that has been compared with eager."""
+"""The shell command `ortable export`: a model from Python, a saved ExportedProgram or a model of
+transformers becomes an ONNX file, or the folder of a language model, that was compared with
+eager."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
-import sys
-import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from ortable.errors import ExportError
+from ortable.errors import OptionError
 
-from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names
+from .arguments import add_dynamic, add_json, add_target, add_verbose, only_json
+from .export_report import report_of, shown_inputs
+from .hugging_face import TEXT_GENERATION
+from .language_model import ROUNDED, compared, export_text_generation
+from .model_call import Target
+from .progress import progress
+from .rewrites import add_choice, chosen_names
+from .target import load_target
 
 __all__ = ["add_export"]
-
-DESCRIPTION = (
-    "TARGET is module:callable, whose callable returns (model, args), (model, args, kwargs) or "
-    "(model, args, kwargs, dynamic_shapes); or a file MODEL.pt2 of torch.export.save."
-)
 
 
 def add_export(commands: Any) -> None:
     """Adds the command to the subparsers of argparse."""
     export = commands.add_parser(
-        "export", help="export a model and compare it with eager", description=DESCRIPTION
+        "export", help="a model as an ONNX file, compared with the model in PyTorch"
     )
-    export.add_argument("target", metavar="TARGET")
-    export.add_argument("-o", "--output", required=True, help="path of the ONNX model")
-    export.add_argument("--opset", type=int, default=None)
-    export.add_argument("--target", dest="runtime", choices=["onnxruntime"], default=None)
+    add_target(export, "or a file MODEL.pt2 of torch.export.save")
+    export.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="PATH",
+        help="the ONNX file to write; for text-generation, the folder",
+    )
+    add_dynamic(export, "every size is free; of models of transformers, batch and length")
+    export.add_argument("--opset", type=int, metavar="N", help="opset of ONNX to write")
+    export.add_argument(
+        "--target",
+        dest="runtime",
+        choices=["onnxruntime"],
+        help="the model may use operators that only ONNX Runtime has",
+    )
+    export.add_argument(
+        "--weights", choices=["int8", "int4", "keep", "float32"], help="how weights are stored"
+    )
+    export.add_argument(
+        "--max-error",
+        type=float,
+        metavar="X",
+        help="with --weights int8 or int4: how far results may be off, 0.01 is a hundredth",
+    )
     export.add_argument("--large", action="store_true", help="weights in a file beside the model")
     export.add_argument("--functions", action="store_true", help="submodules as local functions")
     add_choice(export)
     export.add_argument("--no-optimize", action="store_true", help="leave out the graph passes")
     export.add_argument("--no-validate", action="store_true", help="do not run the model")
-    export.add_argument("--atol", type=float, default=None, help="largest difference accepted")
-    export.add_argument("--report", metavar="FILE.md", default=None, help="write a report there")
+    export.add_argument("--atol", type=float, metavar="X", help="largest difference accepted")
+    export.add_argument("--report", metavar="FILE.md", help="write a report there")
+    add_json(export)
+    add_verbose(export)
+    _add_text_generation(export)
+    _add_strategies(export)
+    export.set_defaults(run=_export)
+
+
+def _add_text_generation(export: Any) -> None:
+    group = export.add_argument_group("models that generate text")
+    group.add_argument("--cache", choices=["int8"], help="keys and values as codes of 8 bits")
+    group.add_argument(
+        "--loop", choices=["greedy", "sample"], help="also write all steps as one graph"
+    )
+
+
+def _add_strategies(export: Any) -> None:
+    """How torch makes the graph, and what else to try where it cannot."""
+    export = export.add_argument_group("how torch makes the graph, and what to try where it cannot")
     export.add_argument(
         "--strict",
         action=argparse.BooleanOptionalAction,
@@ -49,107 +90,133 @@ def add_export(commands: Any) -> None:
     export.add_argument("--tracing", action="store_true", help="follow branches on tensors")
     export.add_argument("--loops", action="store_true", help="one step of loops over sizes")
     export.add_argument("--bypass", action="store_true", help="work around known failures")
-    export.add_argument("--verbose", action="store_true", help=ERRORS_INTO_A_FILE)
-    export.set_defaults(run=_export)
 
 
 def _export(args: argparse.Namespace) -> int:
-    import ortable
-    from ortable.debug.rewrites_text import fired_lines, summary
     from ortable.exporter.request.arguments import check_file
 
-    check_file("filename", args.output)  # before the model is made
+    if not _is_folder(args):
+        check_file("filename", args.output)  # before the model is made
     check_file("report", args.report)
-    model, inputs, kwargs, dynamic_shapes = load_target(args.target)
-    steps = ["export", "decompose", "convert"] + ([] if args.no_optimize else ["rewrite"])
-    if not hasattr(model, "forward"):
-        steps.remove("export")
-    steps += ["serialise"] + ([] if args.no_validate else ["validate"]) + ["write"]
-    progress = Progress(steps)
-    options = ortable.ExportOptions(
-        strict=args.strict,
-        fallback=args.fallback,
-        tracing=args.tracing,
-        loops=args.loops,
-        progress=progress.done,
-    )
-    around = ortable.bypass_export_some_errors() if args.bypass else nullcontext()
-    with around:
+    with only_json(args.json):
+        with progress("loading"):
+            target = load_target(args.target, args.inputs, args.task, args.config)
+        found = _written(args, target)
+    lines = found.pop("text")
+    print(json.dumps(found, indent=2) if args.json else "\n".join(lines))
+    return 0
+
+
+def _written(args: argparse.Namespace, target: Target) -> dict[str, Any]:
+    if target.task != TEXT_GENERATION:
+        for name in ("cache", "loop"):
+            if getattr(args, name):
+                raise OptionError(f"--{name} is for models of transformers that generate text")
+        return _to_onnx(args, target)
+    with progress("export") as step:
+        options = _options(args, lambda phase, _: step(phase))
+        return export_text_generation(args, target, options)
+
+
+def _is_folder(args: argparse.Namespace) -> bool:
+    """Whether a folder may be what is to be written: nothing is known of the model yet."""
+    return not args.output.endswith(".onnx") and ":" not in args.target
+
+
+def _to_onnx(args: argparse.Namespace, target: Target) -> dict[str, Any]:
+    import ortable
+
+    transformers = target.free is not None or bool(target.task)
+    around = ortable.bypass_export_some_errors() if args.bypass or transformers else nullcontext()
+    with _phases(args, target) as done, around:
         made, builder = ortable.to_onnx(
-            model,
-            inputs,
-            kwargs,
-            dynamic_shapes=dynamic_shapes,
+            target.model,
+            target.args,
+            dict(target.kwargs),
+            dynamic_shapes=_dynamic_shapes(args, target),
+            output_names="auto" if transformers else None,
             target_opset=args.opset,
             target=args.runtime,
             optimize=not args.no_optimize,
             rewrites=chosen_names(args),
+            weights=args.weights,
             large_model=args.large,
             export_modules_as_functions=args.functions,
-            validate=False if args.no_validate else (True if args.atol is None else args.atol),
+            max_error=args.max_error,
+            validate=compared(args),
             filename=args.output,
             report=args.report,
             return_builder=True,
-            export_options=options,
+            export_options=_options(args, done),
         )
-    rewrites = builder.record.rewrites.counts()
-    about = f"{len(builder.nodes)} nodes, opset {builder.opset}, {summary(rewrites)}"
-    print(f"wrote {args.output}: {about}")
-    for line in fired_lines(rewrites, getattr(made, "proto", made)):
-        print(f"  {line}")
-    return 0
+    found = report_of(made, builder, args.output)
+    if target.free is not None and not args.dynamic:
+        found["text"].append(f"  sizes are fixed: {shown_inputs(found)}; --dynamic frees them")
+    return found
 
 
-class Progress:
-    """One line that fills up on a terminal; one line per step elsewhere."""
+@contextmanager
+def _phases(args: argparse.Namespace, target: Target) -> Iterator[Callable[[str, float], None]]:
+    """A bar of the phases of to_onnx, in the order in which they end."""
+    steps = ["export", "decompose", "convert"] + ([] if args.no_optimize else ["rewrite"])
+    if not hasattr(target.model, "forward"):
+        steps.remove("export")
+    steps += ["round weights"] if args.weights in ROUNDED else []
+    steps += ["serialise"] + (["validate"] if compared(args) else []) + ["write"]
+    with progress(steps[0], len(steps)) as step:
 
-    def __init__(self, steps: Sequence[str]) -> None:
-        self.steps = list(steps)
-        self.begin = time.perf_counter()
-        self.terminal = sys.stderr.isatty()
+        def done(phase: str, _seconds: float) -> None:
+            if phase in steps:
+                step(([*steps, phase])[steps.index(phase) + 1])
 
-    def done(self, step: str, _seconds: float = 0.0) -> None:
-        """Say that a step has ended."""
-        if step not in self.steps:
-            return
-        number = self.steps.index(step) + 1
-        seconds = time.perf_counter() - self.begin
-        width = 24 * number // len(self.steps)
-        line = f"[{'#' * width:<24}] {number}/{len(self.steps)} {step:9} {seconds:.2f} s"
-        last = number == len(self.steps)
-        print(line, end="\r" if self.terminal and not last else "\n", file=sys.stderr, flush=True)
+        yield done
 
 
-def load_target(target: str) -> tuple[Any, tuple[Any, ...], Any, Any]:
-    """The model, its example arguments and its dynamic shapes: of a saved program, or from what
-    ``module:callable`` returns.
+def _options(args: argparse.Namespace, done: Callable[[str, float], None]) -> Any:
+    from ortable import ExportOptions
 
-    Raises ExportError when the target is neither, or returns something else.
-    """
-    if target.endswith(".pt2"):
-        from ortable.exporter.capture.pt2 import opened
+    return ExportOptions(
+        strict=args.strict,
+        fallback=args.fallback,
+        tracing=args.tracing,
+        loops=args.loops,
+        progress=done,
+    )
 
-        return opened(target), (), None, None
-    module_name, _, name = target.partition(":")
-    if not name:
-        raise ExportError(
-            f"{target!r} is not module:callable, for instance my_package.models:tiny, nor a file "
-            "MODEL.pt2."
-        )
-    sys.path.insert(0, "")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as exc:
-        raise ExportError(f"Cannot import {module_name!r}: {exc}") from exc
-    factory = getattr(module, name, None)
-    if not callable(factory):
-        raise ExportError(f"Module {module_name!r} has no callable {name!r}.")
-    found = factory()
-    sizes = (2, 3, 4)
-    if not isinstance(found, tuple) or len(found) not in sizes or not isinstance(found[1], tuple):
-        raise ExportError(
-            f"{target} must return (model, args), (model, args, kwargs) or (model, args, kwargs, "
-            f"dynamic_shapes), args being a tuple; it returned a {type(found).__name__}."
-        )
-    model, args, kwargs, dynamic_shapes = (*found, None, None)[:4]
-    return model, args, kwargs, dynamic_shapes
+
+# -- sizes
+
+
+def _dynamic_shapes(args: argparse.Namespace, target: Target) -> Any:
+    if not args.dynamic or target.dynamic_shapes is not None:
+        return target.dynamic_shapes
+    return target.free if target.free is not None else _all_free(target)
+
+
+def _all_free(target: Target) -> Any:
+    """Every dimension is free that the model's code leaves free, and that is not 1 or 0."""
+    if not hasattr(target.model, "forward"):
+        raise OptionError("a saved program has its dynamic sizes already: leave out --dynamic")
+    signature = inspect.signature(target.model.forward)
+    given = signature.bind(*target.args, **target.kwargs)
+    named: dict[str, Any] = {}
+    for name, value in given.arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            named.update({key: _free(each) for key, each in value.items()})
+        else:
+            named[name] = _free(value)
+    return named
+
+
+def _free(value: Any) -> Any:
+    import torch
+
+    from ortable.compat.torch import pytree
+
+    def marks(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return None
+        return dict.fromkeys(range(leaf.dim()), torch.export.Dim.AUTO)
+
+    return pytree.tree_map(marks, value)

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ortable.errors import OptionError
 
 
 def existing(path: str) -> str:
-    """``path`` itself; FileNotFoundError where nothing is, OptionError for a folder."""
+    """``path`` itself; FileNotFoundError where nothing is, OptionError for a folder or a file with
+    nothing in it."""
     if not Path(path).exists():
         raise FileNotFoundError(f"no file {path!r}")
     if Path(path).is_dir():
         raise OptionError(f"{path!r} is a folder; give a file")
+    if Path(path).is_file() and Path(path).stat().st_size == 0:
+        raise OptionError(f"{path!r} is empty")
+    return path
+
+
+def writable(path: str) -> str:
+    """``path`` itself, of a file to write; OptionError where it cannot be written."""
+    file = Path(path)
+    if not file.parent.is_dir():
+        raise OptionError(f"folder '{file.parent}' does not exist")
+    if file.is_dir():
+        raise OptionError(f"'{path}' cannot be written: it is a folder")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise OptionError(f"'{path}' cannot be written")
     return path

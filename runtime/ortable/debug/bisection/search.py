@@ -19,7 +19,7 @@ from ortable.errors import OrtableError, ProviderError
 
 from .advice import advised
 from .judge import Switches
-from .places import entry_place, function_place, optimizer_place, rule_place
+from .places import decomposition_place, entry_place, function_place, optimizer_place, rule_place
 from .records import Bisection, Fault
 from .runs import Outcome, Runs
 from .stages import GRAPHS, OPERATORS, OPTIONS, Stage, State, without_setting
@@ -192,20 +192,22 @@ class _Search:
         kind, name, case = stage.kind, about.name, 0
         if kind == "entry":
             case = case_of(about, found.present.graphs)
-            file, line = entry_place(name, about.file, case)
+            place = entry_place(name, about.file, case)
             if self._is_kernel(state, found.number):
                 kind = "kernel"
         elif kind == "rule":
-            file, line = rule_place(about.subject)
+            place = rule_place(about.subject)
         elif kind == "optimizer":
-            file, line = optimizer_place(name, about.file)
+            place = optimizer_place(name, about.file)
+        elif kind == "decomposition":
+            place = decomposition_place(name, about.subject)
         else:
-            file, line = function_place(about.subject)
+            place = function_place(about.subject)
         return Fault(
             kind,  # type: ignore[arg-type]
             name,
-            file,
-            line,
+            place.file,
+            place.line,
             case,
             found.number,
             found.of,
@@ -267,10 +269,17 @@ class _Search:
                 break
             number += 1
         function = functions[number - 1]
-        file, line = function_place(function)
+        place = function_place(function)
         name = getattr(function, "__qualname__", type(function).__name__)
         return Fault(
-            "transform", name, file, line, 0, number, len(functions), before=self.first.text
+            "transform",
+            name,
+            place.file,
+            place.line,
+            0,
+            number,
+            len(functions),
+            before=self.first.text,
         )
 
     def _of_option(self, name: str, state: State) -> Fault:
@@ -304,9 +313,9 @@ class _Search:
         if self.runs.export:
             found = self._difference()
             if found is not None:
-                file, line = entry_place(found.operator, found.spec_file, found.case)
+                place = entry_place(found.operator, found.spec_file, found.case)
                 fault = Fault(
-                    "entry", found.operator, file, line, found.case, nodes=(found.node,),
+                    "entry", found.operator, place.file, place.line, found.case, nodes=(found.node,),
                     module=found.module, source=found.source, before=before,
                 )  # fmt: skip
                 return replace(fault, advice=advised(fault, self.options)[0])

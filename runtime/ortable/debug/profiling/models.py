@@ -199,7 +199,8 @@ def _made(model: ModelProto, sizes: Mapping[str, int]) -> dict[str, Any]:
     unknown = sorted(set(sizes) - dims)
     if unknown:
         raise OptionError(
-            f"no input has a dimension {unknown[0]!r}; named are: {', '.join(sorted(dims))}"
+            f"no input has a dimension {unknown[0]!r}; named are: "
+            f"{', '.join(sorted(dims)) or 'none'}"
         )
     wrong = [n for n, size in sizes.items() if type(size) is not int or size < 0]
     if wrong:

@@ -174,7 +174,9 @@ def check_comparisons(
         why = explain() if explain is not None else Explanation()
         table_lines = [f"{shown}{more}"] if why.table else []
         text = "\n".join([f"{why.headline}:", *table_lines, *why.lines])
-        raise ExportError(text, details=table).advised(*why.advice)
+        error = ExportError(text, details=table).advised(*why.advice)
+        error.differs = True
+        raise error
     if verbose:
         print(table)
 

@@ -81,6 +81,8 @@ def checked_path(name: str, path: Path) -> Path:
         raise error(f"folder '{path.parent}' of {_FILES[name]} ({name}) does not exist")
     if path.is_dir():
         raise error(f"'{path}' is a folder; {name} is {_FILES[name]}")
+    if path.exists() and not path.is_file():  # it would be replaced: /dev/null by a model
+        raise error(f"'{path}' is a device, no file; {name} is {_FILES[name]}")
     closed = path if path.exists() else path.parent
     if not os.access(closed, os.W_OK):
         raise error(f"'{closed}' cannot be written, where {_FILES[name]} ({name}) would be")

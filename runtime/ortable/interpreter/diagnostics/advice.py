@@ -19,7 +19,7 @@ from ortable.errors import (
     UnsupportedCase,
 )
 
-Door = Literal["to_onnx", "compile", "shell", "library"]
+Door = Literal["to_onnx", "compile", "shell", "shell compile", "library"]
 
 _OWN = ("aten", "prims", "prim")
 _LOAD = "ortable.load_specs(path) compiles an entry like this (docs/adding-an-operator.md)"
@@ -38,6 +38,11 @@ _MISSING: dict[Door, tuple[str, ...]] = {
         f"What to do: {_LOAD}:",
         "  call it in the module of TARGET; `ortable specs check FILE` checks the file.",
     ),
+    "shell compile": (
+        "What to do: --fallback runs it in torch, between parts of ONNX;",
+        f"  or {_LOAD}:",
+        "  call it in the module of TARGET; `ortable specs check FILE` checks the file.",
+    ),
     "library": (f"What to do: {_LOAD}.",),
 }
 # By door: what helps when the converter refuses the arguments, or fails.
@@ -52,6 +57,7 @@ _REFUSED: dict[Door, tuple[str, ...]] = {
         "What to do: change the line, or replace the converter in the module of TARGET with",
         "  ortable.load_specs(path, override=True).",
     ),
+    "shell compile": ("What to do: --fallback runs it in torch, between parts of ONNX.",),
     "library": (),
 }
 # By door: where the graph so far and all details are. ``verbose`` writes them into a file.
@@ -59,6 +65,7 @@ _REST: dict[Door, str] = {
     "to_onnx": "{}; in a file: to_onnx(..., verbose=1).",
     "compile": '{}; in a file: options={"verbose": 1}.',
     "shell": "Everything that is known, in a file: --verbose.",
+    "shell compile": "Everything that is known, in a file: --verbose.",
     "library": "{}.",
 }
 
@@ -71,6 +78,8 @@ _FLAGS = (
     ("ExportOptions(fallback=True)", "--fallback"),
     ("with ortable.bypass_export_some_errors():", "--bypass"),
     ("validate=False", "--no-validate"),
+    ("max_error", "--max-error"),
+    ("validate=0.1", "--atol 0.1"),
     ("target_opset", "--opset"),
     (
         "torch.compile(model, backend=ortable.onnx_debug_backend, "
@@ -78,6 +87,9 @@ _FLAGS = (
         "`ortable debug TARGET`",
     ),
     ("of the ONNX file to write (filename)", "of the ONNX file to write (-o)"),
+    ("; filename is the ONNX file to write", "; -o is the ONNX file to write"),
+    ("Markdown file to write (report)", "Markdown file to write (--report)"),
+    ("; report is the Markdown file to write", "; --report is the Markdown file to write"),
 )
 
 

@@ -1,0 +1,277 @@
+"""Models of transformers, named on a command line by their folder, by the name under which the hub
+knows them, or by their class. Nothing is downloaded. In come words, out goes a Target with a call
+made from the configuration; called by `target`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ortable.compat.transformers import is_automatic, models_of
+from ortable.errors import ExportError, OptionError
+
+from .arguments import pairs
+from .example_inputs import made_inputs
+from .hugging_face_inputs import example_call
+from .model_call import Target
+
+__all__ = ["TEXT_GENERATION", "from_transformers", "names_transformers"]
+
+TEXT_GENERATION = "text-generation"
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_OTHER_FILES = (".onnx", ".pt2", ".py")
+
+
+def names_transformers(words: str) -> bool:
+    """Whether ``words`` name a folder with a configuration, a model of the hub, or a class."""
+    if (Path(words) / "config.json").is_file():
+        return True
+    if ":" in words or words.endswith(_OTHER_FILES) or Path(words).exists():
+        return False
+    if _HUB_NAME.fullmatch(words):
+        return True
+    if not words.isidentifier() or importlib.util.find_spec("transformers") is None:
+        return False
+    return _meant(words)
+
+
+def _meant(name: str) -> bool:
+    """Whether a word is a class of models, or nearly one."""
+    import transformers
+
+    if isinstance(getattr(transformers, name, None), type):
+        return True
+    return name[:1].isupper() and bool(_close(name))
+
+
+def _close(name: str) -> list[str]:
+    import transformers
+
+    models = [each for each in dir(transformers) if "For" in each or each.endswith("Model")]
+    return difflib.get_close_matches(name, models, n=1)
+
+
+def from_transformers(
+    words: str, task: str, config: Sequence[str], inputs: Sequence[str]
+) -> Target:
+    """The model in eval mode, its task, its tokenizer, and a call.
+
+    Raises:
+        ExportError: there is no such model here, or it has no weights.
+        OptionError: the task is unknown or not one of the model's, or a field of the configuration.
+        InputError: what the model is called with is not known.
+    """
+    _check_installed(words)
+    with _quiet():
+        folder = _HUB_NAME.fullmatch(words) or Path(words).is_dir()
+        model = _of_folder(words, task, config) if folder else _of_class(words, task, config)
+        tokenizer = _tokenizer(words) if folder else None
+    model.eval()
+    found = task or _task_of(model)
+    if inputs:
+        made = made_inputs(inputs)
+        return Target(model, made.args, made.kwargs, made.shapes, None, found, tokenizer)
+    if found == TEXT_GENERATION:
+        tokenizer_names: Sequence[str] = ()
+    else:
+        tokenizer_names = getattr(tokenizer, "model_input_names", ())
+    kwargs, free = example_call(model, tokenizer_names)
+    return Target(model, (), kwargs, None, free, found, tokenizer)
+
+
+def _check_installed(words: str) -> None:
+    if importlib.util.find_spec("transformers") is None:
+        raise ExportError(f"{words} is a model of transformers: pip install transformers")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """transformers tells what it loads, with bars of its own; what matters is said here."""
+    from transformers.utils import logging
+
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()
+
+
+# -- a folder, or a model of the hub that was downloaded before
+
+
+def _of_folder(words: str, task: str, changes: Sequence[str]) -> Any:
+    if changes:
+        raise OptionError(
+            "--config is for a class, whose weights are random; this one has its own configuration"
+        )
+    config = _config(words)
+    kind = _kind(words, task, config)
+    try:
+        model, told = kind.from_pretrained(
+            words,
+            config=config,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except OSError as error:
+        raise ExportError(
+            f"'{words}' has a config.json, and no weights that transformers finds: "
+            f"{_first(error)}\nWhat to do: save_pretrained(folder) writes both; or try "
+            f"{_class_name(kind, config)} --config {words}, with random weights."
+        ) from error
+    missing = sorted(told.get("missing_keys", ()))
+    if missing:
+        raise ExportError(
+            f"{type(model).__name__} has {len(missing)} weights that are not in '{words}', and "
+            f"would be random: {', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}. "
+            "What to do: name the task that the model was trained for with --task."
+        )
+    return model
+
+
+def _config(words: str) -> Any:
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(words, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        if Path(words).is_dir():
+            raise ExportError(
+                f"transformers does not read {words}/config.json: {_first(error)}"
+            ) from error
+        raise ExportError(
+            f"'{words}' is no folder, and no model that was downloaded before; the shell downloads "
+            f"nothing. What to do: hf download {words}"
+        ) from error
+
+
+def _first(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _kind(words: str, task: str, config: Any) -> Any:
+    """The class to load, by the task or as config.json has it."""
+    if task:
+        return _kind_of_task(task, config)
+    import transformers
+
+    names = getattr(config, "architectures", None) or ()
+    found = next((getattr(transformers, n) for n in names if hasattr(transformers, n)), None)
+    if found is None:
+        raise OptionError(f"config.json of '{words}' names no class: give --task, {_some_tasks()}")
+    return found
+
+
+def _class_name(kind: Any, config: Any) -> str:
+    name: str = (models_of(kind)[type(config)] if is_automatic(kind) else kind).__name__
+    return name
+
+
+# -- tasks
+
+
+def _kind_of_task(task: str, config: Any) -> Any:
+    from transformers.pipelines import SUPPORTED_TASKS, TASK_ALIASES
+
+    known = SUPPORTED_TASKS.get(TASK_ALIASES.get(task, task))
+    if known is None:
+        close = difflib.get_close_matches(task, [*SUPPORTED_TASKS, *TASK_ALIASES], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise OptionError(f"unknown task {task!r}.{hint} All: {', '.join(sorted(SUPPORTED_TASKS))}")
+    for kind in known["pt"]:
+        if type(config) in models_of(kind):
+            return kind
+    raise OptionError(
+        f"a {config.model_type} model has no class for {task!r}. Those it has: "
+        f"{', '.join(_tasks_of(config)) or 'none'}"
+    )
+
+
+def _tasks_of(config: Any) -> list[str]:
+    from transformers.pipelines import SUPPORTED_TASKS
+
+    return sorted(
+        name
+        for name, known in SUPPORTED_TASKS.items()
+        if any(type(config) in models_of(kind) for kind in known["pt"])
+    )
+
+
+def _some_tasks() -> str:
+    return "for instance feature-extraction, fill-mask, text-classification or text-generation"
+
+
+def _task_of(model: Any) -> str:
+    """``text-generation`` of a causal language model, which is exported with its cache."""
+    from transformers import AutoModelForCausalLM
+
+    mapping = models_of(AutoModelForCausalLM)
+    kind = type(model.config)
+    if kind not in mapping or model.config.is_encoder_decoder:
+        return ""
+    found = mapping[kind]
+    kinds = found if isinstance(found, tuple) else (found,)
+    return TEXT_GENERATION if type(model) in kinds else ""
+
+
+# -- a class, with random weights
+
+
+def _of_class(name: str, task: str, changes: Sequence[str]) -> Any:
+    import torch
+    import transformers
+
+    kind = getattr(transformers, name, None)
+    if kind is None:
+        raise ExportError(f"transformers has no class {name!r}. Did you mean {_close(name)[0]!r}?")
+    if not issubclass(kind, transformers.PreTrainedModel) or kind.config_class is None:
+        raise ExportError(f"{name} is no class of models: give its own name, BertForMaskedLM")
+    config = _changed(kind, changes)
+    if task:
+        kind = _kind_of_task(task, config)
+        kind = models_of(kind)[type(config)]
+    torch.manual_seed(0)
+    return kind(config)
+
+
+def _changed(kind: Any, changes: Sequence[str]) -> Any:
+    """The configuration of a class, of a folder where one is named, with fields replaced."""
+    folders = [each for each in changes if "=" not in each]
+    config = _config(folders[-1]) if folders else kind.config_class()
+    if not isinstance(config, kind.config_class):
+        raise OptionError(
+            f"--config {folders[-1]} is of a {config.model_type} model; {kind.__name__} takes a "
+            f"{kind.config_class.__name__}"
+        )
+    fields = config.to_dict()
+    for name, value in pairs([each for each in changes if "=" in each]).items():
+        if name not in fields and not hasattr(config, name):
+            close = difflib.get_close_matches(name, fields, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise OptionError(f"{type(config).__name__} has no field {name!r}.{hint}")
+        fields[name] = value
+    return type(config).from_dict(fields)
+
+
+def _tokenizer(words: str) -> Any:
+    """The tokenizer beside the weights; None where there is none, or transformers cannot read it:
+    only its files are copied, and the names of what it returns are read."""
+    folder = Path(words)
+    if folder.is_dir() and not list(folder.glob("tokenizer*")) + list(folder.glob("vocab*")):
+        return None
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(words, local_files_only=True, trust_remote_code=False)
+    except Exception:  # a library of its own is missing, or a file is broken: many types
+        return None

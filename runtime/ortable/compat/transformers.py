@@ -1,0 +1,30 @@
+"""Which classes of models transformers has for a task. In comes a class that chooses among them,
+AutoModelForMaskedLM, out goes its table; called by the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ortable.errors import VersionError
+
+_TABLE = "_model_mapping"
+
+
+def is_automatic(kind: Any) -> bool:
+    """Whether a class chooses among others, by the configuration."""
+    return hasattr(kind, _TABLE)
+
+
+def models_of(automatic: Any) -> Mapping[type, Any]:
+    """Class of a configuration -> class of the model, or several.
+
+    Raises VersionError where this version of transformers keeps its table elsewhere.
+    """
+    table: Mapping[type, Any] | None = getattr(automatic, _TABLE, None)
+    if table is None:
+        raise VersionError(
+            f"this version of transformers has no {automatic.__name__}.{_TABLE}, by which the "
+            "shell finds the class of a task: name the class in place of the folder"
+        )
+    return table

@@ -1,0 +1,186 @@
+"""Models of transformers on the command line: a folder, a class, a task; text generation becomes a
+folder, others a file; nothing is downloaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+import transformers
+
+import ortable
+from ortable.cli.hugging_face_inputs import example_call
+from ortable.cli.main import main
+from ortable.errors import InputError
+
+SIZES = {
+    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "vocab_size": 99,
+}  # fmt: skip
+FIELDS = [f"{name}={value}" for name, value in SIZES.items()]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    made = {
+        "bert": transformers.BertForMaskedLM(transformers.BertConfig(**SIZES)),
+        "llama": transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(**SIZES, num_key_value_heads=1, max_position_embeddings=64)
+        ),
+    }
+    for name, model in made.items():
+        model.save_pretrained(folder / name)
+    (folder / "no_weights").mkdir()
+    (folder / "no_weights" / "config.json").write_text((folder / "bert/config.json").read_text())
+    (folder / "broken").mkdir()
+    (folder / "broken" / "config.json").write_text("{")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _here(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for each in models.iterdir():
+        (tmp_path / each.name).symlink_to(each)
+    monkeypatch.chdir(tmp_path)
+    yield
+
+
+def _json(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict:
+    assert main([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_folder_with_free_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    found = _json(["export", "bert", "-o", "b.onnx", "--task", "fill-mask", "--dynamic"], capsys)
+    assert {each["name"]: each["shape"] for each in found["inputs"]} == {
+        name: ["batch", "sequence"] for name in ("input_ids", "attention_mask", "token_type_ids")
+    }
+    assert [each["name"] for each in found["outputs"]] == ["logits"]
+    assert found["outputs"][0]["shape"] == ["batch", "sequence", 99]
+    assert found["largest_difference"] < 1e-5 and len(found["comparisons"]) == 3
+    onnx.checker.check_model("b.onnx")
+
+
+def test_sizes_that_are_fixed_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "bert", "-o", "b.onnx"]) == 0
+    told = capsys.readouterr().out
+    assert "sizes are fixed: input_ids [2, 8]" in told and "--dynamic frees them" in told
+    words = ["export", "bert", "-o", "b.onnx", "--inputs", "input_ids=i64[batch=3,5] in 0..99"]
+    (found,) = _json(words, capsys)["inputs"]
+    assert found["shape"] == ["batch", 5]
+
+
+def test_a_class_has_the_configuration_that_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["export", "BertForSequenceClassification", "-o", "b.onnx", "--config", *FIELDS]
+    found = _json([*words, "num_labels=5", "--weights", "int8"], capsys)
+    assert found["outputs"][0]["shape"] == [2, 5] and found["largest_difference"] is None
+    words = ["export", "BertModel", "-o", "b.onnx", "--config", "no_weights"]
+    found = _json([*words, "--config", "hidden_size=64"], capsys)
+    assert found["outputs"][0] == {
+        "name": "last_hidden_state", "type": "float32", "shape": [2, 8, 64],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rounded", [[], ["--weights", "int8", "--cache", "int8"]])
+def test_text_generation_is_a_folder(
+    capsys: pytest.CaptureFixture[str], rounded: list[str]
+) -> None:
+    found = _json(["export", "llama", "-o", "out", *rounded], capsys)
+    names = {Path(name).name for name in found["files"]}
+    assert names >= {"model.onnx", "model.onnx.data", "config.json", "genai_config.json"}
+    assert found["largest_difference"] < (0.1 if rounded else 1e-5)
+    assert found["inputs"][3]["name"] == "past_key_values.0.key"
+    assert found["inputs"][3]["type"] == ("int8" if rounded else "float32")
+    tokens = ortable.OnnxLanguageModel.load("out").generate(
+        torch.tensor([[5, 7]]), max_new_tokens=3
+    )
+    assert tokens.shape == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["llama", "-o", "x.onnx"], "LlamaForCausalLM generates text, which is a folder"),
+        (["llama", "-o", "x", "--large"], "--large does not go with LlamaForCausalLM"),
+        (["bert", "-o", "x.onnx", "--loop", "greedy"], "--loop is for models of transformers"),
+        (["bert", "-o", "x.onnx", "--task", "fil-mask"], "Did you mean 'fill-mask'?"),
+        (["bert", "-o", "x.onnx", "--task", "object-detection"], "Those it has: "),
+        (["bert", "-o", "x.onnx", "--task", "text-classification"], "would be random: "),
+        (["bert", "-o", "x.onnx", "--config", "a=1"], "--config is for a class"),
+        (["no_weights", "-o", "x.onnx"], "try BertForMaskedLM --config no_weights"),
+        (["broken", "-o", "x.onnx"], "transformers does not read broken/config.json"),
+        (["no/model", "-o", "x.onnx"], "downloads nothing. What to do: hf download no/model"),
+        (["BertForMaskdLM", "-o", "x.onnx"], "Did you mean 'BertForMaskedLM'?"),
+        (["BertTokenizer", "-o", "x.onnx"], "BertTokenizer is no class of models"),
+        (["BertModel", "-o", "x.onnx", "--config", "hiden_size=8"], "Did you mean 'hidden_size'?"),
+        (["BertModel", "-o", "x.onnx", "--config", "llama"], "takes a BertConfig"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert main(["export", *words]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ") and said in told and "Traceback" not in told
+    assert not Path("x.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "shapes"),
+    [
+        (
+            "ViTModel",
+            {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 32},
+            {"pixel_values": (2, 3, 32, 32)},
+        ),
+        (
+            "T5ForConditionalGeneration",
+            {"d_model": 16, "num_layers": 1, "num_heads": 2, "d_kv": 8, "vocab_size": 50},
+            {"input_ids": (2, 8), "attention_mask": (2, 8), "decoder_input_ids": (2, 5)},
+        ),
+        (
+            "WhisperModel",
+            {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+             "decoder_attention_heads": 2, "max_source_positions": 20},
+            {"input_features": (2, 80, 40), "decoder_input_ids": (2, 5)},
+        ),
+        (
+            "Wav2Vec2Model",
+            {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2},
+            {"input_values": (2, 16000)},
+        ),
+    ],
+)  # fmt: skip
+def test_inputs_follow_the_configuration(
+    name: str, fields: dict[str, int], shapes: dict[str, tuple[int, ...]]
+) -> None:
+    kind = getattr(transformers, name)
+    model = kind(kind.config_class(**fields)).eval()
+    kwargs, free = example_call(model)
+    made = {name: tuple(each.shape) for name, each in kwargs.items() if name != "use_cache"}
+    assert made == shapes and set(free) == set(kwargs)
+    with torch.no_grad():
+        model(**kwargs)
+
+
+def test_inputs_that_nobody_knows_are_asked_for() -> None:
+    class Strange(transformers.BertModel):
+        def forward(self, input_ids, secret):  # type: ignore[override]
+            return super().forward(input_ids)
+
+    model = Strange(transformers.BertConfig(**SIZES))
+    with pytest.raises(InputError, match="called with 'secret'"):
+        example_call(model)
+
+
+def test_a_folder_is_a_target_of_the_commands_about_torch_compile(
+    fresh_dynamo: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", "bert", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["graphs"]) == 1

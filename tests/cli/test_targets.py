@@ -1,0 +1,203 @@
+"""What a command takes as TARGET and as --inputs: functions, modules, classes, files; each wrong
+thing is said in words that name it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+
+from ortable.cli.arguments import Parser, pairs
+from ortable.cli.example_inputs import made_inputs
+from ortable.cli.main import main
+from ortable.errors import OptionError
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+SOURCE = """
+import torch
+from beside import WIDTH
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(WIDTH, 2)
+        self.drop = torch.nn.Dropout(0.5)
+
+    def forward(self, x, scale=1.0):
+        return self.drop(torch.relu(self.linear(x))) * scale
+
+class Known(Net):
+    example_inputs = (torch.ones(2, 4),)
+
+class Named(Net):
+    def example_inputs(self):
+        return {"x": torch.ones(2, 4), "scale": 2.0}
+
+class Sized(Net):
+    def __init__(self, width):
+        super().__init__()
+
+class Plain:
+    pass
+
+net = Known()
+program = torch.export.export(net.eval(), (torch.ones(2, 4),))
+number = 3
+made = lambda: Net()
+pair = lambda: (Net().eval(), torch.ones(2, 4))
+nothing = lambda: None
+needs = lambda width: Net()
+words = lambda: ("model", (1,))
+keys = lambda: (Net().eval(), (torch.ones(2, 4),), [1])
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "targets_of_the_shell.py").write_text(SOURCE)
+    (tmp_path / "beside.py").write_text("WIDTH = 4")
+    (tmp_path / "needs_another.py").write_text("import no_such_package_here")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    yield tmp_path
+    sys.path[:] = before
+    for name in ("targets_of_the_shell", "beside"):
+        sys.modules.pop(name, None)
+
+
+INPUT = ("--inputs", "x=f32[batch=2,4]")
+
+
+@pytest.mark.parametrize(
+    ("target", "inputs"),
+    [
+        ("Net", INPUT),
+        ("Net", ("--inputs", "f32[2,4]", "scale=3.0")),
+        ("Known", ()),
+        ("Named", ()),
+        ("net", ()),
+        ("made", INPUT),
+        ("program", ()),
+    ],
+)
+@pytest.mark.parametrize("place", ["targets_of_the_shell", "targets_of_the_shell.py"])
+def test_functions_modules_and_classes_are_exported(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    place: str,
+    target: str,
+    inputs: tuple[str, ...],
+) -> None:
+    flags = ["--json", "-o", "net.onnx"]
+    assert main(["export", *inputs, *flags, f"{place}:{target}"]) == 0
+    told = capsys.readouterr()
+    found = json.loads(told.out)
+    (shape,) = [each["shape"] for each in found["inputs"]]
+    assert shape == (["batch", 4] if inputs == INPUT else [2, 4])
+    assert found["largest_difference"] < 1e-6 and found["files"] == {
+        "net.onnx": Path("net.onnx").stat().st_size
+    }
+    assert {"example"} <= {each["inputs"] for each in found["comparisons"]}
+    # in evaluation mode
+    assert not [n for n in onnx.load("net.onnx").graph.node if n.op_type == "RandomUniformLike"]
+
+
+def test_dynamic_frees_every_size_that_the_model_leaves_free(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = "targets_of_the_shell.py:Known"
+    assert main(["export", target, "--dynamic", "--json", "-o", "net.onnx"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["inputs"]
+    batch, width = found["shape"]
+    assert isinstance(batch, str) and width == 4
+    assert found["name"] == "x" and found["type"] == "float32"
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("targets_of_the_shell:Net", 'Give --inputs "x=f32[2,3]"'),
+        ("targets_of_the_shell:Nat", "no callable 'Nat'. Did you mean 'Net'?"),
+        ("targets_of_the_shell:Sized", "called without arguments, and needs width"),
+        ("targets_of_the_shell:needs", "called without arguments, and needs width"),
+        ("targets_of_the_shell:Plain", "is a class, and no torch.nn.Module"),
+        ("targets_of_the_shell:number", "of type int, neither a function nor a module"),
+        ("targets_of_the_shell:pair", "it returned (Net, Tensor)"),
+        ("targets_of_the_shell:nothing", "it returned None"),
+        ("targets_of_the_shell:words", "returned a str in place of a model"),
+        ("targets_of_the_shell:keys", "kwargs is a dict, not a list"),
+        ("targets_of_the_shell.py", "write targets_of_the_shell.py:NAME"),
+        ("targets_of_the_shel.py:Net", "there is no file 'targets_of_the_shel.py'"),
+        ("targets_of_the_shel:Net", "Cannot import 'targets_of_the_shel'"),
+        ("needs_another.py:Net", "No module named 'no_such_package_here'"),
+        ("needs_another:Net", "No module named 'no_such_package_here'"),
+        ("empty", "the folder 'empty' has no config.json"),
+        ("model.onnx", "is an ONNX model already"),
+        ("nobody", "is not module:callable"),
+    ],
+)
+def test_what_is_no_target_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str], target: str, said: str
+) -> None:
+    assert main(["export", target, "-o", "net.onnx"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ") and said in told and "Traceback" not in told
+    assert not Path("net.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["f3[2,4]"], "unknown dtype 'f3'"),
+        (["f32[2,b]"], "'b' in 'f32[2,b]' is no size"),
+        (["f32[n=2,4]", "f32[n=3,4]"], "n is 2, and in 'f32[n=3,4]' 3"),
+        (["x=f32[2]", "f32[2]"], "has no name, and stands behind one that has"),
+        (["x=f32[2]", "x=f32[2]"], "'x' is given twice"),
+        (["f32(2)"], "cannot read 'f32(2)'"),
+        (["f32[n=2]", "x=f32[2]"], "give all inputs a name, or none"),
+    ],
+)
+def test_wrong_inputs_are_said(words: list[str], said: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        made_inputs(words)
+    assert said in str(raised.value)
+
+
+def test_inputs_are_tensors_and_numbers() -> None:
+    made = made_inputs(["f32[2,3]", "i64[5] in 3..9", "b[2]", "2.5"])
+    floats, integers, flags, number = made.args
+    assert floats.shape == (2, 3) and floats.dtype == torch.float32
+    assert integers.dtype == torch.int64 and 3 <= int(integers.min()) <= int(integers.max()) < 9
+    assert flags.dtype == torch.bool and number == 2.5 and made.shapes is None
+    assert int(made_inputs(["i64[100]"]).args[0].max()) == 1
+    named = made_inputs(["x=f32[n=2,3]", "y=f32[2]"])
+    assert named.shapes == {"x": {0: "n"}, "y": None} and list(named.kwargs) == ["x", "y"]
+    assert torch.equal(made_inputs(["f32[2]"]).args[0], made_inputs(["f32[2]"]).args[0])
+
+
+def test_pairs_are_names_and_values() -> None:
+    found = pairs(["freeze=off", "optimize=False", "hints=true", "tune=2.5", "providers=['a']"])
+    assert found == {
+        "freeze": "off", "optimize": False, "hints": True, "tune": 2.5, "providers": ["a"],
+    }  # fmt: skip
+    for words, said in ((["freeze"], "is not NAME=VALUE"), (["a=1", "a=2"], "given twice")):
+        with pytest.raises(OptionError, match=said):
+            pairs(words)
+
+
+def test_a_list_ends_where_another_word_begins() -> None:
+    parser = Parser()
+    parser.add_argument("target")
+    parser.add_argument("--options", action="append", default=[])
+    parser.add_argument("--inputs", action="append", default=[])
+    words = ["--options", "a=1", "b=2", "m:f", "--inputs", "f32[2]", "x=i64[4] in 0..5"]
+    found = parser.parse_args(words)
+    assert found.target == "m:f" and found.options == ["a=1", "b=2"]
+    assert found.inputs == ["f32[2]", "x=i64[4] in 0..5"]

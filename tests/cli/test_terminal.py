@@ -1,0 +1,171 @@
+"""The command as a program: progress on a terminal and none elsewhere, pipes that close, a full
+disk, Ctrl-C, and what a wrong command line is answered with."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from ortable.cli import main as command
+from ortable.cli.main import main
+
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    example_inputs = torch.ones(2, 3)
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 2)
+
+    def forward(self, x):
+        print("in forward")
+        return torch.relu(self.linear(x))
+
+def slow():
+    import time
+    print("started", flush=True)
+    time.sleep(60)
+"""
+ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm", "COLUMNS": "80"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "net.py").write_text(NET)
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n"]) for n in "xy"]
+    nodes = [helper.make_node("Relu", ["x"], ["y0"])]
+    nodes += [helper.make_node("Relu", [f"y{i}"], [f"y{i + 1}"]) for i in range(5000)]
+    nodes += [helper.make_node("Relu", ["y5000"], ["y"])]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:])
+    onnx.save(helper.make_model(graph), tmp_path / "long.onnx")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def on_a_terminal(*words: str) -> tuple[int, str]:
+    """Exit status and everything that a terminal is sent."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execve(sys.executable, [sys.executable, "-m", "ortable", *words], ENV)
+    sent = b""
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # the other side has closed it
+            break
+        if not piece:
+            break
+        sent += piece
+    os.close(terminal)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), sent.decode()
+
+
+def test_a_terminal_sees_how_far_it_is(folder: Path) -> None:
+    status, sent = on_a_terminal("export", "net.py:Net", "-o", "net.onnx")
+    assert status == 0, sent
+    seen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", sent)
+    assert re.search(r"validate +\S* *\d/7", seen)
+    # the line is gone before results are printed, which stand on lines of their own
+    results = sent[sent.rindex("\x1b[2K") :]
+    assert re.search(r"example +output_0", results) and "wrote net.onnx" in results
+    assert all(len(line) <= 80 for line in seen.split("\r\n") if "\r" not in line)
+
+
+def test_elsewhere_nothing_is_shown(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ortable", "bench", "net.py:Net", "--rounds", "2", "--json"],
+        capture_output=True,
+        text=True,
+        env=ENV,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "compiling" not in done.stderr and "\x1b" not in done.stderr
+    # what the model prints is not among the JSON
+    assert done.stdout.startswith("{") and "in forward" in done.stderr
+
+
+def test_a_pipe_that_closes_is_no_error(folder: Path) -> None:
+    line = f"{sys.executable} -m ortable show long.onnx | head -n 1"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=ENV)
+    assert len(done.stdout.splitlines()) == 1 and done.stderr == ""
+
+
+def test_a_full_disk_is_one_line(folder: Path) -> None:
+    line = f"{sys.executable} -m ortable show long.onnx > /dev/full"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=ENV)
+    assert done.returncode == 2 and done.stderr == "error: No space left on device\n"
+
+
+def test_ctrl_c_stops(folder: Path) -> None:
+    words = [sys.executable, "-m", "ortable", "export", "net.py:slow", "-o", "x.onnx"]
+    child = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENV
+    )
+    assert child.stdout is not None and child.stdout.readline() == "started\n"
+    time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    _, told = child.communicate(timeout=60)
+    assert child.returncode == 130 and told.strip().splitlines()[-1] == "stopped"
+    assert "Traceback" not in told
+
+
+def test_a_model_that_cannot_be_written_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "net.onnx")
+
+    monkeypatch.setattr("ortable.ir.proto.atomic_files.FileSet.publish", full)
+    assert main(["export", "net.py:Net", "-o", "net.onnx"]) == 2
+    told = capsys.readouterr().err
+    assert "No space left on device" in told and "Traceback" not in told
+    assert [path.name for path in folder.iterdir() if "net.onnx" in path.name] == []
+
+
+def test_a_device_is_not_replaced_by_a_model(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "net.py:Net", "-o", "/dev/null"]) == 2
+    assert "is a device" in capsys.readouterr().err and not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bnch", "m:f"], "there is no command 'bnch'. Did you mean 'bench'?"),
+        (["bench", "m:f", "--optons", "a=1"], "'--optons'. Did you mean '--options'?"),
+        (["bench", "m:f", "more"], "'more' is one word too many"),
+        (["bench"], "required: TARGET"),
+        (["bench", "m:f", "--rounds", "x"], "invalid int value: 'x'"),
+        (["specs", "chck"], "there is no command 'chck'. Did you mean 'check'?"),
+        (["export", "m:f"], "required: -o"),
+    ],
+)
+def test_a_wrong_command_line_is_answered_in_two_lines(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    told = capsys.readouterr().err
+    assert left.value.code == 2 and said in told
+    assert told.startswith("error: ") and len(told.splitlines()) == 2 and "--help" in told
+
+
+def test_debug_stands_before_or_behind_the_command() -> None:
+    parser = command._parser()
+    assert parser.parse_args(["--debug", "show", "m"]).debug
+    assert parser.parse_args(["show", "m", "--debug"]).debug
+    assert not parser.parse_args(["show", "m"]).debug
