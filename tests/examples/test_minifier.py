@@ -1,5 +1,5 @@
-"""torch's minifier reduces a graph on which the backend fails on purpose, in a process and a
-folder of its own."""
+"""torch's minifier reduces a graph on which the backend fails on purpose, and one of which it
+computes something else, in a process and a folder of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = [str(ROOT / name) for name in ("runtime", "generated", "codegen")]
@@ -21,13 +23,33 @@ def failing_ortable(gm, example_inputs):
     return ortable(gm, example_inputs, options={"raise_on": ["aten::relu"]})
 """
 
+WRONG_BACKEND = """
+from pathlib import Path
+
+import ortable
+from ortable.backend.aot.entry import ortable as backend
+
+ortable.load_specs(Path(__file__).with_name("wrong.yaml"), override=True)
+
+
+def failing_ortable(gm, example_inputs):
+    return backend(gm, example_inputs)
+"""
+
+WRONG_ENTRY = """
+- op: aten::relu(Tensor self) -> Tensor
+  out: {shape: same(self), dtype: same(self)}
+  lower: return Neg(self)
+  cases: [{self: "f32[2,3]"}]
+"""
+
 SCRIPT = """
 import sys
 import torch
 import torch._dynamo.config as config
 
 config.repro_after = "dynamo"
-config.repro_level = 2
+config.repro_level = LEVEL
 config.debug_dir_root = sys.argv[1]
 
 
@@ -43,7 +65,7 @@ def fn(x):
 try:
     torch.compile(fn, backend="failing_ortable")(torch.randn(4))
 except Exception as error:
-    assert "raise_on" in str(error), error
+    assert "SAID" in str(error), error
     assert "minifier_launcher.py" in str(error), error
 else:
     raise SystemExit("the backend did not fail")
@@ -73,21 +95,41 @@ def calls_of(text):
     return re.findall(r"= (torch\.\w+|\w+)\b[^\n]*;", body) or body.splitlines()
 
 
-def test_a_failing_graph_is_reduced_to_the_failing_operator(tmp_path):
-    (tmp_path / "failing_backend.py").write_text(textwrap.dedent(BACKEND))
-    info = tmp_path / "failing_backend-0.0.dist-info"
+def script(folder, backend, level, said):
+    """A script that compiles a function with a backend that fails, and the backend."""
+    (folder / "failing_backend.py").write_text(textwrap.dedent(backend))
+    info = folder / "failing_backend-0.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: failing-backend\nVersion: 0.0\n")
     (info / "entry_points.txt").write_text(
         "[torch_dynamo_backends]\nfailing_ortable = failing_backend:failing_ortable\n"
     )
-    (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
-    output = run(["script.py", str(tmp_path / "debug")], tmp_path)
-    launchers = list(tmp_path.rglob("minifier_launcher.py"))
+    text = textwrap.dedent(SCRIPT).replace("LEVEL", str(level)).replace("SAID", said)
+    (folder / "script.py").write_text(text)
+
+
+def reduced(folder):
+    """The operators that the minifier starts with, and the script that it ends with."""
+    output = run(["script.py", str(folder / "debug")], folder)
+    launchers = list(folder.rglob("minifier_launcher.py"))
     assert len(launchers) == 1, output
-    original = launchers[0].read_text()
-    run([str(launchers[0])], tmp_path)
-    reduced = (tmp_path / "repro.py").read_text()
-    assert len(calls_of(reduced)) < len(calls_of(original))
-    assert "relu" in reduced
-    assert "* 2" not in reduced and "- 3" not in reduced
+    run([str(launchers[0])], folder)
+    return calls_of(launchers[0].read_text()), (folder / "repro.py").read_text()
+
+
+def test_a_failing_graph_is_reduced_to_the_failing_operator(tmp_path):
+    script(tmp_path, BACKEND, 2, "raise_on")
+    original, found = reduced(tmp_path)
+    assert len(calls_of(found)) < len(original)
+    assert "relu" in found
+    assert "* 2" not in found and "- 3" not in found
+
+
+@pytest.mark.slow  # each step of the minifier compiles
+def test_a_wrong_graph_is_reduced_to_the_wrong_operator(tmp_path):
+    (tmp_path / "wrong.yaml").write_text(WRONG_ENTRY)
+    script(tmp_path, WRONG_BACKEND, 4, "AccuracyError")
+    original, found = reduced(tmp_path)
+    assert len(calls_of(found)) < len(original)
+    assert "relu" in found
+    assert "* 2" not in found and "- 3" not in found

@@ -185,7 +185,7 @@ class Runs:
             if self.train:
                 found |= {f"{mark}{k}": v for k, v in self._gradients(call).items()}
         if not self.export:
-            found |= self._buffers()
+            found |= self._written()
         return found
 
     def _gradients(self, call: Any) -> dict[str, Any]:
@@ -199,7 +199,7 @@ class Runs:
                     found[f"gradient of {name}"] = parameter.grad.clone()
         return found
 
-    def _buffers(self) -> dict[str, Any]:
+    def _written(self) -> dict[str, Any]:
         return {
             f"buffer {name}": buffer.clone()
             for module in modules_of(self.function)

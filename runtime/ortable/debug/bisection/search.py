@@ -271,16 +271,8 @@ class _Search:
         function = functions[number - 1]
         place = function_place(function)
         name = getattr(function, "__qualname__", type(function).__name__)
-        return Fault(
-            "transform",
-            name,
-            place.file,
-            place.line,
-            0,
-            number,
-            len(functions),
-            before=self.first.text,
-        )
+        before, of = self.first.text, len(functions)
+        return Fault("transform", name, place.file, place.line, 0, number, of, before=before)
 
     def _of_option(self, name: str, state: State) -> Fault:
         """The option, or the one setting in it that heals."""
@@ -313,9 +305,10 @@ class _Search:
         if self.runs.export:
             found = self._difference()
             if found is not None:
-                place = entry_place(found.operator, found.spec_file, found.case)
+                name, case = found.operator, found.case
+                place = entry_place(name, found.spec_file, case)
                 fault = Fault(
-                    "entry", found.operator, place.file, place.line, found.case, nodes=(found.node,),
+                    "entry", name, place.file, place.line, case, nodes=(found.node,),
                     module=found.module, source=found.source, before=before,
                 )  # fmt: skip
                 return replace(fault, advice=advised(fault, self.options)[0])
