@@ -10,7 +10,7 @@ from .records import Fault
 
 __all__ = ["advised"]
 
-_REPORT = "Report it with this text: docs/debugging.md says where."
+_REPORT = "Please report it with this text."
 _OPTIMIZERS = "optimization.disable_specified_optimizers"
 
 
