@@ -204,6 +204,14 @@ def test_an_optimizer_that_fuses_wrongly(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not found.fault.after
 
 
+def test_an_entry_in_an_export(tmp_path: Path) -> None:
+    fault = ENTRIES[0]
+    with changed_entry(fault, tmp_path):
+        found = bisect(*fault.call(), export=True)
+    place = f"{fault.file}:{line_of(fault, f'op: {fault.name}')}"
+    assert _told(found) == ("entry", fault.name, place)
+
+
 RULE_OF_A_USER = """
 - rewrite: half_of_twice
   stage: simplify

@@ -245,8 +245,7 @@ def compile_with_autograd(
     from ortable.compat.torch import aot_autograd, min_cut_partition
 
     run = runner or run_with_onnxruntime
-    options = _in_search(options)
-    ours = run is run_with_onnxruntime
+    options, ours = _in_search(options), run is run_with_onnxruntime
     table, asked, kept = _asked_of(graph_module, options, ours)
     tell_recompiled()
     if options.watch_modules and asked is None:
@@ -295,7 +294,6 @@ def compile_with_autograd(
             decompositions=switchable(get_decomposition_table() if table is None else table),
             keep_inference_input_mutations=True,  # what a graph writes into, its call writes into
         )(graph_module, args)
-        _takes_arguments(wrapped)
         fixed = _attributes(graph_module) if kept is None else ()
         call = without_wrapper(wrapped, compilations, args, fixed)
     if kept is not None:
@@ -306,12 +304,13 @@ def compile_with_autograd(
     return _finished(call, graph_module, args, made, forward, options)
 
 
-def _takes_arguments(wrapped: Any) -> None:
-    """Takes the mark "takes one list" off a function that takes arguments: AOTAutograd copies it
-    from what it wraps, and torch's minifier, which looks for differences, believes it."""
+def _taking_arguments(wrapped: Any) -> Any:
+    """The function, without the mark "takes one list": AOTAutograd copies it from what it wraps,
+    and torch's minifier, which looks for differences, believes it."""
     held = getattr(wrapped, "__dict__", {})
     if held.get("_boxed_call"):
         held["_boxed_call"] = False
+    return wrapped
 
 
 def _in_search(options: OrtOptions) -> OrtOptions:
@@ -338,6 +337,7 @@ def _finished(
 ) -> Compiled:
     """What dynamo gets: the graph as it was compiled, or in eager where nothing of it was, watched
     for gradients that nobody asks for and timed beside torch where options say so."""
+    call = _taking_arguments(call)
     in_search = bool(options.raise_on) or searches("lowerings")  # of what each graph does
     if made and all(map(is_left_to_torch, made)) and not in_search:
         call = in_eager(graph_module)  # with the backward of eager, too

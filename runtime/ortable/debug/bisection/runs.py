@@ -140,7 +140,9 @@ class Runs:
     def _compile(
         self, options: Mapping[str, Any], graphs: list[CompiledGraph], runner: Any
     ) -> Callable[..., Any]:
-        chosen = replace(OrtOptions.from_mapping(options), hints=False)
+        chosen = replace(
+            OrtOptions.from_mapping(options), hints=False, verbose=0, dump_prefix=None, storage=None
+        )
 
         def compile_graph(graph: Any, given: OrtOptions, run: Any) -> Any:
             made = compile_aot_graph(graph, given, run)
@@ -159,6 +161,10 @@ class Runs:
     def _export(
         self, options: Mapping[str, Any], graphs: list[CompiledGraph], runner: Any
     ) -> Callable[..., Any]:
+        return self.exported(options)
+
+    def exported(self, options: Mapping[str, Any]) -> Any:
+        """The exported model."""
         from ortable.exporter.export import export
 
         args, kwargs = copied_arguments(self.args, self.kwargs)

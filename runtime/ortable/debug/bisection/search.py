@@ -328,16 +328,15 @@ class _Search:
         from ortable.debug.difference import first_difference
 
         runs = self.runs
-        names = ("rewrites",) if runs.export else tuple(self.options)
-        options = {name: self.options[name] for name in names if name in self.options}
+        how: dict[str, Any] = {"atol": runs.tolerances.atol, "rtol": runs.tolerances.rtol}
         try:
-            found = first_difference(
-                runs.function, runs.args, runs.kwargs, train=runs.train, dynamic=runs.dynamic,
-                options=options, atol=runs.tolerances.atol, rtol=runs.tolerances.rtol,
-            )  # fmt: skip
+            if runs.export:
+                how["exported"] = runs.exported(self.options)
+            else:
+                how |= {"train": runs.train, "dynamic": runs.dynamic, "options": self.options}
+            return first_difference(runs.function, runs.args, runs.kwargs, **how).difference
         except Exception:  # the fault is told without it
             return None
-        return found.difference
 
 
 def _kept_files(options: Mapping[str, Any]) -> dict[Path, int]:
