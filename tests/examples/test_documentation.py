@@ -12,10 +12,14 @@ import doctest
 import re
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+
+from ortable.interpreter.tables import LOADED
+from ortable_generated.aten import dispatch
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
@@ -62,8 +66,26 @@ def write_files(page: str, folder: Path) -> None:
 
 
 @pytest.fixture
+def own_specs() -> Iterator[None]:
+    """Entries that a page loads are gone after the test."""
+    tables = (
+        dispatch.CONVERTERS, dispatch.COMPLEX_CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES
+    )  # fmt: skip
+    saved, loaded = [dict(table) for table in tables], list(LOADED)
+    yield
+    LOADED[:] = loaded
+    for table, before in zip(tables, saved, strict=True):
+        table.clear()
+        table.update(before)
+
+
+@pytest.fixture
 def ran(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_dynamo
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fresh_dynamo: None,
+    own_specs: None,
 ) -> dict[str, object]:
     """The names that the snippets of a page leave, run in a folder of their own."""
     monkeypatch.chdir(tmp_path)

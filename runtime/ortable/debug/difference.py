@@ -33,6 +33,7 @@ from .comparing.exports import compared_export, parts_of_export
 from .comparing.graphs import Watch
 from .comparing.places import place_of_decomposition
 from .comparing.records import Comparison, Difference
+from .comparing.script import writable
 from .comparing.whole import Outcome, optimizers_of, optimizers_untouched, outcome_of
 from .explain_state import copied_arguments, model_untouched
 
@@ -182,7 +183,10 @@ def _decomposed(found: Decomposed, watch: Watch, run: _Run) -> Difference:
 
 
 def _way(run: _Run) -> Way:
-    return Way(_differ(run), run.options or {})
+    """How a script compiles its operator: with the options that can be written."""
+    options = writable(run.options or {})
+    complete = len(options) == len(run.options or {})
+    return Way(_differ(replace(run, options=options)), options, complete=complete)
 
 
 def _differ(run: _Run) -> Differs:

@@ -409,8 +409,7 @@ def convert(
         builder = GraphBuilder(opset, target=target, name=model_name(request.model, program))
         with record.phase("convert"), needing_opset(program, main):
             _convert(builder, request, program, given, returned, choices)
-        _tell_converted(builder, request)
-        _optimize(builder, passes, record)
+        _optimize(builder, request, passes)
         _round(builder, request, program, rounding, max_error)
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
@@ -461,7 +460,10 @@ def _tell_converted(builder: GraphBuilder, request: Request) -> None:
         tell_unused(request.dispatcher)
 
 
-def _optimize(builder: GraphBuilder, passes: pipeline.PassOptions, record: ExportRecord) -> None:
+def _optimize(builder: GraphBuilder, request: Request, passes: pipeline.PassOptions) -> None:
+    """Tells what was converted, and runs the passes."""
+    _tell_converted(builder, request)
+    record = request.record
     if not passes.optimize:
         return
     with record.phase("rewrite"):

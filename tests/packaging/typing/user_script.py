@@ -259,6 +259,17 @@ def explained(model: Model, x: torch.Tensor) -> str:
     return told.to_markdown() + told.to_json(indent=None)
 
 
+def differing(model: Model, x: torch.Tensor, path: Path) -> str:
+    found = ortable.first_difference(model, (x,), train=True, options={"freeze": "off"}, atol=1e-5)
+    assert_type(found, ortable.Comparison)
+    first = found.difference
+    if first is not None:
+        assert_type(first, ortable.Difference)
+        print(first.save(path), first.culprit, first.spec_file, first.spec_line, first.case)
+    print(found.ok, found.compared, [each.why for each in found.unreached])
+    return str(ortable.first_difference(ortable.export(model, (x,)), rtol=0.0))
+
+
 def profiled(model: Model, x: torch.Tensor, path: Path) -> float:
     found = ortable.profile(model, x, calls=5, options={"freeze": "off"}, train=True)
     assert_type(found, ortable.Profile)

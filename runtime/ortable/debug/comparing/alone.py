@@ -28,6 +28,7 @@ from .script import (
 __all__ = ["AGREES", "Alone", "Differs", "shown_alone"]
 
 AGREES = "alone, on eager's values, the operator agrees with eager"
+_TORCHS = ("aten", "prims", "prim")
 _MOST_NODES = 8  # before the node that differs
 _TRIES = 24  # of smaller sizes
 
@@ -86,8 +87,8 @@ def shown_alone(
     except NoScript as error:
         return Alone(why=str(error))
     used = {operator_of(each) for each in part.nodes}
-    operators = len([each for each in part.nodes if producer(each) is each])
-    others = f", with the {operators - 1} before it that it takes" if operators > 1 else ""
+    operators = len([each for each in part.nodes if producer(each) is each and not is_made(each)])
+    others = f"; {operators - 1} before it are needed, too" if operators > 1 else ""
     parts = ScriptParts(
         title=f"{operator_of(node)} in eager and through ortable: status 1 while they differ.",
         about=f"{about}{others}",
@@ -96,6 +97,7 @@ def shown_alone(
         values=texts,
         options=writable(options),
         dynamic=dynamic,
+        foreign=sorted(name for name in used if name.partition("::")[0] not in _TORCHS),
         loaded=[each.file for each in LOADED if each.file and used & set(each.operators)],
         tolerance=tolerance,
         exporting=exporting,
@@ -111,7 +113,7 @@ def _smallest_part(node: Node, values: Mapping[Node, Any], differs: Differs) -> 
     :raises NoScript: none of them does
     """
     first = producer(node)
-    chosen = [first]
+    chosen = [*filter(is_made, first.all_input_nodes), first]
     symbolic = any(_is_symbolic(each) for each in (first, *first.all_input_nodes))
     while True:
         part = _part_of(chosen, values)
@@ -128,6 +130,11 @@ def _smallest_part(node: Node, values: Mapping[Node, Any], differs: Differs) -> 
             raise NoScript(AGREES)
         chosen = [*dict.fromkeys(producer(each) for each in before), *chosen]
         chosen = _in_order(first, dict.fromkeys(chosen))
+
+
+def is_made(node: Node) -> bool:
+    """Whether a node makes a tensor of nothing: a constant, to its converter."""
+    return node.op == "call_function" and not node.all_input_nodes
 
 
 def _in_order(node: Node, chosen: Mapping[Node, None]) -> list[Node]:

@@ -28,11 +28,13 @@ __all__ = ["Way", "captured", "decomposed", "described"]
 
 @dataclass(frozen=True)
 class Way:
-    """The way through ortable, for scripts: whether a function differs on it, and its options."""
+    """The way through ortable, for scripts: whether a function differs on it, and its options;
+    `complete` where these are all options of the compilation."""
 
     differs: Differs
     options: Mapping[str, Any] = field(default_factory=dict)
     exporting: Exporting | None = None
+    complete: bool = True
 
 
 def described(found: Found, measure: Measure, way: Way) -> Difference:
@@ -42,7 +44,7 @@ def described(found: Found, measure: Measure, way: Way) -> Difference:
     given = {names[name]: value for name, value in found.agreed.items() if name in names}
     values = found.source.torch_values(given)
     alone = _alone(found.node, values, found.expected, found.source.kind, measure, way)
-    if cause.culprit == "entry" and alone.why == AGREES:
+    if cause.culprit == "entry" and way.complete and (alone.why == AGREES or alone.operators > 1):
         cause = replace(cause, culprit="accumulated")
     place = cause.place
     model = proto_of(found.converted.model)

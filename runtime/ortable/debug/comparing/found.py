@@ -22,14 +22,13 @@ from ortable.passes.rewrite.rule import Rule
 from ..arrays import to_torch
 from ..compare import AskedTolerance, Recorder
 from ..reference import ExtendedReferenceEvaluator
-from .records import Comparison, Difference, GraphKind, Unreached
+from .records import MOST_NAMES, Comparison, Difference, GraphKind, Unreached
 
 __all__ = [
     "Converted", "Found", "Measure", "Reached", "Source", "Tally", "copied", "operator_of",
     "producer", "results_of", "values_in",
 ]  # fmt: skip
 
-_NAMED = 5  # nodes of a reason
 Reached = Literal["graph", "passes", "session", "host"]
 
 
@@ -128,7 +127,7 @@ class Tally:
     def comparison(self, difference: Difference | None) -> Comparison:
         """What was found, as the caller gets it."""
         unreached = tuple(
-            Unreached(why, len(names), tuple(names[:_NAMED]))
+            Unreached(why, len(names), tuple(dict.fromkeys(names))[:MOST_NAMES])
             for why, names in self.unreached.items()
         )
         return Comparison(

@@ -273,7 +273,8 @@ class GraphSource:
 
     def without_passes(self) -> CompiledGraph:
         """The graph as converters make it."""
-        return self.converted(optimize=False, pre_ort_model_transforms=())
+        changes: dict[str, Any] = {"optimize": False, "rewrites": ("default",)}
+        return self.converted(**changes, pre_ort_model_transforms=())
 
     def converted(self, **changes: Any) -> CompiledGraph:
         """The graph converted anew, with some options changed: no cache is asked."""

@@ -202,7 +202,7 @@ class ModelWatch(Measure):
             if found and count:
                 self.agree(expected)
         if count:
-            self.tally.leave(why or "the ONNX graph has no result of theirs", gone)
+            self.tally.leave(why or "the ONNX graph has no result of their own", gone)
         return None
 
     def _session(

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ortable.errors import OptionError
+
 from .places import Place
+from .script import save_script
 
 __all__ = ["Comparison", "Culprit", "Difference", "GraphKind", "Unreached"]
 
@@ -34,6 +37,9 @@ _WORDS: dict[str, str] = {
 }
 
 
+MOST_NAMES = 5  # of a reason
+
+
 @dataclass(frozen=True)
 class Unreached:
     """Results that were not compared, and why.
@@ -41,7 +47,7 @@ class Unreached:
     Attributes:
         why: the reason, in words.
         count: how many results.
-        names: FX nodes, the first few.
+        names: FX nodes, or operators that torch runs, the first few different ones.
     """
 
     why: str
@@ -49,7 +55,7 @@ class Unreached:
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        more = ", ..." if self.count > len(self.names) else ""
+        more = ", ..." if self.count > len(self.names) >= MOST_NAMES else ""
         shown = f": {', '.join(self.names)}{more}" if self.names else ""
         return f"{self.count} not compared, {self.why}{shown}"
 
@@ -129,9 +135,11 @@ class Difference:
         Raises:
             OptionError: there is no script for this difference.
         """
-        from .script import save_script
-
-        return save_script(self, Path(path))
+        if not self.script:
+            raise OptionError(
+                f"FX node '{self.node}' has no script: it is no call that runs alone."
+            )
+        return save_script(self.script, self.tensors, Path(path))
 
     def __str__(self) -> str:
         lines = [

@@ -11,16 +11,12 @@ import pprint
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.fx import Node
 
 from ortable.compat.torch import OpOverload
-from ortable.errors import OptionError
-
-if TYPE_CHECKING:
-    from .records import Difference
 
 __all__ = ["Exporting", "NoScript", "ScriptParts", "calls_text", "save_script", "script_text"]
 
@@ -104,6 +100,7 @@ class ScriptParts:
         values: texts of the inputs, by name; those that have none are read from a file.
         options: of torch.compile, those that can be written.
         dynamic: whether sizes are free.
+        foreign: operators that torch does not have.
         loaded: files that `ortable.load_specs` has to load.
         tolerance: `(atol, rtol)` where the caller asked for them, or the operator's dtype has them.
         exporting: the arguments of `ortable.export`, in place of torch.compile.
@@ -116,6 +113,7 @@ class ScriptParts:
     values: Mapping[str, str]
     options: Mapping[str, Any]
     dynamic: bool
+    foreign: Sequence[str]
     loaded: Sequence[str]
     tolerance: tuple[float, float]
     exporting: Exporting | None = None
@@ -152,10 +150,20 @@ def _more(options: Mapping[str, Any], dynamic: bool) -> str:
 
 
 def _values_text(parts: ScriptParts, stored: Sequence[str]) -> str:
-    lines = [f"ortable.load_specs({path!r}, override=True)" for path in parts.loaded]
+    lines: list[str] = []
+    for operator_name in parts.foreign:
+        namespace, _, name = operator_name.partition("::")
+        name = name.partition(".")[0]
+        lines += [
+            f"# {operator_name} is not of torch: import here what registers it",
+            f'if not hasattr(torch.ops.{namespace}, "{name}"):',
+            f'    print("import what registers {operator_name}, at the top of this file")',
+            "    sys.exit(2)",
+        ]
+    lines += [f"ortable.load_specs({path!r}, override=True)" for path in parts.loaded]
     if stored:
         lines.append('saved = torch.load(Path(__file__).with_suffix(".pt"))')
-    lines += ["", "def arguments():"]
+    lines += ["", "", "def arguments():"] if lines else ["", "def arguments():"]
     if any("generator=" in text for text in parts.values.values()):
         lines.append("    seeded = torch.Generator().manual_seed(0)")
     lines.append("    return (")
@@ -280,16 +288,9 @@ def _inline(tensor: torch.Tensor) -> str:
     return f"torch.tensor({tensor.tolist()}, dtype={dtype})"
 
 
-def save_script(difference: Difference, path: Path) -> Path:
-    """Writes the script of a difference, and its tensors into the file that the script reads.
-
-    :raises OptionError: there is no script
-    """
-    if not difference.script:
-        raise OptionError(
-            f"FX node '{difference.node}' has no script: it is no call that runs alone."
-        )
-    path.write_text(difference.script, encoding="utf-8")
-    if difference.tensors:
-        torch.save(dict(difference.tensors), path.with_suffix(".pt"))
+def save_script(text: str, tensors: Mapping[str, torch.Tensor], path: Path) -> Path:
+    """Writes a script, and its tensors into the file that the script reads."""
+    path.write_text(text, encoding="utf-8")
+    if tensors:
+        torch.save(dict(tensors), path.with_suffix(".pt"))
     return path

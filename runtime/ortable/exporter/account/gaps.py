@@ -42,8 +42,9 @@ def gap_between(expected: torch.Tensor, got: torch.Tensor, tolerance: Tolerance)
         return None
     a, b = _comparable(expected), _comparable(got)
     same = (a == b) | (a.isnan() & b.isnan()) if a.dtype.is_floating_point else a == b
-    wide_a, wide_b = a.to(torch.float64), b.to(torch.float64)
-    away = torch.where(same, 0.0, (wide_a - wide_b).abs().nan_to_num(math.inf, math.inf))
+    wide_a, wide_b = _wide(a), _wide(b)
+    away = (wide_a - wide_b).abs().to(torch.float64).nan_to_num(math.inf, math.inf)
+    away = torch.where(same, 0.0, away)
     wrong = ~same
     if tolerance != EXACT:
         near = away <= tolerance.atol + tolerance.rtol * wide_a.abs()
@@ -67,6 +68,10 @@ def _comparable(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dtype.is_floating_point and tensor.dtype.itemsize < 4:
         return tensor.to(torch.float32)
     return tensor
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.float64 if tensor.dtype.is_floating_point else torch.int64)
 
 
 def _name(tensor: torch.Tensor) -> str:

@@ -1,0 +1,430 @@
+"""`ortable.first_difference`: faults are put into entries, rules, decompositions, transforms and
+models; it names the node, the culprit with file and line, and a script that shows it alone."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+
+import ortable
+from ortable.backend.cache.memory import forget
+from ortable.debug import where_is
+from ortable.errors import InputError, OptionError
+from ortable.interpreter.tables import LOADED
+from ortable_generated.aten import dispatch
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+ROOT = Path(__file__).parents[2]
+
+CELU = """\
+# celu as somebody might get it wrong
+- op: aten::celu(Tensor self, Scalar alpha=1.) -> Tensor
+  out: {{shape: same(self), dtype: same(self)}}
+  lower:
+    - when: dtype_of(self) == float64
+      do: return Relu(self)
+    - do: return {lower}
+  ignore: {{alpha: "it is 1 in this test"}}
+  cases: [{{self: "f64[2,3]"}}, {{self: "f32[2,3]"}}]
+"""
+GRADIENT = """\
+- op: aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor
+  out: {shape: same(grad_output), dtype: same(grad_output)}
+  ignore: {self: "forgotten", threshold: "forgotten"}
+  lower: return Identity(grad_output)
+  cases: [{grad_output: "f32[2,3]", self: "f32[2,3]", threshold: 0}]
+"""
+RULE = """\
+- rewrite: half_a_relu
+  stage: simplify
+  why: it is wrong, for a test
+  pattern: return Relu(x)
+  when: is_float32(x)
+  replace: return LeakyRelu(x, alpha=0.5)
+  cases:
+    - {x: "f32[2,3]", expect: LeakyRelu}
+    - {x: "f64[2,3]", unchanged: "is_float32(x)"}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _restore_tables() -> Iterator[None]:
+    tables = (
+        dispatch.CONVERTERS, dispatch.COMPLEX_CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES
+    )  # fmt: skip
+    saved, loaded = [dict(table) for table in tables], list(LOADED)
+    yield
+    LOADED[:] = loaded
+    for table, before in zip(tables, saved, strict=True):
+        table.clear()
+        table.update(before)
+
+
+class Net(torch.nn.Module):
+    def __init__(self, *activations: torch.nn.Module) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(4, 3)
+        self.activation = torch.nn.Sequential(*activations)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.activation(self.first(x)), 1)
+
+
+def net(*activations: torch.nn.Module) -> Net:
+    torch.manual_seed(0)
+    return Net(*activations).eval()
+
+
+X = torch.linspace(-2, 2, 80).reshape(20, 4)
+
+
+def wrong_celu(path: Path, lower: str = "Relu(self)") -> Path:
+    file = path / "wrong.yaml"
+    file.write_text(CELU.format(lower=lower))
+    ortable.load_specs(file, override=True)
+    return file
+
+
+def status(script: Path) -> int:
+    """How a script ends, in this process."""
+    torch.compiler.reset()
+    forget()
+    try:
+        runpy.run_path(str(script))
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+# -- nothing differs ----------------------------------------------------------------------------
+
+
+def test_a_model_that_agrees() -> None:
+    found = ortable.first_difference(net(torch.nn.CELU()), (X,))
+    assert found and found.ok and found.difference is None
+    assert found.graphs == 1 and found.compared >= 4
+    assert dict(found.tolerances) == {"float32": (1e-4, 1e-3)}
+    text = str(found)
+    assert f"{found.compared} results agree with eager, in 1 graph" in text
+    assert "float32: within atol 0.0001, rtol 0.001" in text
+
+
+def in_place(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    x[:, 0].mul_(2)
+    z = x + y
+    y.add_(1)
+    return z, z.t()
+
+
+def spectrum(x: torch.Tensor) -> torch.Tensor:
+    return torch.fft.ifft(torch.fft.fft(x) * 2).real
+
+
+def drawing(x: torch.Tensor) -> torch.Tensor:
+    return torch.randn_like(x) + torch.bernoulli(x.sigmoid())
+
+
+def broken(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    torch._dynamo.graph_break()
+    return (y + 1).relu()
+
+
+def sized(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([x, x * x.shape[0]]).reshape(-1)
+
+
+@pytest.mark.parametrize(
+    ("function", "count", "more"),
+    [
+        (in_place, 2, {}),
+        (spectrum, 1, {}),
+        (drawing, 1, {}),
+        (broken, 1, {}),
+        (sized, 1, {"dynamic": True}),
+    ],
+)
+def test_functions_of_all_kinds_agree(function, count, more) -> None:
+    args = tuple(torch.randn(3, 8) for _ in range(count))
+    before = [each.clone() for each in args]
+    found = ortable.first_difference(function, args, **more)
+    assert found and found.compared >= 2, found
+    assert all(torch.equal(a, b) for a, b in zip(args, before, strict=True))
+    if function is broken:
+        assert found.graphs == 2
+    if function is drawing:
+        assert "torch runs them: aten::empty_strided" in str(found)
+
+
+def test_complex_results_inside_are_compared(tmp_path: Path) -> None:
+    found = ortable.first_difference(lambda z: (z * z).sin().abs(), (torch.randn(5) + 1j,))
+    assert found and found.compared >= 3
+    converter = dispatch.COMPLEX_CONVERTERS["aten::mul.Tensor"]
+    dispatch.COMPLEX_CONVERTERS["aten::mul.Tensor"] = lambda graph, res, a, b: (
+        dispatch.COMPLEX_CONVERTERS["aten::add.Tensor"](graph, res, a, b)
+    )
+    found = ortable.first_difference(lambda z: (z * z).sin().abs(), (torch.randn(5) + 1j,))
+    dispatch.COMPLEX_CONVERTERS["aten::mul.Tensor"] = converter
+    assert found.difference is not None and found.difference.operator == "aten::mul.Tensor"
+    assert status(found.difference.save(tmp_path / "mul.py")) == 0  # it is mended
+
+
+def test_training_with_dropout_and_statistics() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Dropout(0.5))
+    found = ortable.first_difference(model, (X,), train=True)
+    assert found and found.graphs == 2 and model[0].weight.grad is None
+    model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU())
+    found = ortable.first_difference(model, (X,), train=True)
+    assert found and int(model[1].num_batches_tracked) == 0
+
+
+def test_a_step_of_an_optimizer_leaves_no_trace() -> None:
+    layer = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+    layer(X).pow(2).mean().backward()
+    before, gradient = layer.weight.detach().clone(), layer.weight.grad
+    found = ortable.first_difference(optimizer.step)
+    assert found and found.graphs == 1 and found.compared >= 4
+    assert torch.equal(layer.weight, before) and layer.weight.grad is gradient
+    assert not optimizer.state
+
+
+# -- entries ------------------------------------------------------------------------------------
+
+
+def test_a_wrong_entry_is_named_with_its_case(tmp_path: Path) -> None:
+    file = wrong_celu(tmp_path)
+    found = ortable.first_difference(net(torch.nn.CELU()), (X,), dynamic=True)
+    difference = found.difference
+    assert difference is not None and not found
+    assert difference.graph == "inference" and difference.operator == "aten::celu"
+    assert difference.culprit == "entry" and difference.case == 2
+    assert difference.place == "wrong.yaml:7"
+    assert file.read_text().splitlines()[6].strip() == "- do: return Relu(self)"
+    assert difference.module == "activation.0 (CELU)"
+    assert "return torch.softmax(self.activation(self.first(x)), 1)" in difference.source
+    assert 0.1 < difference.largest < 1
+    text = str(found)
+    assert "differs from eager at FX node 'celu'" in text
+    assert "culprit: entry aten::celu at wrong.yaml:7, case 2" in text
+    assert "computed by: Relu(addmm) -> celu" in text
+    assert "2 results agree with eager before it, in 1 graph" in text
+
+
+def test_the_script_fails_while_the_fault_is_there(tmp_path: Path) -> None:
+    file = wrong_celu(tmp_path)
+    difference = ortable.first_difference(net(torch.nn.CELU()), (X,)).difference
+    assert difference is not None
+    script = difference.save(tmp_path / "celu.py")
+    assert not script.with_suffix(".pt").exists()  # its values stand in it
+    text = script.read_text()
+    assert "torch.ops.aten.celu.default(addmm)" in text and f"load_specs({str(file)!r}" in text
+    assert text.count("torch.tensor([[") == 1  # cut to what shows it
+    assert status(script) == 1
+    run = [sys.executable, str(script)]
+    file.write_text(CELU.format(lower="Celu(self)"))
+    done = subprocess.run(run, capture_output=True, text=True, cwd=ROOT, timeout=300)
+    assert done.returncode == 0 and done.stdout.strip() == "equal", done.stdout + done.stderr
+
+
+def test_a_converter_of_the_package_is_named(monkeypatch) -> None:
+    def wrong(graph, res, x, alpha=1.0):
+        graph.case = 1
+        return graph.make_node("Relu", [x], [res.outputs[0]])
+
+    monkeypatch.setitem(dispatch.CONVERTERS, "aten::celu", wrong)
+    difference = ortable.first_difference(net(torch.nn.CELU()), (X,), train=True).difference
+    assert difference is not None and difference.graph == "forward"
+    file, line = difference.place.split(":")
+    assert file == "specs/aten/activation.yaml"
+    lines = (ROOT / file).read_text().splitlines()
+    assert (
+        "aten::celu(" in lines[int(line) - 5]
+        and "dtype_of(self) == float32" in lines[int(line) - 1]
+    )
+
+
+def test_a_wrong_gradient_is_named(tmp_path: Path) -> None:
+    (tmp_path / "gradient.yaml").write_text(GRADIENT)
+    ortable.load_specs(tmp_path / "gradient.yaml", override=True)
+    difference = ortable.first_difference(net(torch.nn.ReLU()), (X,), train=True).difference
+    assert difference is not None and difference.graph == "backward"
+    assert difference.node == difference.operator.removeprefix("aten::") == "threshold_backward"
+    assert difference.culprit == "entry" and difference.place == "gradient.yaml:1"
+    assert status(difference.save(tmp_path / "gradient.py")) == 1
+
+
+def test_a_wrong_kernel_is_none_of_the_entry(monkeypatch) -> None:
+    def plain(graph, res, x, dtype=None):  # ONNX Runtime sums integers as float64
+        return graph.make_node("ReduceSum", [x], [res.outputs[0]], keepdims=0)
+
+    monkeypatch.setitem(dispatch.CONVERTERS, "aten::sum", plain)
+    difference = ortable.first_difference(
+        lambda x: x.sum(), (torch.tensor([2**60, 1, 1, 1]),)
+    ).difference
+    assert difference is not None and difference.culprit == "kernel"
+    assert difference.name == "ReduceSum" and difference.spec_file == "specs/aten/reduce.yaml"
+    assert difference.largest == 3 and "int64" in difference.eager
+
+
+# -- what comes after the converters ------------------------------------------------------------
+
+
+def test_a_wrong_rule_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"# a rule\n{RULE}")
+    options = {"rewrites": ["default", str(file)]}
+    difference = ortable.first_difference(net(torch.nn.ReLU()), (X,), options=options).difference
+    assert difference is not None and difference.culprit == "rule"
+    assert difference.name == "half_a_relu" and difference.place == f"{file}:2"
+    assert difference.node == "relu"
+    assert status(difference.save(tmp_path / "rule.py")) == 1
+
+
+def damaged(model: onnx.ModelProto) -> None:
+    for node in model.graph.node:
+        if node.op_type == "Celu":
+            node.attribute[0].f = 2.0
+
+
+def test_a_transform_of_the_user_is_named() -> None:
+    options = {"pre_ort_model_transforms": [lambda model: None, damaged]}
+    found = ortable.first_difference(net(torch.nn.CELU()), (X,), options=options).difference
+    assert found is not None and found.culprit == "transform" and found.name == "damaged"
+    line = damaged.__code__.co_firstlineno
+    assert found.place == f"{__file__}:{line}" and not found.script
+    with pytest.raises(OptionError, match="has no script"):
+        found.save("nowhere.py")
+
+
+def test_an_optimizer_of_onnx_runtime_is_told_from_the_graph() -> None:
+    settings = {"optimization.enable_gelu_approximation": "1"}
+    options = {"target_opset": 18, "rewrites": "none", "session_options": settings}
+    found = ortable.first_difference(
+        net(torch.nn.GELU()), (X,), options=options, atol=1e-6, rtol=1e-6
+    )
+    assert found.difference is not None and found.difference.culprit == "optimizer"
+    assert dict(found.tolerances) == {"float32": (1e-6, 1e-6)}
+
+
+def test_tolerances_that_add_up_are_no_fault(monkeypatch) -> None:
+    def nudged(graph, res, x):
+        scale = graph.make_initializer("", torch.tensor(1 + 2e-3, dtype=torch.float32).numpy())
+        return graph.make_node("Mul", [graph.make_node("Relu", [x]), scale], [res.outputs[0]])
+
+    monkeypatch.setitem(dispatch.CONVERTERS, "aten::relu", nudged)
+    found = ortable.first_difference(
+        lambda x: torch.relu(x) * 1000, (X,), atol=0.01, rtol=0.0
+    ).difference
+    assert found is not None and found.operator == "aten::mul.Tensor"
+    assert found.culprit == "accumulated" and "aten.relu" in found.script
+
+
+# -- what comes before them ---------------------------------------------------------------------
+
+
+def test_a_decomposition_of_the_user_is_named() -> None:
+    def halved(x, alpha=1.0):
+        return torch.relu(x)
+
+    table = ortable.ExportOptions(decomposition_table={torch.ops.aten.celu.default: halved})
+    for train in (False, True):
+        found = ortable.first_difference(
+            net(torch.nn.CELU()), (X,), train=train, options={"export_options": table}
+        ).difference
+        assert found is not None and found.culprit == "decomposition"
+        assert found.name == "aten::celu" and found.module == "activation.0 (CELU)"
+        assert found.place.endswith(f"test_first_difference.py:{halved.__code__.co_firstlineno}")
+
+
+def test_a_decomposition_of_the_table_is_named(monkeypatch, tmp_path: Path) -> None:
+    from ortable.backend.aot import decompositions
+
+    overload = torch.ops.aten.block_diag.default
+    table = ortable.get_decomposition_table()
+    right = table[overload]
+    wrong = {**table, overload: lambda tensors: right([each * 1.5 for each in tensors])}
+    monkeypatch.setattr(decompositions, "_default_table", lambda: wrong)
+    found = ortable.first_difference(
+        lambda a, b: torch.block_diag(a, b) + 1, (torch.randn(3, 4), torch.randn(2, 2))
+    ).difference
+    assert found is not None and found.culprit == "decomposition"
+    assert found.name == "aten::block_diag"
+    file, line = found.place.split(":")
+    assert "aten::block_diag" in (ROOT / file).read_text().splitlines()[int(line) - 1]
+    script = found.save(tmp_path / "block.py")
+    assert status(script) == 1
+    monkeypatch.undo()
+    assert status(script) == 0
+
+
+# -- exported models ----------------------------------------------------------------------------
+
+
+def test_a_program_with_a_wrong_entry(tmp_path: Path) -> None:
+    model = net(torch.nn.CELU())
+    agrees = ortable.first_difference(ortable.export(model, (X,)))
+    assert agrees and agrees.compared >= 3 and agrees.graphs == 1
+    file = wrong_celu(tmp_path)
+    difference = ortable.first_difference(ortable.export(model, (X,))).difference
+    assert difference is not None and difference.graph == "export"
+    assert difference.culprit == "entry" and difference.place == "wrong.yaml:7"
+    script = difference.save(tmp_path / "celu.py")
+    assert "ortable.export(Call(), arguments(), target_opset=" in script.read_text()
+    assert status(script) == 1
+    file.write_text(CELU.format(lower="Celu(self)"))
+    assert status(script) == 0
+
+
+def test_a_model_file_that_was_changed(tmp_path: Path) -> None:
+    model = net(torch.nn.CELU())
+    proto = ortable.to_onnx(model, (X,))
+    assert ortable.first_difference(model, (X,), exported=proto)
+    damaged(proto)
+    onnx.save(proto, tmp_path / "model.onnx")
+    found = ortable.first_difference(model, (X,), exported=tmp_path / "model.onnx").difference
+    assert found is not None and found.culprit == "model" and found.node == "celu"
+    assert "exported once more" in str(found)
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    model = net(torch.nn.CELU())
+    program = ortable.export(model, (X,))
+    with pytest.raises(OptionError, match=r"^train: of torch"):
+        ortable.first_difference(program, train=True)
+    with pytest.raises(InputError, match="the model takes 1"):
+        ortable.first_difference(program, (X, X))
+    other = ortable.to_onnx(model, (X,), input_names=["other"])
+    with pytest.raises(InputError, match="the model has the inputs other"):
+        ortable.first_difference(model, (X,), exported=other)
+
+
+# -- places -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text"),
+    [
+        ("aten::celu", "specs/aten/activation.yaml", "- op: aten::celu("),
+        ("aten::celu/2", "specs/aten/activation.yaml", "- do: |"),
+        ("aten::addmm/2", "specs/aten/linalg.yaml", "- "),
+        ("gelu_erf", "specs/rewrites/activation.yaml", "- rewrite: gelu_erf"),
+        ("aten::_aminmax", "specs/aten/aliases.yaml", "- alias: aten::_aminmax"),
+    ],
+)
+def test_where_entries_and_rules_stand(name: str, file: str, text: str) -> None:
+    place = where_is(name)
+    assert place is not None and place.file == file
+    assert text in (ROOT / file).read_text().splitlines()[place.line - 1]
+
+
+def test_where_nothing_stands() -> None:
+    assert where_is("aten::no_such_operator") is None
+    assert str(where_is("aten::celu")).startswith("specs/aten/activation.yaml:")
