@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+import torch
 
 from ortable.cli.main import main
 
@@ -41,6 +42,9 @@ class Unknown(torch.nn.Module):
 def broken():
     return Broken(), (torch.randn(4, 8),)
 
+def whole():
+    return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh()), (torch.randn(4, 8),)
+
 def unknown():
     return Unknown(), (torch.randn(4),)
 """
@@ -67,7 +71,7 @@ def test_bench_prints_both_and_their_ratio(compiled_models, capsys):
     assert main(["bench", f"{compiled_models}:broken", "--rounds", "2"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"^eager +[\d.]+ ms a call", out, re.MULTILINE)
-    assert re.search(r"^ortable +[\d.]+ ms a call", out, re.MULTILINE)
+    assert re.search(r"^compiled +[\d.]+ ms a call", out, re.MULTILINE)
     assert "of eager's time (2 rounds)" in out
 
 
@@ -97,3 +101,55 @@ def test_what_cannot_be_converted_is_an_error_without_a_traceback(compiled_model
     assert main([command, f"{compiled_models}:unknown"]) == 2
     err = capsys.readouterr().err
     assert "clitest::secret" in err and "Traceback" not in err
+
+
+def test_bench_of_training_is_json(compiled_models, capsys):
+    flags = ["--train", "--rounds", "2", "--json", "--dynamic", "--options", "freeze=off"]
+    assert main(["bench", *flags, f"{compiled_models}:broken"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["train"] and found["rounds"] == 2
+    assert found["eager_ms"]["least"] <= found["eager_ms"]["median"] <= found["eager_ms"]["most"]
+    assert found["ratio"] > 0 and found["first_call_s"] > 0
+
+
+def test_bench_of_training_needs_gradients(compiled_models, capsys):
+    assert main(["bench", "--train", "--fallback", f"{compiled_models}:unknown"]) == 2
+    assert "no result of the model requires gradients" in capsys.readouterr().err
+
+
+def test_what_cannot_be_converted_runs_in_torch_with_fallback(compiled_models, capsys):
+    assert main(["bench", "--fallback", "--rounds", "2", f"{compiled_models}:unknown"]) == 0
+    assert main(["bench", f"{compiled_models}:unknown"]) == 2
+    assert "--fallback runs it in torch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["explain", "bench", "tune", "profile"])
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--options", "freez=off"], "Did you mean 'freeze'?"),
+        (["--options", "freeze=maybe"], "must be 'auto', 'on', 'off' or 'trust'"),
+        (["--options", "target_opset=99"], "Option 'target_opset'"),
+        (["--options", "fallback=eager", "--fallback"], "given by --options and by --fallback"),
+    ],
+)
+def test_options_are_those_of_the_backend(compiled_models, capsys, command, flags, said):
+    assert main([command, f"{compiled_models}:broken", *flags]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_tune_runs_backward_with_train(compiled_models, capsys):
+    flags = ["--train", "--seconds", "0.05", "--json"]
+    assert main(["tune", f"{compiled_models}:whole", *flags]) == 0
+    found = json.loads(capsys.readouterr().out)  # forward and backward
+    assert [each["found"] for each in found] == ["searched"] * 2
+
+
+@pytest.mark.parametrize("command", ["bench", "explain", "profile"])
+def test_a_saved_program_is_compiled(tmp_path, capsys, command):
+    path = str(tmp_path / "model.pt2")
+    torch.export.save(torch.export.export(torch.nn.Linear(3, 2), (torch.rand(2, 3),)), path)
+    assert main([command, path]) == 0
+    assert capsys.readouterr().out
+    assert main([command, path, "--train"]) == 2
+    assert "a saved program has the mode" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 
 from ortable.cli import main as command
 from ortable.cli.main import main
+from ortable.cli.progress import progress
 
 NET = """
 import torch
@@ -168,4 +169,23 @@ def test_debug_stands_before_or_behind_the_command() -> None:
     parser = command._parser()
     assert parser.parse_args(["--debug", "show", "m"]).debug
     assert parser.parse_args(["show", "m", "--debug"]).debug
+    assert parser.parse_args(["rewrites", "list", "--debug"]).debug
     assert not parser.parse_args(["show", "m"]).debug
+
+
+def test_results_that_differ_are_status_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = NET.replace("torch.ones(2, 3)", "torch.rand(50, 3)")
+    (folder / "net.py").write_text(net)
+    assert main(["export", "net.py:Net", "-o", "net.onnx", "--atol", "1e-30"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("error: validation failed") and not Path("net.onnx").exists()
+
+
+def test_without_rich_nothing_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    with progress("converting", 2) as step:
+        step("writing")
+    assert capsys.readouterr().err == ""

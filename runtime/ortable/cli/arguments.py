@@ -52,6 +52,14 @@ class Parser(argparse.ArgumentParser):
             self.error(self._unknown(rest))
         return found, rest
 
+    def actions(self) -> list[argparse.ArgumentParser]:
+        """The parsers of what a command does: those of `list` and `show` in `rewrites`."""
+        return list(self._below().values())
+
+    def _below(self) -> dict[str, argparse.ArgumentParser]:
+        groups: list[Any] = self._subparsers._group_actions if self._subparsers else []
+        return {name: each for group in groups for name, each in group.choices.items()}
+
     def error(self, message: str) -> NoReturn:
         """Ends Python with status 2."""
         choice = re.match(r"argument (?:command|action): invalid choice: '(.*?)'", message)
@@ -68,8 +76,7 @@ class Parser(argparse.ArgumentParser):
         return f"unknown option {name!r}." + (f" Did you mean {close[0]!r}?" if close else "")
 
     def _no_command(self, word: str) -> str:
-        groups = self._subparsers._group_actions if self._subparsers is not None else []
-        known = [name for each in groups for name in each.choices or ()]
+        known = list(self._below())
         close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         return f"there is no command {word!r}.{hint} All: {', '.join(known)}."
@@ -136,9 +143,8 @@ def add_target(command: Any, also: str = "") -> None:
         also: what else the command takes, ``"or a file MODEL.onnx"``.
     """
     about = (
-        "module:name or file.py:name of a function that returns (model, args) or (model, args, "
-        "kwargs), of a module, or of its class without arguments; or a model of transformers, by "
-        "its folder or by the name of its class"
+        "a model: module:name or file.py:name of a module, of its class, or of a function that "
+        "returns (model, args); or a model of transformers, by its folder or class"
     )
     command.add_argument("target", metavar="TARGET", help=f"{about}; {also}" if also else about)
     command.add_argument(

@@ -103,7 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     add_specs(commands)
     add_examples(commands.choices)
     for command in commands.choices.values():  # before the command, or behind it
-        command.add_argument("--debug", **_DEBUG, default=argparse.SUPPRESS)
+        for each in (command, *command.actions()):
+            each.add_argument("--debug", **_DEBUG, default=argparse.SUPPRESS)
     return parser
 
 

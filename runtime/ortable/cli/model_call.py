@@ -37,11 +37,22 @@ class ModelCall:
 
     def __init__(self, target: Target, train: bool = False) -> None:
         import torch
+        from torch.export import ExportedProgram
 
         self.model, self.args, self.train = target.model, target.args, train
         self.kwargs = dict(target.kwargs)
-        if isinstance(self.model, torch.nn.Module):
+        if isinstance(self.model, ExportedProgram):
+            self._of_program(self.model)
+        elif isinstance(self.model, torch.nn.Module):
             self.model.train(train)
+
+    def _of_program(self, program: Any) -> None:
+        if self.train:
+            raise InputError("a saved program has the mode that it was exported in: no --train")
+        if program.example_inputs is None:
+            raise InputError("the saved program has no example inputs to call it with")
+        args, kwargs = program.example_inputs
+        self.model, self.args, self.kwargs = program.module(), tuple(args), dict(kwargs)
 
     def __call__(self, function: Callable[..., Any]) -> None:
         """One call of the model, compiled or not: gradients are dropped after it. An error of ours

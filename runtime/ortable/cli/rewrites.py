@@ -52,14 +52,16 @@ def add_rewrites(commands: Any) -> None:
     every.add_argument(
         "names", nargs="*", metavar="NAME", help="as in rewrites=[...]: default, a rule, my.yaml"
     )
-    every.add_argument("--grep", default="", help="only rules whose name or text contains this")
+    every.add_argument(
+        "--grep", default="", metavar="TEXT", help="only rules whose name or text contains this"
+    )
     every.set_defaults(run=_list)
     show = actions.add_parser("show", help="what a rule matches, when, and what it makes")
-    show.add_argument("name", metavar="NAME")
+    show.add_argument("name", metavar="NAME", help="of the rule")
     show.add_argument("file", nargs="?", metavar="FILE.yaml", help="where a rule of yours stands")
     show.set_defaults(run=_show)
     check = actions.add_parser("check", help="check a file of rules as codegen does")
-    check.add_argument("file", metavar="FILE.yaml")
+    check.add_argument("file", metavar="FILE.yaml", help="a file of rewrites of yours")
     check.set_defaults(run=_check)
 
 
