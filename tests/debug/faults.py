@@ -195,16 +195,20 @@ def _with_change(fault: Changed, head: str) -> str:
 
 
 def line_of(fault: Changed, head: str) -> int:
-    """The line of the file where the case, or the entry without cases, begins that was changed."""
+    """The line of the file where the case begins that was changed; of an entry with one case its
+    own line, and `lower` is a case where there is another for complex numbers."""
     text = fault.path.read_text(encoding="utf-8")
     begin, end = _part(text, head)
     changed = begin + text[begin:end].index(fault.old)
-    cases = [
-        found.start()
-        for found in re.compile(r"^    - ", re.MULTILINE).finditer(text, begin, changed)
-        if text.index("\n  lower:", begin) < found.start()
-    ] if head.startswith("op: ") else []  # fmt: skip
-    return text.count("\n", 0, max([begin, *cases])) + 1
+    places = [begin]
+    if head.startswith("op: "):
+        lower = text.index("\n  lower:", begin) + 1
+        cases = re.compile(r"^    - ", re.MULTILINE).finditer(text, lower, changed)
+        places += [found.start() for found in cases]
+        if "\n  complex:" in text[begin:end]:
+            block = text.startswith("  lower: |\n", lower)  # its text begins a line below
+            places.append(text.index("\n", lower) + 1 if block else lower)
+    return text.count("\n", 0, max(places)) + 1
 
 
 @contextmanager
