@@ -1,5 +1,5 @@
 # Generated from specs/runtime/optimizers.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
-"""Optimizers of ONNX Runtime: what sessions run without, and the others."""
+"""Optimizers of ONNX Runtime: those that sessions run without, and the others."""
 
 DISABLED: tuple[str, ...] = (
     "ConvMulFusion",
