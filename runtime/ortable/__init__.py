@@ -51,6 +51,9 @@ Graphs:
     DynamoInterpreter: converts a torch.fx graph into nodes
 
 Looking and comparing:
+    bisect: which part makes a model differ from eager, with file and line
+    Bisection: what bisect returns
+    Fault: the part that is wrong
     first_difference: the first result of a compiled or exported model that differs from eager
     Comparison: what first_difference returns
     Difference: the result that differs, and the entry of the specs that made it
@@ -114,6 +117,9 @@ if TYPE_CHECKING:
     from .builder import Node as Node
     from .builder import ResultSpec as ResultSpec
     from .debug.backend import onnx_debug_backend as onnx_debug_backend
+    from .debug.bisection.records import Bisection as Bisection
+    from .debug.bisection.records import Fault as Fault
+    from .debug.bisection.search import bisect as bisect
     from .debug.comparing.records import Comparison as Comparison
     from .debug.comparing.records import Difference as Difference
     from .debug.difference import first_difference as first_difference
@@ -175,6 +181,7 @@ if TYPE_CHECKING:
 _PUBLIC: dict[str, str] = {
     "ArgumentError": "ortable.errors",
     "BuilderError": "ortable.errors",
+    "Bisection": "ortable.debug.bisection.records",
     "CacheOptions": "ortable.exporter.language_models",
     "Comparison": "ortable.debug.comparing.records",
     "ConversionError": "ortable.errors",
@@ -187,6 +194,7 @@ _PUBLIC: dict[str, str] = {
     "Explanation": "ortable.debug.explain_records",
     "ExportReport": "ortable.exporter",
     "ExtendedReferenceEvaluator": "ortable.debug.reference",
+    "Fault": "ortable.debug.bisection.records",
     "FunctionNotFoundError": "ortable.errors",
     "GraphBuilder": "ortable.builder",
     "GradientsOnWarning": "ortable.errors",
@@ -221,6 +229,7 @@ _PUBLIC: dict[str, str] = {
     "WeightOptions": "ortable.passes.weight_codes",
     "WeightReport": "ortable.exporter.account.certificate",
     "attach_weights": "ortable.exporter",
+    "bisect": "ortable.debug.bisection.search",
     "bypass_export_some_errors": "ortable.exporter",
     "draw": "ortable.debug.plot",
     "errors": "ortable",

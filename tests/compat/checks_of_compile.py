@@ -205,6 +205,23 @@ def _dynamo_profile() -> bool:
     return filled
 
 
+@expects("compiler_bisector", "has a table of backends, and asks what is off")
+def _compiler_bisector() -> bool:
+    module = compat.compiler_bisector
+    bisector = module.CompilerBisector
+    answers = bisector.bisection_enabled is False and bisector.get_backend() is None
+    off = bisector.disable_subsystem("ortable", "rewrites", lambda: "never asked")
+    subsystem = module.BisectSubsystem("rewrites")
+    return (
+        answers
+        and off is False
+        and bisector.get_subsystem() is None
+        and subsystem.name == "rewrites"
+        and isinstance(module.BACKENDS["inductor"], list)
+        and callable(module.command_line_usage)
+    )
+
+
 expect(
     "dynamo",
     "has mark_static_address(tensor, guard=...)",

@@ -139,6 +139,7 @@ def test_slow_tests_lie_where_the_sweeps_look_for_them() -> None:
     ]
     assert marked
     folders = tuple(
-        f"tests/{name}/" for name in ("backend", "exporter", "passes/rewrite", "specs", "sweeps")
+        f"tests/{name}/"
+        for name in ("backend", "debug", "exporter", "passes/rewrite", "specs", "sweeps")
     )
     assert all(name.startswith(folders) for name in marked), marked

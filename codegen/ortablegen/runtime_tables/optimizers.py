@@ -71,19 +71,22 @@ def _row(entry: object, diagnostics: Diagnostics) -> Optimizer | None:
 
 
 def emit_optimizers(rows: Iterable[Optimizer]) -> dict[str, str]:
-    """``ortable_generated/optimizers.py``: ``DISABLED``, and what graphs that hold something run
-    without besides, ``DISABLED_FOR``."""
+    """``ortable_generated/optimizers.py``: ``DISABLED``, what graphs that hold something run
+    without besides, ``DISABLED_FOR``, and the others, ``ENABLED``, in the order of the table."""
+    rows = list(rows)
     off = [row for row in rows if row.verdict == "disabled"]
     always = sorted({row.name for row in off if row.graphs == "all"})
     text = f"# {_HEADER} {_EDIT}\n"
-    text += '"""Optimizers of ONNX Runtime that the backend\'s sessions run without."""\n\n'
+    text += '"""Optimizers of ONNX Runtime: those that sessions run without, and the others."""\n\n'
     lines = "".join(f'    "{each}",\n' for each in always)
     text += f"DISABLED: tuple[str, ...] = (\n{lines})\n\n"
     text += "DISABLED_FOR: dict[str, tuple[str, ...]] = {\n"
     for graphs in _GRAPHS:
         names = "".join(f'"{row.name}", ' for row in off if row.graphs == graphs)
         text += f'    "{graphs}": ({names.rstrip()}),\n'
-    return {"ortable_generated/optimizers.py": text + "}\n"}
+    others = "".join(f'    "{row.name}",\n' for row in rows if row not in off)
+    text += f"}}\n\nENABLED: tuple[str, ...] = (\n{others})\n"
+    return {"ortable_generated/optimizers.py": text}
 
 
 _INTRODUCTION = f"""# Optimizers of ONNX Runtime

@@ -1,5 +1,5 @@
-"""The shell commands about torch.compile: `ortable explain`, `bench`, `tune` and `debug`. Each
-takes a model, see `target`."""
+"""The shell commands about torch.compile: `ortable explain`, `bench` and `tune`. Each takes a
+model, see `target`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from typing import Any
 
 from .arguments import (
     add_compile_arguments,
-    add_dynamic,
     add_json,
     add_target,
-    add_verbose,
     backend_options,
     only_json,
 )
 from .model_call import ModelCall
 from .progress import progress
-from .rewrites import add_choice, chosen_names, named_rules
+from .rewrites import named_rules
 from .target import load_target
 
 __all__ = ["add_compile_commands"]
@@ -56,12 +54,6 @@ def add_compile_commands(commands: Any) -> None:
     add_json(tune)
     add_compile_arguments(tune)
     tune.set_defaults(run=_tune)
-    debug = commands.add_parser("debug", help="find the first node that differs from eager")
-    add_target(debug)
-    add_dynamic(debug)
-    add_choice(debug)
-    add_verbose(debug)
-    debug.set_defaults(run=_debug)
 
 
 def _call(args: argparse.Namespace) -> ModelCall:
@@ -208,19 +200,4 @@ def _tune(args: argparse.Namespace) -> int:
         )
     if not found:
         print("nothing was compiled: there is no graph to tune", file=sys.stderr)
-    return 0
-
-
-def _debug(args: argparse.Namespace) -> int:
-    from ortable import onnx_debug_backend
-
-    call = _call(args)
-
-    def backend(graph_module: Any, arguments: Any) -> Any:
-        return onnx_debug_backend(
-            graph_module, arguments, compare=True, rewrites=chosen_names(args)
-        )
-
-    call(call.compiled(backend, args.dynamic))
-    print("no node differs from eager")
     return 0

@@ -39,7 +39,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ortable tune my_models:bert",
         "ortable tune my_models:bert --seconds 60 --cache-dir cache",
     ),
-    "debug": ("ortable debug my_models:bert", "ortable debug my_models:bert --dynamic"),
+    "debug": (
+        "ortable debug my_models:bert --train",
+        "ortable debug my_models:bert --options freeze=off --script fault.py",
+    ),
     "rewrites": ("ortable rewrites list --grep gelu", "ortable rewrites show cast_same"),
     "specs": ("ortable specs check my_ops.yaml", "ortable specs test my_ops.yaml"),
 }
@@ -59,7 +62,7 @@ SENTENCES: dict[str, str] = {
     "bench": "You get the time of a call in eager PyTorch and compiled by ortable, in turns.",
     "tune": "You get the settings of ONNX Runtime's sessions that are fastest for your model on "
     "this machine.",
-    "debug": "You get the first node whose result differs from eager PyTorch, and its spec.",
+    "debug": "You get the part that makes the model differ from eager, its file and line.",
     "rewrites": "You get the rules that make graphs smaller: all of them, one of them, or a check "
     "of a file of yours.",
     "specs": "You get a check of your file of operators or rewrites, or a run of its cases against "

@@ -12,6 +12,7 @@ from typing import Any
 
 from .arguments import Parser
 from .compile import add_compile_commands
+from .debug import add_debug
 from .draw import add_draw
 from .examples import FIRST_STEPS, add_examples
 from .export import add_export
@@ -95,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     add_ops(commands)
     add_export(commands)
     add_compile_commands(commands)
+    add_debug(commands)
     add_profile(commands)
     add_rewrites(commands)
 

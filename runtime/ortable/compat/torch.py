@@ -272,6 +272,9 @@ NAMES: dict[str, Private] = {
     "dynamo_profile": Private(
         "torch._dynamo.pgo", "module", "explain a model apart from what was compiled of it"
     ),
+    "compiler_bisector": Private(
+        "torch._inductor.compiler_bisector", "module", "bisect a compilation with torch's tool"
+    ),
     "dynamo": Private("torch._dynamo", "module", "let strict export mark static addresses"),
     "min_cut_partition": Private(
         "torch._functorch.partitioners:min_cut_rematerialization_partition",

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from ortable import dtypes
+from ortable.compat.bisector import Application, disabled
 from ortable.ir import initializers
 
 from . import (
@@ -32,6 +33,7 @@ from .rewrite.rule import Rule
 
 FOLDED_BYTES = 1 << 20  # the largest result that constant folding stores
 _CODES = "ort_codes"  # the file of rules about weights that arrive as codes
+_ALWAYS_ON = ("rewrites", "remove_unused", "remove_unused_functions")  # rules are asked one by one
 _CODE_TYPES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
 
 
@@ -101,12 +103,20 @@ class Pass:
     """One step: ``run`` changes the graph and says how much of it, where ``when`` says so.
 
     ``name`` is the key of its count; steps of one name add up. A count of zero is left out of the
-    result where the step is ``quiet``."""
+    result where the step is ``quiet``. A search for a fault switches steps off, but for those that
+    only drop what nobody reads; rules are asked one by one."""
 
     name: str
     run: Callable[[_Run], int]
     when: Callable[[_Run], bool] = _always
     quiet: bool = False
+
+
+def _is_off(step: Pass) -> bool:
+    """Whether a search for a fault has switched a step off."""
+    if step.name in _ALWAYS_ON:
+        return False
+    return disabled("passes", lambda: Application(step.name, subject=step.run))
 
 
 def _apply_rules(run: _Run) -> int:
@@ -228,7 +238,7 @@ def run_passes(graph: Any, options: PassOptions, record: RewriteRecord | None = 
         return result
     run, counts = _Run(graph, options, result), result.counts
     for step in PASSES:
-        if not step.when(run):
+        if not step.when(run) or _is_off(step):
             continue
         count = step.run(run)
         if count or not step.quiet:

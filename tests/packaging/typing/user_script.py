@@ -244,6 +244,14 @@ def look(proto: ModelProto, feeds: Mapping[str, Any]) -> str:
     return pretty_onnx(proto) + pretty_onnx("model.onnx", shorten=False)
 
 
+def bisected(model: Model, x: torch.Tensor) -> str:
+    found = ortable.bisect(model, (x,), train=True, options={"freeze": "off"}, atol=1e-4)
+    assert_type(found, ortable.Bisection)
+    fault = found.fault
+    assert_type(fault, ortable.Fault | None)
+    return found.to_json() if fault is None else f"{fault.place}: {fault.advice}"
+
+
 def explained(model: Model, x: torch.Tensor) -> str:
     told = ortable.explain(model, x, options={"verbose": 0}, train=True)
     assert_type(told, ortable.Explanation)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from ortable.backend.autotune.graphs import tune_part
 from ortable.backend.cache.codec import Unserializable
@@ -40,6 +40,7 @@ from ortable.backend.partition.placement import (
     report_placements,
 )
 from ortable.backend.partition.specialize import specialize
+from ortable.backend.partition.switched import is_off, switched_off
 from ortable.backend.precompile.host_graph import (
     HostGraph,
     encode_host_graph,
@@ -47,6 +48,7 @@ from ortable.backend.precompile.host_graph import (
 )
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU, provider_names, resolve_providers
+from ortable.compat.bisector import searches
 from ortable.compat.torch import TracingContext, precompiles, unset_fake_temporarily
 from ortable.compat.torch_logging import timed
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
@@ -139,29 +141,36 @@ def _compile(
     static = static_arguments(graph) if static is None else static
     options = resolve_providers(graph.module, options)
     with unset_fake_temporarily():
-        undecompose(graph.module)
-        if graph.kind == "inference":
+        if not is_off(undecompose):
+            undecompose(graph.module)
+        if graph.kind == "inference" and not is_off(join_products):
             join_products(graph.module)
+        off = switched_off(graph)
         if options.fallback is not None:
-            return _compile_with_fallback(graph, options, runner, static)
+            return _compile_with_fallback(graph, options, runner, static, off)
         refused = refused_error(graph.module, options.raise_on)
         if refused is not None:
             raise refused
         while True:
             try:
-                return _compile_placed(graph, options, runner, static)
+                return _compile_placed(graph, options, runner, static, off)
             except OrtableError as error:
                 if not specialize(graph.module, error, options.verbose):
                     raise
             graph = AotGraph(graph.module)  # some sizes are numbers now
+            off = {node: why for node, why in off.items() if node.graph is graph.module.graph}
 
 
 def _compile_placed(
-    graph: AotGraph, options: OrtOptions, runner: Runner, static: frozenset[int]
+    graph: AotGraph,
+    options: OrtOptions,
+    runner: Runner,
+    static: frozenset[int],
+    off: Mapping[Node, str],
 ) -> Compiled:
-    """Compiles a graph of which torch runs what the specs place there."""
+    """Compiles a graph of which torch runs what the specs place there, and what is switched off."""
     left, before = left_to_torch(graph), graph
-    graph, in_torch, _ = place_nodes(graph)
+    graph, in_torch, _ = place_nodes(graph, off)
     if not in_torch and not left:
         return _compile_unpartitioned(graph, options, runner, static)
     written = [node for node in graph.module.graph.nodes if graph.is_mutation(node)]
@@ -170,7 +179,7 @@ def _compile_placed(
         raise error  # one for all partitions
     if left:
         graph, in_torch = before, left
-    else:
+    elif not searches("lowerings"):
         in_torch = absorb_small_partitions(graph, in_torch)
     partitioning = partition_graph(graph, in_torch)
     converted = list(convert_partitions(graph, partitioning, options, static))
@@ -179,19 +188,24 @@ def _compile_placed(
 
 
 def _compile_with_fallback(
-    graph: AotGraph, options: OrtOptions, runner: Runner, static: frozenset[int]
+    graph: AotGraph,
+    options: OrtOptions,
+    runner: Runner,
+    static: frozenset[int],
+    off: Mapping[Node, str],
 ) -> Compiled:
     """Compiles what can be, and leaves the rest to torch.  A node whose conversion fails changes
     sides, and the graph is partitioned anew: each round takes at least one node away from ONNX
     Runtime."""
-    unsupported = unsupported_nodes(graph, options.raise_on)
+    unsupported = {**off, **unsupported_nodes(graph, options.raise_on)}
     if left := left_to_torch(graph):
         placement = list_placements(graph.module, left, unsupported)
         return _join(graph, options, runner, placement, partition_graph(graph, left), [])
     tried: dict[str, int] = {}
     while True:
         placed, in_torch, before = place_nodes(graph, unsupported)
-        in_torch = absorb_small_partitions(placed, in_torch, everywhere=True)
+        if not searches("lowerings"):
+            in_torch = absorb_small_partitions(placed, in_torch, everywhere=True)
         converted: list[ConvertedPartition] = []
         partitioning = partition_graph(placed, in_torch)
         partitions = partitioning.partitions

@@ -10,9 +10,15 @@ from typing import Any
 
 import torch
 
+from ortable.compat.bisector import Application, disabled, searches
 from ortable.interpreter.tables import generated_tables
 
-__all__ = ["filter_decomposition_table", "get_decomposition_table", "resolve_table"]
+__all__ = [
+    "filter_decomposition_table",
+    "get_decomposition_table",
+    "resolve_table",
+    "switchable",
+]
 
 Table = dict[Any, Callable[..., Any]]
 
@@ -87,3 +93,20 @@ def resolve_table(export_options: Any) -> Table | None:
     """The decompositions that ExportOptions ask for; None where they leave whole what ortable
     converts, which is the backend's own choice."""
     return None if export_options is None else export_options.table()
+
+
+def switchable(table: Table) -> Table:
+    """The table, with functions that do nothing where a search for a fault has switched them off;
+    the same one when none runs."""
+    if not searches("decompositions"):
+        return table
+
+    def wrapped(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if disabled("decompositions", lambda: Application(op.name(), subject=function)):
+                return NotImplemented  # torch leaves the operator whole then
+            return function(*args, **kwargs)
+
+        return call
+
+    return {op: wrapped(op, function) for op, function in table.items()}

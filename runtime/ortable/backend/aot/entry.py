@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,6 +29,7 @@ from ortable.backend.partition.between_breaks import is_cut_off, mark_cut_off
 from ortable.backend.precompile.host_graph import HostGraph
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import check_providers
+from ortable.compat.bisector import Application, disabled, register, searched, searches
 from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext, precompiles
 from ortable.compat.versions import check_versions
 from ortable.errors import OptionError, OrtableError
@@ -41,7 +43,7 @@ from .build import (
     load_compiled,
     static_arguments,
 )
-from .decompositions import get_decomposition_table, resolve_table
+from .decompositions import get_decomposition_table, resolve_table, switchable
 from .events import tell_recompiled
 from .forward_only import ForwardGraph, forward_only, is_left_to_torch
 from .recurrent import refuse_lost_dropout, trained_in_eager
@@ -244,7 +246,7 @@ def compile_with_autograd(
     from ortable.compat.torch import aot_autograd
 
     run = runner or run_with_onnxruntime
-    ours = run is run_with_onnxruntime
+    options, ours = _in_search(options), run is run_with_onnxruntime
     table, asked, kept = _asked_of(graph_module, options, ours)
     tell_recompiled()
     if options.watch_modules and asked is None:
@@ -290,7 +292,7 @@ def compile_with_autograd(
             bw_compiler=compiler(compile_it),
             inference_compiler=compiler(compile_it),
             partition_fn=partition,
-            decompositions=get_decomposition_table() if table is None else table,
+            decompositions=switchable(get_decomposition_table() if table is None else table),
             keep_inference_input_mutations=True,  # what a graph writes into, its call writes into
         )(graph_module, args)
         fixed = _attributes(graph_module) if kept is None else ()
@@ -303,6 +305,29 @@ def compile_with_autograd(
     return _finished(call, graph_module, args, made, forward, options)
 
 
+def _taking_arguments(wrapped: Any) -> Any:
+    """The function, without the mark "takes one list": AOTAutograd copies it from what it wraps,
+    and torch's minifier, which looks for differences, believes it."""
+    held = getattr(wrapped, "__dict__", {})
+    if held.get("_boxed_call"):
+        held["_boxed_call"] = False
+    return wrapped
+
+
+def _in_search(options: OrtOptions) -> OrtOptions:
+    """The options while a fault is searched: no cache, nothing that is timed, and without what the
+    search has switched off."""
+    register()
+    if not searched():
+        return options
+    options = replace(options, cache_dir=None, tune=None, autotune=False)
+    if options.freeze != "off" and disabled("constants", lambda: Application("freeze")):
+        options = replace(options, freeze="off", weights=None)
+    if searches("decompositions"):  # what stays whole may have no converter
+        options = replace(options, fallback="eager")
+    return options
+
+
 def _finished(
     call: Callable[..., Any],
     graph_module: GraphModule,
@@ -313,7 +338,9 @@ def _finished(
 ) -> Compiled:
     """What dynamo gets: the graph as it was compiled, or in eager where nothing of it was, watched
     for gradients that nobody asks for and timed beside torch where options say so."""
-    if made and all(map(is_left_to_torch, made)) and not options.raise_on:
+    call = _taking_arguments(call)
+    in_search = bool(options.raise_on) or searches("lowerings")  # of what each graph does
+    if made and all(map(is_left_to_torch, made)) and not in_search:
         call = in_eager(graph_module)  # with the backward of eager, too
     watched = forward_only(call, forward, len(args), options)
     return tune_whole(watched, graph_module, args, made, options)

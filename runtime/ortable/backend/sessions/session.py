@@ -10,6 +10,7 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
+from ortable.compat.bisector import optimizers_off
 from ortable.compat.providers import apply_settings, check_providers
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import located
@@ -160,7 +161,10 @@ def make_session(
     """
     import onnxruntime
 
+    from ortable_generated.optimizers import ENABLED
+
     check_providers(providers)
+    harmful = _harmful_optimizers(model)
     options = _session_options(session_options, training, alone)
     if constants:
         values = [onnxruntime.OrtValue(value) for value in constants.values()]
@@ -170,7 +174,7 @@ def make_session(
             model.SerializeToString(),
             options,
             providers=list(providers),
-            disabled_optimizers=_harmful_optimizers(model),
+            disabled_optimizers=[*harmful, *optimizers_off(ENABLED)],
             enable_fallback=0,  # what another provider than the one asked for would run is an error
         )
     except Exception as exc:

@@ -15,6 +15,7 @@ import onnx
 import torch
 
 from ortable import dtypes
+from ortable.compat.bisector import optimizers_off
 from ortable.compat.providers import CPU, apply_settings, check_providers, provider_names
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.complex_numbers import real_tensor
@@ -59,6 +60,8 @@ def make_session(
     """
     import onnxruntime
 
+    from ortable_generated.optimizers import DISABLED, ENABLED
+
     wanted = [CPU] if providers is None else list(providers)
     check_providers(wanted)
     options = _session_options(session_options)
@@ -69,7 +72,12 @@ def make_session(
         values = [ort_value(array) for array in arrays.values()]
         options.add_external_initializers(list(arrays), values)
         source = model.session_proto().SerializeToString()
-    session = onnxruntime.InferenceSession(source, options, providers=wanted)
+    session = onnxruntime.InferenceSession(
+        source,
+        options,
+        providers=wanted,
+        disabled_optimizers=optimizers_off((*ENABLED, *DISABLED)),  # while a fault is searched
+    )
     silent = [name for name in provider_names(wanted) if name not in session.get_providers()]
     if silent:
         raise ProviderError(

@@ -127,6 +127,14 @@ def load(path: str | Path) -> tuple[Rule, ...]:
     return _loaded[key]
 
 
+def path_of(rule: Rule) -> Path | None:
+    """The user's file that a rule was loaded from; None for a rule of the package."""
+    for (path, _, _), found in _loaded.items():
+        if rule in found:
+            return Path(path)
+    return None
+
+
 def _compiled(text: str, display: str) -> tuple[Rule, ...]:
     from ortable_generated.onnx.traits import BY_TRAIT
     from ortablegen.rewrites.check import check_rewrites

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
+from ortable.compat.bisector import Application, disabled
 from ortable.errors import BuilderError, OrtableError, RewriteError
 from ortable.ir import editing
 from ortable.ir.captures import subgraphs
@@ -82,6 +83,12 @@ def _rewrite_graph(
         run.finish()
 
 
+def _application(rule: Rule, match: Match) -> Application:
+    """What a search for a fault is told of a rule at a place."""
+    first = match.nodes[0]
+    return Application(rule.name, rule.file, match.results, rule, first.origin)
+
+
 class _Run:
     """Rewriting of one graph."""
 
@@ -131,6 +138,8 @@ class _Run:
             match = done = None
             try:
                 match = rule.match(matcher, node)
+                if match is not None and disabled("rewrites", partial(_application, rule, match)):
+                    match = None  # a search for a fault has switched this place off
                 if match is not None:
                     done = Replacement(self.index, rule, match).run()
             except Refused as refusal:

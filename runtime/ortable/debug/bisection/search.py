@@ -1,0 +1,347 @@
+"""`ortable.bisect`: switches parts of a compilation off until the model agrees with eager, then
+finds which application of the part makes it differ. In come a model and the arguments of a call,
+out comes a `Bisection`; called by users and by `ortable debug`."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ortable.backend.options import OrtOptions
+from ortable.compat.bisector import Application
+from ortable.compat.torch_explain import innermost
+from ortable.debug.run import ReferenceBackend
+from ortable.errors import OrtableError, ProviderError
+
+from .advice import advised
+from .judge import Switches
+from .places import decomposition_place, entry_place, function_place, optimizer_place, rule_place
+from .records import Bisection, Fault
+from .runs import Outcome, Runs
+from .stages import GRAPHS, OPERATORS, OPTIONS, Stage, State, without_setting
+from .told import case_of, module_of, source_of
+from .values import Tolerances
+
+__all__ = ["bisect"]
+
+_log = logging.getLogger(__name__)
+
+_COUNTED = ("rewrites", "passes", "constants")  # these ask in every run whether they are off
+
+
+def bisect(
+    model: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    train: bool = False,
+    dynamic: bool | None = None,
+    options: Mapping[str, Any] | None = None,
+    export: bool = False,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> Bisection:
+    """Finds which part of ortable, or of ONNX Runtime, makes `model(*args, **kwargs)` differ from
+    eager: an entry of the specs, a rule, a pass, an optimizer, an option, a kept conversion.
+
+    The model is compiled and called again and again, on copies of the arguments, with one part
+    after the other switched off; when it agrees with eager, the applications of the last part are
+    searched by halves. Buffers, gradients, mode and random numbers of the model are as before.
+
+    Args:
+        model: a module or a function, compiled or not, in the mode it is in.
+        args: positional arguments of the call.
+        kwargs: keyword arguments of the call.
+        train: with gradients: forward and backward, and the gradients are compared.
+        dynamic: as `torch.compile` has it.
+        options: those of `torch.compile(..., backend="ortable", options=options)`; with `export`
+            keyword arguments of `ortable.export`.
+        export: the exported model, in place of the compiled one.
+        atol, rtol: how far floats may differ, `atol + rtol * abs(eager's)`; by dtype unless given.
+
+    Returns:
+        What is wrong; true where the model agrees with eager.
+
+    Raises:
+        OptionError: an unknown option, or a wrong value.
+        OrtableError: the model cannot be converted at all.
+    """
+    given = dict(options or {})
+    if not export:
+        OrtOptions.from_mapping(given)  # raises for what is wrong with them
+    runs = Runs(
+        innermost(model),
+        tuple(args),
+        dict(kwargs or {}),
+        train=train,
+        dynamic=dynamic,
+        export=export,
+        tolerances=Tolerances(atol, rtol),
+    )
+    return _Search(runs, given).found()
+
+
+@dataclass(frozen=True)
+class _Narrowed:
+    """An application, and the runs with it and without it as the last one."""
+
+    application: Application
+    number: int
+    of: int
+    present: Outcome
+    absent: Outcome
+
+
+class _Search:
+    """One search: its runs, the options of the user, and what was switched off so far."""
+
+    def __init__(self, runs: Runs, options: Mapping[str, Any]) -> None:
+        self.runs = runs
+        self.options = options
+        self.first = Outcome()
+        self.kept: Mapping[Path, int] = {}  # files of `cache_dir` before the first run
+        self.switched_off: list[str] = []
+
+    def found(self) -> Bisection:
+        """Runs the model as the user does, and without one part after the other."""
+        self.kept = _kept_files(self.options)
+        self.first = self.runs.compiled(self.options)
+        compared = len(self.runs.expected)
+        if self.first.kind == "agrees":
+            return Bisection(None, compared, self.runs.count)
+        error = self.first.error
+        if isinstance(error, OrtableError) and not isinstance(error, ProviderError):
+            raise error  # it says what is wrong, and where
+        self.runs.shortened(self.first)
+        fault = self._fault()
+        difference = self._difference() if fault.kind == "entry" else None
+        return Bisection(fault, compared, self.runs.count, tuple(self.switched_off), difference)
+
+    def _fault(self) -> Fault:
+        state, seen = State(self.options), Counter[str]()
+        for stages in (OPTIONS, GRAPHS, OPERATORS):
+            of_it = [each for each in stages if each.exports or not self.runs.export]
+            together = self._all_of(of_it, state) if stages is GRAPHS else None
+            if together is not None:
+                state = together
+                continue
+            for stage in of_it:
+                changed = stage.change(state)
+                if changed is None or (stage.subsystem in _COUNTED and not seen[stage.subsystem]):
+                    continue  # there is none: a run would show nothing
+                outcome, counts = self._without(stage.name, changed)
+                seen |= counts
+                if outcome.kind == "agrees":
+                    self.switched_off.append(stage.name)
+                    return self._cured(self._narrowed(stage, state, counts[stage.subsystem]))
+                if outcome.kind == self.first.kind:
+                    state = changed
+                    self.switched_off.append(stage.name)
+        return self._elsewhere()
+
+    def _all_of(self, stages: Sequence[Stage], state: State) -> State | None:
+        """The state without any of the parts, where the model differs all the same: none of them
+        need be tried alone."""
+        changed = state
+        for stage in stages:
+            changed = stage.change(changed) or changed
+        outcome, _ = self._without("what works on the graph", changed)
+        if outcome.kind != self.first.kind:
+            return None
+        self.switched_off += [stage.name for stage in stages]
+        return changed
+
+    def _without(self, name: str, state: State) -> tuple[Outcome, Counter[str]]:
+        switches = Switches(state.off)
+        outcome = self.runs.compiled(state.options, switches)
+        _log.info("without %s: %s", name, outcome.kind)
+        return outcome, switches.counts
+
+    def _run(self, state: State, searching: str = "", limit: int | None = None) -> Outcome:
+        return self.runs.compiled(state.options, Switches(state.off, searching, limit))
+
+    # -- from a part to what is wrong in it
+
+    def _narrowed(self, stage: Stage, state: State, count: int) -> Fault:
+        before = self.first.text
+        if stage.subsystem == "constants":
+            return Fault("constants", "freeze", before=before)
+        if stage.subsystem:
+            return self._of_application(stage, state, count)
+        if stage.kind == "cache":
+            return self._of_cache()
+        if stage.kind == "transform":
+            return self._of_transform(state)
+        if stage.option:
+            return self._of_option(stage.option, state)
+        return Fault("optimizer", "graph_optimization_level", before=before)
+
+    def _of_application(self, stage: Stage, state: State, count: int) -> Fault:
+        if stage.subsystem != "optimizers":  # with some of them off others come to nothing
+            switches = Switches(state.off, stage.subsystem)
+            self.runs.compiled(state.options, switches)
+            count = switches.counts[stage.subsystem]
+        found = self._searched(stage.subsystem, state, count)
+        if found is None:
+            return Fault("unknown", stage.subsystem, before=self.first.text)
+        about = found.application
+        kind, name, case = stage.kind, about.name, 0
+        if kind == "entry":
+            case = case_of(about, found.present.graphs)
+            place = entry_place(name, about.file, case)
+            if self._is_kernel(state, found.number):
+                kind = "kernel"
+        elif kind == "rule":
+            place = rule_place(about.subject)
+        elif kind == "optimizer":
+            place = optimizer_place(name, about.file)
+        elif kind == "decomposition":
+            place = decomposition_place(name, about.subject)
+        else:
+            place = function_place(about.subject)
+        return Fault(
+            kind,  # type: ignore[arg-type]
+            name,
+            place.file,
+            place.line,
+            case,
+            found.number,
+            found.of,
+            about.nodes,
+            module_of(about.origin),
+            source_of(about.origin),
+            found.present.text,
+            found.absent.text,
+        )
+
+    def _searched(self, subsystem: str, state: State, of: int) -> _Narrowed | None:
+        """The first of `of` applications with which the model differs, by halves; None where it
+        differs with none of them, but with all."""
+        low, high, about = 0, of, None
+        present, absent = self.first, Outcome()
+        while high > low and (about is None or high - low > 1):
+            middle = (low + high) // 2 if high - low > 1 else high
+            switches = Switches(state.off, subsystem, middle)
+            outcome = self.runs.compiled(state.options, switches)
+            _log.info("%d of %d %s: %s", middle, of, subsystem, outcome.kind)
+            if outcome.kind == self.first.kind:
+                high, present, about = middle, outcome, switches.last
+            elif middle == high:
+                return None
+            else:
+                low, absent = middle, outcome
+        if about is None:
+            return None
+        return _Narrowed(about, high, of, present, absent)
+
+    def _is_kernel(self, state: State, limit: int) -> bool:
+        """Whether the ONNX graph is right, run by the reference evaluator."""
+        outcome = self.runs.compiled(
+            state.options,
+            Switches(state.off, "lowerings", limit),
+            lambda compiled, options: ReferenceBackend(compiled),
+        )
+        return outcome.kind == "agrees"
+
+    def _of_cache(self) -> Fault:
+        """The kept conversions of the run that differed."""
+        read = [
+            str(path)
+            for path, time in _kept_files(self.options).items()
+            if self.kept.get(path, time) != time
+        ]
+        where = "disk" if read else "memory"
+        more = tuple(read[1:])
+        return Fault("cache", where, read[0] if read else "", nodes=more, before=self.first.text)
+
+    def _of_transform(self, state: State) -> Fault:
+        """The first function of the option with which the model differs."""
+        given = self.options["pre_ort_model_transforms"]
+        functions = [given] if callable(given) else list(given)
+        number = 1
+        while number < len(functions):
+            options = {**state.options, "pre_ort_model_transforms": functions[:number]}
+            if self._run(replace(state, options=options)).kind == self.first.kind:
+                break
+            number += 1
+        function = functions[number - 1]
+        place = function_place(function)
+        name = getattr(function, "__qualname__", type(function).__name__)
+        before, of = self.first.text, len(functions)
+        return Fault("transform", name, place.file, place.line, 0, number, of, before=before)
+
+    def _of_option(self, name: str, state: State) -> Fault:
+        """The option, or the one setting in it that heals."""
+        value = state.options[name]
+        said = name if name != "freeze" else f"freeze={value!r}"
+        if isinstance(value, Mapping) and name in ("session_options", "run_options"):
+            for setting in value:
+                if self._run(without_setting(state, name, setting)).kind == "agrees":
+                    return Fault("option", f"{name}[{setting!r}]", before=self.first.text)
+        elif isinstance(value, str | int | float):
+            said = f"{name}={value!r}"
+        return Fault("option", said, before=self.first.text)
+
+    # -- after
+
+    def _cured(self, fault: Fault) -> Fault:
+        """With what to do, tried out."""
+        advice, options = advised(fault, self.options)
+        after = fault.after
+        if options is not None:
+            outcome = self.runs.compiled(options)
+            after = outcome.text
+            if outcome.kind != "agrees" and self.runs.count:
+                advice += " Something else is wrong too: run the search again with that."
+        return replace(fault, advice=advice, after=after)
+
+    def _elsewhere(self) -> Fault:
+        """Nothing healed: an entry in an export, torch's capture, or what runs the graphs."""
+        before = self.first.text
+        if self.runs.export:
+            found = self._difference()
+            if found is not None:
+                name, case = found.operator, found.case
+                place = entry_place(name, found.spec_file, case)
+                fault = Fault(
+                    "entry", name, place.file, place.line, case, nodes=(found.node,),
+                    module=found.module, source=found.source, before=before,
+                )  # fmt: skip
+                return replace(fault, advice=advised(fault, self.options)[0])
+        else:
+            for backend in ("eager", "aot_eager"):
+                outcome = self.runs.by_torch(backend)
+                if outcome.kind != "agrees":
+                    fault = Fault("torch", f'backend="{backend}"', before=before)
+                    return replace(
+                        fault, after=outcome.text, advice=advised(fault, self.options)[0]
+                    )
+        fault = Fault("unknown", "compiled call", before=before, after=before)
+        return replace(fault, advice=advised(fault, self.options)[0])
+
+    def _difference(self) -> Any:
+        """What a comparison node by node says; None where it sees nothing, or cannot be made."""
+        from ortable.debug.difference import first_difference
+
+        runs = self.runs
+        how: dict[str, Any] = {"atol": runs.tolerances.atol, "rtol": runs.tolerances.rtol}
+        try:
+            if runs.export:
+                how["exported"] = runs.exported(self.options)
+            else:
+                how |= {"train": runs.train, "dynamic": runs.dynamic, "options": self.options}
+            return first_difference(runs.function, runs.args, runs.kwargs, **how).difference
+        except Exception:  # the fault is told without it
+            return None
+
+
+def _kept_files(options: Mapping[str, Any]) -> dict[Path, int]:
+    """The conversions in `cache_dir`, and when each was last used: a run that reads one says so."""
+    folder = options.get("cache_dir")
+    if folder is None or not Path(folder).is_dir():
+        return {}
+    return {path: path.stat().st_mtime_ns for path in sorted(Path(folder).iterdir())}

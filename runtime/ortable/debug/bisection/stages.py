@@ -1,0 +1,111 @@
+"""What a search switches off, in order: a stage is a part of a compilation, and how a run goes
+without it. In come the options of the user, out come options and the names of subsystems that are
+off; called by `search`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+__all__ = ["GRAPHS", "OPERATORS", "OPTIONS", "Stage", "State", "without", "without_setting"]
+
+# Options that change what is computed by themselves. The others choose among ways that compute the
+# same: where one of those heals, the fault is in the way, and a later stage finds it.
+_NUMERIC = (
+    "pre_ort_model_transforms", "weights", "tune", "autotune", "session_options", "run_options",
+    "providers",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class State:
+    """How a run goes: with which options, without which subsystems (`compat.bisector`)."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    off: frozenset[str] = frozenset()
+
+    def without_subsystem(self, name: str) -> State:
+        """The same with one more subsystem off."""
+        return replace(self, off=self.off | {name})
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part that is switched off: `change` makes the state without it, or None where there is
+    nothing to switch off; `subsystem` is one whose applications can be searched, `option` the name
+    of an option."""
+
+    kind: str
+    change: Callable[[State], State | None]
+    subsystem: str = ""
+    option: str = ""
+    exports: bool = True
+
+    @property
+    def name(self) -> str:
+        """What is switched off."""
+        return self.option or self.subsystem or self.kind
+
+
+def without(state: State, name: str) -> State | None:
+    """Without an option; None where it is not given."""
+    if state.options.get(name) in (None, (), [], {}):
+        return None
+    return replace(state, options={k: v for k, v in state.options.items() if k != name})
+
+
+def without_setting(state: State, option: str, setting: str) -> State:
+    """Without one entry of a dict that is an option."""
+    kept = {k: v for k, v in state.options[option].items() if k != setting}
+    return replace(state, options={**state.options, option: kept})
+
+
+def _untrusted(state: State) -> State | None:
+    if state.options.get("freeze") != "trust":
+        return None
+    return replace(state, options={**state.options, "freeze": "auto"})
+
+
+def _unoptimized(state: State) -> State | None:
+    """A session that changes nothing."""
+    import onnxruntime
+
+    given = state.options.get("session_options") or {}
+    if not isinstance(given, Mapping):
+        return None
+    settings = {
+        **given,
+        "graph_optimization_level": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    }
+    return replace(state, options={**state.options, "session_options": settings})
+
+
+def _option(name: str, change: Callable[[State], State | None] | None = None) -> Stage:
+    def remove(state: State) -> State | None:
+        return without(state, name)
+
+    kind = "transform" if name == "pre_ort_model_transforms" else "option"
+    return Stage(kind, change or remove, option=name, exports=name == "weights")
+
+
+def _subsystem(kind: str, name: str, exports: bool = True) -> Stage:
+    return Stage(kind, lambda state: state.without_subsystem(name), name, exports=exports)
+
+
+OPTIONS: tuple[Stage, ...] = (
+    *(_option(name) for name in _NUMERIC),
+    _option("freeze", _untrusted),
+)
+GRAPHS: tuple[Stage, ...] = (
+    Stage("cache", lambda state: state),  # a search asks no cache
+    _subsystem("optimizer", "optimizers"),
+    Stage("optimizer", _unoptimized, exports=False),
+    _subsystem("rule", "rewrites"),
+    _subsystem("pass", "passes"),
+    _subsystem("constants", "constants", exports=False),
+)
+OPERATORS: tuple[Stage, ...] = (
+    _subsystem("entry", "lowerings", exports=False),
+    _subsystem("decomposition", "decompositions", exports=False),
+)

@@ -1,0 +1,115 @@
+"""torch's CompilerBisector finds faults in the subsystems of ortable: in one process, and from its
+command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._inductor import compiler_bisector
+
+from ortable.compat import bisector
+from tests.packaging.files import ROOT
+
+from .faults import ENTRIES, RULES, changed_entry, changed_rule
+
+
+@pytest.fixture(autouse=True)
+def _few_backends(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """torch's backends take seconds each: one of them stays. It looks at the first of inductor."""
+    bisector.register()
+    ours = compiler_bisector.BACKENDS["ortable"]
+    kept = {"eager": [], "ortable": ours, "inductor": [compiler_bisector.BisectSubsystem("none")]}
+    monkeypatch.setattr(compiler_bisector, "BACKENDS", kept)
+    yield
+    torch.compiler.reset()
+
+
+def agrees(model: Any, args: Any) -> Callable[[], bool]:
+    def call() -> bool:
+        torch.compiler.reset()
+        with torch.no_grad():
+            got = torch.compile(model, backend="ortable", dynamic=False)(*args)
+            return torch.allclose(got, model(*args), rtol=1e-3, atol=1e-4)
+
+    return call
+
+
+def test_a_lowering_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, args = ENTRIES[0].call()
+    with changed_entry(ENTRIES[0], tmp_path):
+        found = compiler_bisector.CompilerBisector.do_bisect(agrees(model.eval(), args))
+    assert (found.backend, found.subsystem) == ("ortable", "lowerings")
+    assert found.debug_info == "aten::relu of relu (specs/aten/activation.yaml)"
+    assert "Disabling rewrites did not fix the issue" in capsys.readouterr().out
+
+
+def test_a_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, args = RULES[0].call()
+    with changed_rule(RULES[0], monkeypatch):
+        found = compiler_bisector.CompilerBisector.do_bisect(agrees(model, args))
+    assert (found.backend, found.subsystem) == ("ortable", "rewrites")
+    assert found.debug_info is not None
+    assert found.debug_info.startswith("gelu_erf of ")
+
+
+def test_nothing_is_off_while_nobody_searches() -> None:
+    assert not bisector.searched()
+    assert not any(map(bisector.searches, bisector.SUBSYSTEMS))
+    asked = [bisector.disabled(name, lambda: pytest.fail("nobody asked")) for name in ("rewrites",)]
+    assert asked == [False]
+
+
+SCRIPT = """
+import os, sys
+import torch
+import ortable
+
+ortable.load_specs("wrong.yaml", override=True)
+
+def model(x):
+    return torch.relu(x * 2) + 1
+
+x = torch.linspace(-1, 1, 12)
+backend = os.environ.get("TORCH_COMPILE_BACKEND", "ortable")
+if backend == "inductor" or backend.endswith("crossref"):
+    sys.exit(0)  # slow, and not what is looked for
+sys.exit(not torch.allclose(torch.compile(model, backend=backend)(x), model(x)))
+"""
+
+WRONG = """
+- op: aten::relu(Tensor self) -> Tensor
+  out: {shape: same(self), dtype: same(self)}
+  lower: return Neg(self)
+  cases: [{self: "f32[2,3]"}]
+"""
+
+
+@pytest.mark.slow  # a process for each step
+def test_the_command_line_walks_through_ortable(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
+    (tmp_path / "wrong.yaml").write_text(WRONG)
+    path = os.pathsep.join(str(ROOT / name) for name in ("runtime", "generated", "codegen"))
+    done = subprocess.run(
+        [sys.executable, "-m", "ortable.debug.bisection", "run", sys.executable, "script.py"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": path,
+            "OMP_NUM_THREADS": "1",
+            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert "subsystem='lowerings'" in done.stdout, (done.stdout + done.stderr)[-4000:]
+    assert "aten::relu" in done.stdout
