@@ -246,7 +246,10 @@ def _default(argument: Argument) -> str:
 
 
 def _docstring(schema: OpSchema) -> str:
-    return f'    """{schema.text}"""' if '"' not in schema.text else f"    '''{schema.text}'''"
+    quote = next((q for q in ('"', "'") if q not in schema.text), "")
+    if not quote or not schema.text.isprintable() or "\\" in schema.text:
+        return f"    {schema.text!r}"
+    return f"    {quote * 3}{schema.text}{quote * 3}"
 
 
 # -- draws, rules, aliases, higher-order operators -----------------------------------------------
