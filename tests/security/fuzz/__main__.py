@@ -4,6 +4,7 @@ a summary of those that were neither accepted nor refused as they should be."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 import subprocess
@@ -11,11 +12,12 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 from .mutate import made
 
-_STEP = 5000  # files of one process
+_STEP = 4000  # files of one process
 
 
 def main() -> int:
@@ -28,8 +30,12 @@ def main() -> int:
         print(made(args.show).text)
         return 0
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        finds = _run(Path(folder), args.first, args.first + args.count)
+    finds: list[tuple[int, str]] = []
+    end = args.first + args.count
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
+        for done in _run(Path(folder), args.first, end, finds):
+            print(f"up to {done}: {len(finds)} finds", flush=True)
+            args.count = done - args.first
     groups = defaultdict(list)
     for number, what in finds:
         groups[re.sub(r"\d+ bytes|'[^']*'", "_", what)[:110]].append((number, what))
@@ -40,8 +46,8 @@ def main() -> int:
     return 1 if finds else 0
 
 
-def _run(folder: Path, first: int, end: int) -> list[tuple[int, str]]:
-    finds: list[tuple[int, str]] = []
+def _run(folder: Path, first: int, end: int, finds: list[tuple[int, str]]) -> Iterator[int]:
+    """Where a process has ended, again and again; what it found is added."""
     while first < end:
         until = min(end, first + _STEP)
         command = [
@@ -60,7 +66,7 @@ def _run(folder: Path, first: int, end: int) -> list[tuple[int, str]]:
             finds.append((at, f"the process ended with {done.returncode}: {done.stderr[-600:]}"))
             until = at + 1
         first = until
-    return finds
+        yield first
 
 
 if __name__ == "__main__":

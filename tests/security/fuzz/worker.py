@@ -121,6 +121,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 def main() -> None:
     """``worker FOLDER FIRST END``: a line of JSON for each find; the number is in a file."""
+    import difflib
     import faulthandler
     import resource
 
@@ -130,6 +131,8 @@ def main() -> None:
     used = int(re.search(r"VmSize:\s+(\d+)", Path("/proc/self/status").read_text())[1])  # type: ignore[index]
     most = (used << 10) + (2 << 30)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    # hints at a similar name are a third of the time; the tests run with them
+    difflib.get_close_matches = lambda *_, **__: []
     watch()
     for number in range(first, end):
         (folder / "at").write_text(str(number))
