@@ -156,7 +156,7 @@ def _saved(value: Any) -> bytes:
 @pytest.mark.parametrize("kind", ["torch.save", "pickle", "old pickle"])
 @pytest.mark.parametrize("part", ["sample_inputs/model.pt", "weights/weight_0", "constants/more"])
 def test_pickles(part: str, kind: str, sound: Path, tmp_path: Path) -> None:
-    """Every part that torch would unpickle, where torch itself falls back to unpickling anything."""
+    """Every part that torch would unpickle, where torch itself falls back to doing so."""
     mark = tmp_path / "mark"
     evil = {
         "torch.save": lambda: _saved((Evil(mark),)),

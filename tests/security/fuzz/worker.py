@@ -67,10 +67,10 @@ def problem(given: Input, folder: Path) -> str | None:
         return f"{type(error).__name__}: {error} {_frame(error)}"
     except Exception as error:
         return f"{type(error).__name__} {_frame(error)}: {str(error)[:150]!r}"
-    return _runs(source)
+    return marked(source)
 
 
-def _runs(source: str) -> str | None:
+def marked(source: str) -> str | None:
     """Where compiled text names the mark other than inside a string."""
     try:
         tree = ast.parse(source)

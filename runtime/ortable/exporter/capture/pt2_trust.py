@@ -97,12 +97,12 @@ def check_archive(archive: zipfile.ZipFile, path: object, classes: list[Any]) ->
 
 
 def _is_pickled_json(name: str) -> bool:
-    """Files that torch wrote before the .pt2 archive are called JSON, and three are pickles."""
+    """Of files that torch wrote before the .pt2 archive, three are called JSON and are pickles."""
     return name.startswith("serialized_") and not name.startswith("serialized_exported_program")
 
 
 def _raw_parts(content: Any, name: str) -> Iterator[str]:
-    """Parts of an archive that are the bytes of a tensor, as a file of weights or constants says."""
+    """Parts of an archive that are bytes of a tensor, as a file of weights or constants says."""
     rows = content.get("config") if isinstance(content, dict) else None
     if not isinstance(rows, dict) or not name.endswith("_config.json"):
         return
@@ -125,7 +125,7 @@ def _check_pickle(content: bytes, name: str, path: object, classes: list[Any]) -
     except Exception as error:  # a pickle may raise anything
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise _refused(
-            path, f"{name} is no pickle of tensors and plain values ({lines[0]})"
+            path, f"{name} holds more than tensors and plain values ({lines[0]})"
         ) from None
 
 
