@@ -108,6 +108,15 @@ def test_the_text_shows_data_that_does_not_fit() -> None:
     assert "shape=(4,)" in text
 
 
+def test_the_text_holds_nothing_that_a_terminal_obeys() -> None:
+    name = "y\x1b]0;title\x07\x1b[2J\x9b31m"
+    model = models.model([models.h.make_node("Relu", ["x"], [name]), models.node("Relu", [name])])
+    model.doc_string = model.graph.name = name
+    text = ortable.pretty_onnx(model)
+    assert "\\x1b]0;title" in text
+    assert all(letter.isprintable() for letter in text.replace("\n", ""))
+
+
 def test_functions_without_end_are_drawn_and_not_inlined() -> None:
     assert b'"F"' in _page(models.recursive())  # the call inside is a node
     for model in (models.recursive(), models.functions(40)):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -41,6 +42,7 @@ __all__ = ["pretty_onnx"]
 
 _DOC_LENGTH = 55
 _SHOWN_VALUES = 10
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # which a terminal would obey
 
 
 def pretty_onnx(
@@ -56,6 +58,7 @@ def pretty_onnx(
         indent: one step of indentation.
 
     Raises:
+        BuilderError: the model has names that are no text, or graphs in graphs without end.
         InputError: the file is no ONNX model.
         TypeError: `onx` is something else.
     """
@@ -68,6 +71,10 @@ def pretty_onnx(
         onx = onx.proto
     if isinstance(onx, ModelProto | GraphProto | FunctionProto | NodeProto):
         check_readable(onx)
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", _text_of(writer, onx))
+
+
+def _text_of(writer: _TextWriter, onx: Any) -> str:
     if isinstance(onx, ModelProto):
         return "\n".join(writer.model(onx))
     if isinstance(onx, GraphProto):
