@@ -88,6 +88,18 @@ def test_the_name_of_a_file_is_no_code(tmp_path: Path) -> None:
         assert marked(choose.compiled_rules(rules)) is None
 
 
+def test_a_note_is_no_code(tmp_path: Path) -> None:
+    """What is said of a case is a comment in the compiled text, which holds no NUL."""
+    for end in ("\0", "\n", "\r", "\x85", "\u2028", "\x1b"):
+        entry = {
+            "op": "aten::relu(Tensor self) -> Tensor",
+            "out": {"shape": "same(self)", "dtype": "same(self)"},
+            "lower": [{"note": f"a{end}{MARK}(){end}b", "do": "return Relu(self)"}],
+            "cases": [{"self": "f32[2]"}],
+        }
+        assert problem(Input("aten", json.dumps([entry], indent=1)), tmp_path) is None
+
+
 def _sound_rule() -> Any:
     return {
         "rewrite": "relu_of_relu",

@@ -173,7 +173,8 @@ def _case(entry: OpEntry, case: LowerCase, number: int, needs: Needs) -> list[st
     if case.when is not None:
         text = expression_text(case.when.expression, needs)
         tests.append(f"({text})" if tests and " or " in text else text)
-    body = [f"# {line}" for line in (case.note or "").splitlines()]
+    note = "".join(c if c.isprintable() or c == "\n" else "?" for c in case.note or "")
+    body = [f"# {line}" for line in note.splitlines()]
     if len(entry.every_case()) > 1:
         body.append(f"graph.case = {number}")
     body += _case_body(entry, case, needs)

@@ -133,6 +133,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     # hints at a similar name are a third of the time; the tests run with them
     difflib.get_close_matches = lambda *_, **__: []
+    problem(made(first), folder)  # reads tables: not on the clock of the first file
     watch()
     for number in range(first, end):
         (folder / "at").write_text(str(number))
