@@ -208,6 +208,16 @@ HOSTILE: dict[str, Callable[[], ModelProto]] = {
             )
         ]
     ),
+    "If without a branch": lambda: model(
+        [
+            NodeProto(
+                op_type="If",
+                input=["x"],
+                output=["y"],
+                attribute=[AttributeProto(name="then_branch"), AttributeProto(name="else_branch")],
+            )
+        ]
+    ),
     "opset below 1": lambda: with_opset(-3),
     "opset beyond all": lambda: with_opset(_BIG),
     "no opset of ONNX": lambda: with_opset(1, "nobody"),
