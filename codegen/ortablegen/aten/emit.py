@@ -173,7 +173,8 @@ def _case(entry: OpEntry, case: LowerCase, number: int, needs: Needs) -> list[st
     if case.when is not None:
         text = expression_text(case.when.expression, needs)
         tests.append(f"({text})" if tests and " or " in text else text)
-    body = [f"# {line}" for line in (case.note or "").splitlines()]
+    note = "".join(c if c.isprintable() or c == "\n" else "?" for c in case.note or "")
+    body = [f"# {line}" for line in note.splitlines()]
     if len(entry.every_case()) > 1:
         body.append(f"graph.case = {number}")
     body += _case_body(entry, case, needs)
@@ -246,7 +247,10 @@ def _default(argument: Argument) -> str:
 
 
 def _docstring(schema: OpSchema) -> str:
-    return f'    """{schema.text}"""' if '"' not in schema.text else f"    '''{schema.text}'''"
+    quote = next((q for q in ('"', "'") if q not in schema.text), "")
+    if not quote or not schema.text.isprintable() or "\\" in schema.text:
+        return f"    {schema.text!r}"
+    return f"    {quote * 3}{schema.text}{quote * 3}"
 
 
 # -- draws, rules, aliases, higher-order operators -----------------------------------------------

@@ -8,7 +8,7 @@ import ast
 import re
 
 from ortablegen.language.entries import TARGETS, EntryReader
-from ortablegen.language.parse import parse_block, parse_expression
+from ortablegen.language.parse import parse_block, parse_expression, python_tree
 from ortablegen.language.samples import unknown_operators
 from ortablegen.schemas.ranges import meet, parse_range
 from ortablegen.schemas.registry import (
@@ -106,7 +106,11 @@ class PartReader(EntryReader):
                 f"unknown promotion kind '{kind}'",
                 [f"kinds are {', '.join(PROMOTE_KINDS)}"],
             )
-        return Promote(self.words(node.get("args"), "args"), kind, node.span)
+        words = self.words(node.get("args"), "args")
+        if not words:
+            fix = f"promote: {{args: [self, other], kind: {kind}}}"
+            self.error(node.span, "promote names no arguments", fix=fix)
+        return Promote(words, kind, node.span)
 
     def out(self, node: YNode | None) -> tuple[OutRule, ...] | None:
         """The rules of the results, none for ``out: []``; None when one is wrong."""
@@ -245,7 +249,7 @@ class PartReader(EntryReader):
         text = self.text(node, "unused")
         if node is None or text is None:
             return ()
-        found = tuple(int(part) for part in text.split() if part.isdigit())
+        found = tuple(int(part) for part in text.split() if re.fullmatch(r"[0-9]{1,4}", part))
         if not found or max(found) >= len(schema.returns):
             fix = 'write positions from 0: unread: "1 2"'
             self.error(node.span, f"'{text}' names no result of {schema.key}", fix=fix)
@@ -324,8 +328,8 @@ class PartReader(EntryReader):
 def literal(text: str) -> object:
     """A Python literal as specs write it; text that is no literal stays text."""
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+        return ast.literal_eval(python_tree(text.lstrip(" \t"), "eval"))
+    except (ValueError, SyntaxError, TypeError):
         return {"true": True, "false": False, "null": None}.get(text, text)
 
 

@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ortablegen.language.parse import python_tree
 from ortablegen.source.diagnostics import Diagnostics
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 
@@ -168,7 +169,7 @@ def _parsed(text: str) -> tuple[str, dict[str | None, object]] | None:
     """``mask(at=1)`` as its name and arguments; None for what is neither a name nor such a
     call."""
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = python_tree(text.strip(), "eval").body
     except SyntaxError:
         return None
     if isinstance(tree, ast.Name):

@@ -5,6 +5,7 @@ opset, values of cases. YAML nodes come in, each problem is reported where it st
 from __future__ import annotations
 
 import difflib
+import keyword
 import re
 from collections.abc import Iterable
 
@@ -16,6 +17,7 @@ from .precision import REFUSED, Declared
 
 TARGETS = ("onnxruntime",)
 PRECISION_FORM = "precision: {ReduceSum: {via double: <reason>}, Gemm.alpha: <reason>}"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Precision = tuple[tuple[tuple[str, str], Declared], ...]
 
 
@@ -68,6 +70,10 @@ class EntryReader:
         if not isinstance(node, YMap):
             self.error(node.span, "let must be a mapping from a name to an expression")
             return ()
+        for key, _ in node.items():
+            if not _NAME.fullmatch(key.text) or keyword.iskeyword(key.text):
+                self.error(key.span, f"'{key.text}' is no name for a let value")
+                return ()
         pairs = [(key.text, self.expression(value, "a let value")) for key, value in node.items()]
         return tuple((name, code) for name, code in pairs if code is not None)
 
@@ -111,7 +117,7 @@ class EntryReader:
         text = self.text(node, "opset")
         if node is None or text is None:
             return None
-        match = re.fullmatch(r"(>=|<)\s*(\d+)", text)
+        match = re.fullmatch(r"(>=|<)\s*([0-9]{1,3})", text)
         if match is None:
             self.error(
                 node.span, f"cannot read the opset condition '{text}'", fix='write opset: ">=23"'

@@ -4,13 +4,17 @@ never run here."""
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import Piece, YScalar, written_column
 
 MAX_STATEMENTS = 12
 MAX_COLUMNS = 100
+MOST_CHARACTERS = 10_000  # of a piece of the language, of which the longest has a tenth
+MOST_LEVELS = 50  # of its tree, of which the deepest has 11
 
 _EXPRESSIONS = (
     ast.Expr, ast.Name, ast.Constant, ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.Compare,
@@ -73,6 +77,30 @@ class Code:
         return replace(self.span, line=self.span.line + line - 1, column=column)
 
 
+def python_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
+    """What Python's parser makes of a text of a spec (`ast.Module` or `ast.Expression`); nothing of
+    it is run.
+
+    Raises:
+        SyntaxError: it is no Python, or longer or deeper than anybody writes: all that walk the
+            tree do so by recursion.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise SyntaxError(f"it has more than {MOST_CHARACTERS} characters")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd literals, which the checks refuse or take
+            tree = ast.parse(text, mode=mode)
+    except (ValueError, MemoryError, RecursionError) as error:  # NUL, half a character, too deep
+        raise SyntaxError(str(error) or "it is nested too deep") from None
+    level: list[ast.AST] = [tree]
+    for _ in range(MOST_LEVELS):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return tree
+    raise SyntaxError(f"it is nested in more than {MOST_LEVELS} levels")
+
+
 def parse_expression(
     scalar: YScalar, diagnostics: Diagnostics, way_out: tuple[str, str] = WAY_OUT
 ) -> Code | None:
@@ -122,7 +150,7 @@ def _parse(
         scalar.text.rstrip(), scalar.span, (), _indent_of(scalar, diagnostics), scalar.pieces
     )
     try:
-        code = replace(code, body=tuple(ast.parse(code.text).body))
+        code = replace(code, body=tuple(python_tree(code.text).body))
     except SyntaxError as error:
         where = code.place(error.lineno or 1, (error.offset or 1) - 1)
         diagnostics.error(where, f"not an expression of the language: {error.msg}")

@@ -17,11 +17,15 @@ from typing import Any
 
 from ortablegen.schemas.onnx import all_operators
 
+from .parse import python_tree
+
 ABBREVIATIONS = {
     "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i8": "int8",
     "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "b": "bool",
     "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
+_SIZE = r"[0-9]{1,9}"  # elements of a dimension of an example
+_PLAIN = re.compile(r"0|[1-9][0-9]{0,18}")
 _TENSOR = re.compile(
     r"^([a-z]+[0-9]*)\[([^\]]*)\]\s*(?:in\s+(\S+?)\.\.(\S+)|=\s*(.+))?$", re.DOTALL
 )
@@ -85,7 +89,7 @@ def _tensor(text: str, match: re.Match[str]) -> TensorSample:
     dims: list[tuple[int, str | None]] = []
     for part in filter(None, (piece.strip() for piece in shape.split(","))):
         name, _, size = part.rpartition("=")
-        if not size.strip().isdigit():
+        if not re.fullmatch(_SIZE, size.strip()):
             raise SampleProblem(
                 f"'{part}' in '{text}' is no size; a dynamic dimension is written n=4"
             )
@@ -104,17 +108,17 @@ def _number(bound: str, text: str) -> float:
 
 def _numbers(text: str) -> Any:
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = python_tree(text.strip(), "eval").body
     except SyntaxError:
         raise SampleProblem(f"cannot read the numbers '{text}'") from None
     return _evaluate(tree, {"nan": float("nan"), "inf": float("inf")})
 
 
 def _literal(text: str) -> Any:
-    if text.isdecimal() and text.isascii() and (text[0] != "0" or text == "0"):
+    if _PLAIN.fullmatch(text):
         return int(text)  # most literals are sizes, and Python's parser is slow
     try:
-        tree = ast.parse(text, mode="eval").body
+        tree = python_tree(text, "eval").body
     except SyntaxError:
         return text
     if isinstance(tree, ast.Name) and tree.id in ("true", "false"):
@@ -129,7 +133,7 @@ def _evaluate(tree: ast.expr, names: dict[str, Any]) -> Any:
     """Literals, lists, names and arithmetic; nothing else is evaluated."""
     try:
         return _evaluated(tree, names)
-    except (TypeError, ZeroDivisionError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise SampleProblem(f"cannot read the value '{ast.unparse(tree)}': {error}") from None
 
 
@@ -143,7 +147,10 @@ def _evaluated(tree: ast.expr, names: dict[str, Any]) -> Any:
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
         return -_evaluate(tree.operand, names)
     if isinstance(tree, ast.BinOp) and type(tree.op) in _ARITHMETIC:
-        return _ARITHMETIC[type(tree.op)](_evaluate(tree.left, names), _evaluate(tree.right, names))
+        sides = _evaluate(tree.left, names), _evaluate(tree.right, names)
+        if any(isinstance(side, str | bytes | list) for side in sides):  # [0] * 10**10
+            raise TypeError("arithmetic is of numbers")
+        return _ARITHMETIC[type(tree.op)](*sides)
     raise SampleProblem(f"cannot read the value '{ast.unparse(tree)}'")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ortable import dtypes
 from ortablegen.language import kinds
-from ortablegen.language.parse import Code
+from ortablegen.language.parse import Code, python_tree
 from ortablegen.language.samples import (
     SampleProblem,
     TensorSample,
@@ -66,7 +66,7 @@ def read_value(value: object) -> Any:
 def _attributes(text: str) -> dict[str, Any]:
     """``{'group': 2}`` or ``{group: 2}``."""
     try:
-        tree = ast.parse(text, mode="eval").body
+        tree = python_tree(text, "eval").body
     except SyntaxError:
         tree = None
     keys = tree.keys if isinstance(tree, ast.Dict) else [None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -362,7 +363,7 @@ class _Checker:
     def check_names(self, patterns: tuple[Pattern, ...], names: Names) -> None:
         words = {*RESERVED, *vocabulary.DTYPES, *vocabulary.CONSTANTS}
         for name in names.kinds:
-            if name in words or not (name[0].islower() or name[0] == "_"):
+            if name in words or not re.match("[a-z_]", name):
                 what = "is a word of the language" if name in words else "is not in lower case"
                 self.error(
                     self.where(name, patterns), f"'{name}' {what} and names no capture",

@@ -190,7 +190,7 @@ class _Reader(EntryReader):
         text = self.text(node, "opset")
         if node is None or text is None:
             return None
-        if not text.isdigit():
+        if not re.fullmatch(r"[0-9]{1,3}", text):
             self.error(node.span, f"'{text}' is no opset", fix="opset: 20")
             return None
         return int(text)

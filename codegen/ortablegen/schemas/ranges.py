@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 Version = tuple[int, int]
 
-_BOUND = re.compile(r"(<=|>=|==|!=|<|>)\s*(\d+)\.(\d+)")
+_BOUND = re.compile(r"(<=|>=|==|!=|<|>)\s*([0-9]{1,4})\.([0-9]{1,4})")
 _HOLDS = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,

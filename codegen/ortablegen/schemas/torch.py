@@ -7,6 +7,9 @@ import keyword
 from dataclasses import dataclass
 from typing import Any
 
+MOST_CHARACTERS = 4000  # torch's longest schema has 605
+MOST_LEVELS = 8  # of parentheses and brackets; torch's schemas have 3
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -65,13 +68,33 @@ def parsed_schema(text: str) -> Any:
     """
     import torch
 
+    fix = "copy the schema from torch: print(torch.ops.aten.relu.default._schema)"
+    reason = _no_schema(text)
+    if reason is not None:
+        raise SchemaProblem(f"torch cannot parse this schema: {reason}", fix=fix)
     try:
         return torch._C.parse_schema(text)
-    except RuntimeError as error:
-        raise SchemaProblem(
-            f"torch cannot parse this schema: {str(error).strip().splitlines()[0]}",
-            fix="copy the schema from torch: print(torch.ops.aten.relu.default._schema)",
-        ) from None
+    except (RuntimeError, ValueError, IndexError, OverflowError) as error:
+        first = "".join(str(error).strip().splitlines()[:1])
+        raise SchemaProblem(f"torch cannot parse this schema: {first}", fix=fix) from None
+
+
+def _no_schema(text: str) -> str | None:
+    """Why a text is not given to torch, whose parser, in C++, goes as deep as the text and ends the
+    process there."""
+    if not text.isascii() or not text.replace("\n", " ").isprintable():
+        return "it has characters that are not ASCII"
+    if len(text) > MOST_CHARACTERS:
+        return f"it has more than {MOST_CHARACTERS} characters"
+    depth = 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if depth > MOST_LEVELS:
+            break
+    lists = "[]" * MOST_LEVELS in text.replace(" ", "")
+    return (
+        f"it is nested in more than {MOST_LEVELS} levels" if depth > MOST_LEVELS or lists else None
+    )
 
 
 def key_of_schema(schema: Any) -> str:

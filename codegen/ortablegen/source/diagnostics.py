@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ortable.errors import SpecError
 
+MOST_ERRORS = 1000  # of a run: after these it ends, since what is wrong is another thing
 SHOWN_ROWS = 2  # of an error that stands in what several rows share
 
 
@@ -62,6 +63,7 @@ class Diagnostics:
     def __init__(self) -> None:
         self.errors: list[Diagnostic] = []
         self.reports = 0  # those of an error that was recorded before are counted, too
+        self._seen: set[Diagnostic] = set()
         self._rows: dict[Diagnostic, list[Span]] = {}
         self._sources: dict[str, list[str]] = {}
 
@@ -79,12 +81,15 @@ class Diagnostics:
     def error(
         self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
     ) -> None:
-        """Record an error; codegen goes on, so that one run shows all of them. What several rows of
-        ``for:`` have in common is one error."""
+        """Record an error; codegen goes on, so that one run shows all of them, up to `MOST_ERRORS`.
+        What several rows of ``for:`` have in common is one error."""
         self.reports += 1
         found = Diagnostic(span, message, tuple(notes), fix)
-        if found not in self.errors:
+        if found not in self._seen:
+            self._seen.add(found)
             self.errors.append(found)
+        if len(self.errors) > MOST_ERRORS:
+            raise SpecErrors(self)
         rows = self._rows.setdefault(found, [])
         if span.row is not None and span.row.span not in rows:
             rows.append(span.row.span)

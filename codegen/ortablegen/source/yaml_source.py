@@ -8,14 +8,23 @@ decides what it is.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.reader import ReaderError
+
+from ortable.errors import SpecError
 
 from .diagnostics import Diagnostics, Span
+
+# A file of entries has a tenth of these at most; what has more is no work of a person, and would
+# keep the checks busy for hours.
+MOST_BYTES = 1 << 20
+MOST_NODES = 50_000
+MOST_LEVELS = 40
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,28 @@ def written_column(pieces: tuple[Piece, ...], line: int, column: int) -> int:
     return column + shift
 
 
+def read_utf8(path: Path, what: str) -> str:
+    """The text of a file of a user.
+
+    Raises:
+        SpecError: it cannot be read, is no text of UTF-8, or is longer than a file of entries is.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES} bytes")
+        return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError(f"cannot read the {what} '{path}': {reason}") from error
+
+
+def shown_name(path: Path) -> str:
+    """The name of a user's file as messages and the head of compiled text have it: one line."""
+    return "".join(each if each.isprintable() else "?" for each in path.name)
+
+
 def load(path: Path, display: str, diagnostics: Diagnostics) -> YSeq:
     """Read a spec file, which is one YAML sequence; problems go to ``diagnostics``, the rest is
     still returned."""
@@ -111,13 +142,19 @@ def parse(text: str, display: str, diagnostics: Diagnostics) -> YSeq:
     diagnostics.add_source(display, text)
     start = Span(display, 1, 1)
     try:
-        root = _compose(text)
+        node = _read(text, display, diagnostics)
     except yaml.MarkedYAMLError as error:
         _report(error, text, display, diagnostics)
         return YSeq((), start)
-    if root is None:
+    except ReaderError as error:
+        span = _place(text, error.position, display)
+        diagnostics.error(span, f"YAML takes no character U+{error.character:04X}")
         return YSeq((), start)
-    node = _convert(root, display, diagnostics)
+    except _Unreadable as error:
+        diagnostics.error(error.span, str(error), fix=error.fix)
+        return YSeq((), start)
+    if node is None:
+        return YSeq((), start)
     if not isinstance(node, YSeq):
         diagnostics.error(
             node.span, "a spec file is a YAML list of entries", fix="begin each entry with '- '"
@@ -135,12 +172,129 @@ def load_plain(path: Path) -> Any:
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _compose(text: str) -> yaml.Node | None:
-    """The nodes of a YAML text; libyaml's reader is five times faster than the one in Python, whose
-    errors say more."""
+def _read(text: str, display: str, diagnostics: Diagnostics) -> YNode | None:
+    """The node of a YAML text, None when it is empty; libyaml's reader is five times faster than
+    the one in Python, whose errors say more."""
     with contextlib.suppress(yaml.YAMLError):
-        return yaml.compose(text, Loader=_LOADER)
-    return yaml.compose(text, Loader=yaml.SafeLoader)
+        return _Nodes(display, diagnostics).root(yaml.parse(text, Loader=_LOADER))
+    return _Nodes(display, diagnostics).root(yaml.parse(text, Loader=yaml.SafeLoader))
+
+
+class _Unreadable(Exception):
+    """YAML that nobody writes by hand: too deep, too much of the same, a loop of aliases."""
+
+    def __init__(self, span: Span, message: str, fix: str | None = None) -> None:
+        super().__init__(message)
+        self.span = span
+        self.fix = fix
+
+
+@dataclass
+class _Open:
+    """A sequence or mapping of which not all is read yet."""
+
+    node: yaml.CollectionStartEvent
+    span: Span
+    items: list[YNode] = field(default_factory=list)
+    size: int = 1
+
+
+class _Nodes:
+    """Builds nodes from events, with a stack of its own: a text that goes deep or grows without
+    bounds ends in an error of its place. What an anchor names is one node wherever it is meant, and
+    counts each time, since readers walk it each time."""
+
+    def __init__(self, display: str, diagnostics: Diagnostics) -> None:
+        self.display = display
+        self.diagnostics = diagnostics
+        self.open: list[_Open] = []
+        self.named: dict[str, tuple[YNode, int]] = {}
+        self.size = 0
+        self.documents = 0
+        self.found: YNode | None = None
+
+    def root(self, events: Iterable[yaml.Event]) -> YNode | None:
+        """The node of the only document; None when it is empty."""
+        for event in events:
+            if isinstance(event, yaml.ScalarEvent):
+                self.add(self.scalar(event), 1, event.anchor)
+            elif isinstance(event, yaml.CollectionStartEvent):
+                self.start(event)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self.end()
+            elif isinstance(event, yaml.AliasEvent):
+                self.alias(event)
+            elif isinstance(event, yaml.DocumentStartEvent):
+                self.document(event)
+        return self.found
+
+    def span(self, event: yaml.Event) -> Span:
+        mark: Any = event.start_mark
+        return Span(self.display, mark.line + 1, mark.column + 1)
+
+    def document(self, event: yaml.Event) -> None:
+        self.documents += 1
+        if self.documents > 1:
+            text = "not valid YAML: expected a single document, but found another document"
+            raise _Unreadable(self.span(event), text)
+
+    def start(self, event: yaml.CollectionStartEvent) -> None:
+        span = self.span(event)
+        if len(self.open) >= MOST_LEVELS:
+            text = f"lists and mappings are nested in more than {MOST_LEVELS} levels"
+            raise _Unreadable(span, text)
+        self.open.append(_Open(event, span))
+
+    def end(self) -> None:
+        closed = self.open.pop()
+        node: YNode
+        if isinstance(closed.node, yaml.SequenceStartEvent):
+            node = YSeq(tuple(closed.items), closed.span)
+        else:
+            node = _mapping(closed.items, closed.span, self.diagnostics)
+        self.add(node, closed.size, closed.node.anchor)
+
+    def alias(self, event: yaml.AliasEvent) -> None:
+        if any(each.node.anchor == event.anchor for each in self.open):
+            raise _Unreadable(self.span(event), f"'*{event.anchor}' is a part of what it names")
+        if event.anchor not in self.named:
+            text = f"not valid YAML: found undefined alias {event.anchor!r}"
+            raise _Unreadable(self.span(event), text, fix="quote text that begins with '*'")
+        node, size = self.named[event.anchor]
+        self.add(node, size, None, event)
+
+    def add(
+        self, node: YNode, size: int, anchor: str | None, alias: yaml.AliasEvent | None = None
+    ) -> None:
+        """Puts a complete node where it belongs."""
+        self.size += 1 if alias is None else size
+        if self.size > MOST_NODES:
+            span = node.span if alias is None else self.span(alias)
+            text = f"the file has more than {MOST_NODES} values, those that aliases repeat included"
+            raise _Unreadable(span, text, fix="make several files of it")
+        if anchor is not None:
+            self.named[anchor] = node, size
+        if self.open:
+            self.open[-1].items.append(node)
+            self.open[-1].size += size
+        else:
+            self.found = node
+
+    def scalar(self, event: yaml.ScalarEvent) -> YScalar:
+        span, style = self.span(event), event.style or ""
+        if style in ("'", '"'):
+            span = replace(span, column=span.column + 1)
+        elif style in ("|", ">"):
+            # the text of a block starts on the next line; its indentation is found by the reader of
+            # the block
+            span = Span(self.display, span.line + 1, 1)
+        return YScalar(event.value, span, style)
+
+
+def _place(text: str, position: int, display: str) -> Span:
+    """The line and column of a character of a text."""
+    before = text[:position]
+    return Span(display, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
 def _report(error: yaml.MarkedYAMLError, text: str, display: str, diagnostics: Diagnostics) -> None:
@@ -182,31 +336,11 @@ def _is_indentation(error: yaml.MarkedYAMLError, text: str) -> bool:
     return starts and ("block" in problem or "block" in (error.context or ""))
 
 
-def _convert(node: yaml.Node, display: str, diagnostics: Diagnostics) -> YNode:
-    span = Span(display, node.start_mark.line + 1, node.start_mark.column + 1)
-    if isinstance(node, yaml.SequenceNode):
-        return YSeq(tuple(_convert(child, display, diagnostics) for child in node.value), span)
-    if isinstance(node, yaml.MappingNode):
-        return _convert_map(node, span, display, diagnostics)
-    assert isinstance(node, yaml.ScalarNode)
-    style = node.style or ""
-    if style in ("'", '"'):
-        span = Span(display, span.line, span.column + 1)
-    elif style in ("|", ">"):
-        # the text of a block starts on the next line; its indentation is found by the reader of the
-        # block
-        span = Span(display, span.line + 1, 1)
-    return YScalar(node.value, span, style)
-
-
-def _convert_map(
-    node: yaml.MappingNode, span: Span, display: str, diagnostics: Diagnostics
-) -> YMap:
+def _mapping(items: list[YNode], span: Span, diagnostics: Diagnostics) -> YMap:
+    """The mapping of keys and values, which alternate."""
     pairs: list[tuple[YScalar, YNode]] = []
     seen: dict[str, Span] = {}
-    for key_node, value_node in node.value:
-        key = _convert(key_node, display, diagnostics)
-        value = _convert(value_node, display, diagnostics)
+    for key, value in zip(items[::2], items[1::2], strict=True):
         if not isinstance(key, YScalar):
             diagnostics.error(key.span, "a key must be a plain word")
             continue

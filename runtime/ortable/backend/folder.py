@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 from ortable.ir.proto.atomic_files import NEW, write_file
 
-__all__ = ["CONVERSION", "DECISION", "SETTINGS", "Limits", "bound", "write_whole"]
+__all__ = ["CONVERSION", "DECISION", "SETTINGS", "Limits", "bound", "readable", "write_whole"]
 
 CONVERSION, DECISION, SETTINGS = ".ortable", ".autotune", ".tuned.json"  # suffixes
 _KEPT = (CONVERSION, DECISION, SETTINGS)  # what counts, and may go
 _ABANDONED = 3600  # seconds: what a process that is gone has not finished writing
 _LOOK = 600  # seconds between two looks at a folder that cannot be too large
 
+_refused: set[str] = set()  # folders that were warned about
 _folders: dict[str, tuple[int, float]] = {}  # bytes in a folder, and when they were counted
 
 
@@ -34,12 +37,41 @@ class Limits:
     seconds: float = 0
 
 
+def readable(folder: Path) -> bool:
+    """Whether what lies in a folder may be put to use: it is this user's, or root's, and not
+    everybody may write into it. Where it is not, a warning says so, once a folder.
+
+    What is read from a folder decides what runs and where memory lies: who writes into it is
+    trusted as who wrote the program."""
+    owner = getattr(os, "getuid", None)
+    if owner is None:
+        return True  # Windows, whose folders have no such owner or mode
+    try:
+        state = folder.stat()
+    except OSError:
+        return True  # it is made when something is written
+    wrong = None
+    if state.st_uid not in (owner(), 0):
+        wrong = "it belongs to another user"
+    elif state.st_mode & stat.S_IWOTH:
+        wrong = "everybody may write into it"
+    if wrong is not None and str(folder) not in _refused:
+        _refused.add(str(folder))
+        warnings.warn(
+            f"ortable: nothing is read from the folder {str(folder)!r}: {wrong}. Give cache_dir a "
+            "folder of your own.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return wrong is None
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Puts a file in its place when all of it is written, and makes the folder.
 
     :raises OSError: the folder does not let it; nothing is left behind
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(0o755, parents=True, exist_ok=True)  # not writable by all, as `readable`
     write_file(path, content)
 
 

@@ -68,13 +68,12 @@ def load_specs(
             then.
     """
     from ortable_generated.aten import dispatch
-    from ortablegen.aten.emit import family_text
 
     from .tables import LOADED
 
     given = dict(lowerings or {})
     try:
-        specs, display, existing = _checked(path, frozenset(given))
+        specs, display, existing, source = _compiled(path, frozenset(given))
     except SpecError as error:
         error.most_lines = MOST_LINES
         error.advised(f"What to do: `ortable specs check {path}` shows every error of the file.")
@@ -87,7 +86,6 @@ def load_specs(
             f"{display}: converters exist for {', '.join(taken)}; pass override=True to replace"
             " them"
         )
-    source = family_text(specs, display, existing) + _traits_text(specs.traits)
     namespace: dict[str, Any] = {
         "__name__": f"ortable_specs_{Path(path).stem}",
         **_functions_of(existing),
@@ -139,7 +137,7 @@ def _add_traits(entries: Iterable[Any]) -> None:
 def _traits_text(entries: Iterable[Any]) -> str:
     """The traits of a file as comments, by which caches tell files apart."""
     rows = ((entry.name, use.name, use.values) for entry in entries for use in entry.uses)
-    return "".join(f"# {name}: {trait} {values}\n" for name, trait, values in rows)
+    return "".join(f"# {name!r}: {trait} {values}\n" for name, trait, values in rows)
 
 
 def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -> tuple[str, ...]:
@@ -150,6 +148,24 @@ def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -
     """
     specs, _, _ = _checked(path, lowerings)
     return tuple(entry.key for entry in specs.operators())
+
+
+def compiled_specs(path: str | Path, lowerings: frozenset[str] = frozenset()) -> str:
+    """The Python text that `load_specs` makes of a spec file; nothing is run or added.
+
+    Raises:
+        SpecError: everything that is wrong with the file.
+    """
+    return _compiled(path, lowerings)[3]
+
+
+def _compiled(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dict[str, Any], str]:
+    """What `_checked` returns, and the text that is compiled of it."""
+    from ortablegen.aten.emit import family_text
+
+    specs, display, existing = _checked(path, lowerings)
+    source = family_text(specs, display, existing) + _traits_text(specs.traits)
+    return specs, display, existing, source
 
 
 def checked_specs(path: str | Path, lowerings: frozenset[str] = frozenset()) -> Any:
@@ -180,22 +196,20 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dic
     from ortablegen.aten.read import read_text
     from ortablegen.language.served import Kernels
     from ortablegen.source.diagnostics import Diagnostics
+    from ortablegen.source.yaml_source import read_utf8, shown_name
 
     file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SpecError(f"cannot read the spec file '{file}': {error.strerror}") from error
-    diagnostics = Diagnostics()
-    specs = read_text(text, file.name, diagnostics, imports=False)
-    existing = _existing_targets(specs, file.name)
+    text = read_utf8(file, "spec file")
+    diagnostics, display = Diagnostics(), shown_name(file)
+    specs = read_text(text, display, diagnostics, imports=False)
+    existing = _existing_targets(specs, display)
     kernels = Kernels(KERNELS_CPU, WIDER, TYPE_IS_MEANING)
     check_specs(specs, diagnostics, user_lowerings=lowerings, existing=existing, kernels=kernels)
     for span in [*(call.span for call in specs.calls), *(hop.span for hop in specs.hops)]:
         text = "a user's file holds op, alias, number and condition entries, and traits"
         diagnostics.error(span, text)
     diagnostics.raise_if_any()
-    return _of_this_torch(specs), file.name, existing
+    return _of_this_torch(specs), display, existing
 
 
 def _of_this_torch(specs: Any) -> Any:

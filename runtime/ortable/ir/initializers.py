@@ -108,10 +108,28 @@ def to_numpy(value: Value, name: str = "") -> np.ndarray:
                 f"Initializer {name or value.name!r} is stored in another file, which is "
                 "not loaded; load the model with onnx.load(path), which reads external data."
             )
-        return numpy_helper.to_array(value)
+        return proto_to_numpy(value, name)
     if isinstance(value, Deferred):
         return to_numpy(value.load(), name)
     return _torch_to_numpy(value, name)
+
+
+def proto_to_numpy(tensor: TensorProto, name: str = "") -> np.ndarray:
+    """The array of a TensorProto that holds its data.
+
+    Raises BuilderError when its type, its sizes and its data do not fit: sizes are not believed
+    before the data is there, so that nothing is allocated for them."""
+    if any(size < 0 for size in tensor.dims):
+        reason = "a size is negative"
+    else:
+        try:
+            return numpy_helper.to_array(tensor)
+        except (ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+    raise BuilderError(
+        f"The data of tensor {name or tensor.name!r} ({dtypes.name(tensor.data_type)}, "
+        f"{tuple(tensor.dims)}) does not fit: {reason}."
+    )
 
 
 def to_torch(value: Value, name: str = "") -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ortable.backend.cache.graph_key import Uncacheable
 from ortable.backend.cache.keys import disk_key
-from ortable.backend.folder import DECISION, write_whole
+from ortable.backend.folder import DECISION, readable, write_whole
 from ortable.backend.processor import processor
 
 from .trial import Decision
@@ -48,7 +48,7 @@ class Decisions:
         found = None if key is None else _taken.get(key)
         if found is None and key is not None:
             path = self._path(key)
-            found = None if path is None else _load(path)
+            found = None if path is None or not readable(path.parent) else _load(path)
         return found
 
     def keep(self, sizes: tuple[int, ...], decision: Decision) -> None:

@@ -1,16 +1,19 @@
 """A CompiledGraph without its model as JSON and back: dataclasses of roles by their fields,
 dimensions as exact polynomials, view operators by name. Nothing that is read is executed or
-imported: names are looked up in fixed tables, and view operators among torch's own. Called by
-`disk`, and by `precompile.host_graph` for arguments."""
+imported: names are looked up in fixed tables, and view operators among torch's own; fields of roles
+have the types that roles declare, since some become source text. Called by `disk`, and by
+`precompile.host_graph` for arguments."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import operator
 import re
+import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import torch
 
@@ -78,7 +81,7 @@ def decode(fields: Mapping[str, Any], **others: Any) -> CompiledGraph:
 
     :raises Exception: any, when `fields` were not made by `encode`
     """
-    return CompiledGraph(**{name: decode_value(value) for name, value in fields.items()}, **others)
+    return CompiledGraph(**_fitting(CompiledGraph, fields), **others)
 
 
 def encode_value(value: Any) -> Any:
@@ -170,6 +173,45 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def _fitting(record: type, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The decoded fields of a record, each of the type that the record declares: numbers of these
+    become source text that is run, so that a text in the place of one would be code.
+
+    :raises ValueError: a value of another type
+    """
+    hints = _hints(record)
+    found = {name: decode_value(value) for name, value in fields.items()}
+    for name, value in found.items():
+        if name not in hints or not _fits(value, hints[name]):
+            raise ValueError(f"{record.__name__}.{name} is {value!r:.60}")
+    return found
+
+
+@functools.cache
+def _hints(record: type) -> dict[str, Any]:
+    return get_type_hints(record)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type as the roles declare it."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (types.UnionType, Union):
+        return any(_fits(value, each) for each in inner)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(item, inner[0]) for item in value)
+    if origin is frozenset:
+        return isinstance(value, frozenset) and all(_fits(item, inner[0]) for item in value)
+    if origin in (dict, Mapping):
+        return isinstance(value, dict) and all(
+            _fits(key, inner[0]) and _fits(item, inner[1]) for key, item in value.items()
+        )
+    if hint is int:  # bool is a class of int, which every place takes
+        return type(value) in (int, bool)
+    return isinstance(value, hint)
+
+
 def decode_value(value: Any) -> Any:
     """What `encode_value` was given; raises any exception where nothing was."""
     if isinstance(value, list):
@@ -178,7 +220,7 @@ def decode_value(value: Any) -> Any:
         return value
     ((tag, content),) = value.items()
     if tag in _RECORDS:
-        return _RECORDS[tag](**{name: decode_value(item) for name, item in content.items()})
+        return _RECORDS[tag](**_fitting(_RECORDS[tag], content))
     if tag in _ENUMS:
         return _ENUMS[tag](content)
     return _DECODERS[tag](content)

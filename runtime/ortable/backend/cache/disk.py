@@ -19,7 +19,7 @@ from pathlib import Path
 
 from onnx import ModelProto, TensorProto
 
-from ortable.backend.folder import CONVERSION, Limits, bound, write_whole
+from ortable.backend.folder import CONVERSION, Limits, bound, readable, write_whole
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.compat.torch import loaded_cache_artifacts, record_cache_artifact
@@ -54,6 +54,8 @@ def load(folder: str, key: str, limits: Limits | None = None) -> CompiledGraph |
     """The entry of `key`, without `key` and `timings`; None when there is none, or, with a warning,
     when it cannot be used."""
     path = entry_path(folder, key)
+    if not readable(path.parent):
+        return None
     try:
         content = path.read_bytes()
         found = _parse(content, key)

@@ -47,12 +47,18 @@ def unseal(kind: str | None, sealed: bytes) -> tuple[dict[str, Any], memoryview]
     if hashlib.sha256(rest).digest() != sealed[len(_MAGIC) : begin]:
         raise _error("A compiled graph is damaged or cut off: its checksum does not fit.")
     end = _LENGTH + int.from_bytes(rest[:_LENGTH], "big")
-    header = json.loads(bytes(rest[_LENGTH:end]))
-    differing = _differing(header["versions"])
+    try:
+        header = json.loads(bytes(rest[_LENGTH:end]))
+        differing = _differing(header["versions"])
+        made_for = str(header["kind"])
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise _error(
+            f"A compiled graph is damaged: {type(error).__name__} in its header."
+        ) from None
     if differing:
         raise _error(f"A compiled graph was made by other versions: {differing}.")
-    if kind is not None and header["kind"] != kind:
-        raise _error(f"A compiled graph is of kind {header['kind']!r}, where {kind!r} was saved.")
+    if kind is not None and made_for != kind:
+        raise _error(f"A compiled graph is of kind {made_for!r}, where {kind!r} was saved.")
     return header, rest[end:]
 
 

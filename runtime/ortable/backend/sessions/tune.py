@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, helper
 
-from ortable.backend.folder import SETTINGS, write_whole
+from ortable.backend.folder import SETTINGS, readable, write_whole
 from ortable.backend.processor import processor
 
 __all__ = ["Tuned", "tuned_settings"]
@@ -226,14 +226,14 @@ def _read(folder: str | None, key: str) -> Tuned | None:
     """The result of another process; None when there is none that can be read and used."""
     from ortable_generated.sessions import RANGES
 
-    if folder is None:
+    if folder is None or not readable(Path(folder)):
         return None
     try:
         content = json.loads(_path(folder, key).read_text())
         settings = {str(name): int(value) for name, value in content["settings"].items()}
         if all(RANGES[name][0] <= value <= RANGES[name][1] for name, value in settings.items()):
             return Tuned(settings, float(content["ratio"]), int(content["tried"]), "disk")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass  # searched again, and written anew
     return None
 

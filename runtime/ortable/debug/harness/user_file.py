@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from ortable.errors import SpecError
 from ortable.interpreter.user_specs import checked_specs, load_specs
 from ortable.ir.versions import TARGETS
 from ortablegen.aten.model import AliasEntry, OpEntry, Sample
@@ -84,16 +81,12 @@ def is_file_of_rewrites(path: str | Path) -> bool:
     Raises:
         SpecError: the file cannot be read.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SpecError(f"cannot read the spec file '{path}': {reason}") from error
-    try:
-        rows = yaml.load(text, Loader=yaml.BaseLoader)
-    except yaml.YAMLError:
-        return False  # the reader of specs says what is wrong
-    return isinstance(rows, list) and any(isinstance(r, dict) and "rewrite" in r for r in rows)
+    from ortablegen.source.diagnostics import Diagnostics
+    from ortablegen.source.yaml_source import YMap, parse, read_utf8
+
+    text = read_utf8(Path(path), "spec file")
+    rows = parse(text, str(path), Diagnostics())  # the reader of specs says what is wrong
+    return any(isinstance(row, YMap) and row.key("rewrite") is not None for row in rows)
 
 
 def _entry_case(entry: OpEntry | AliasEntry, sample: Sample, opsets: Sequence[int]) -> CaseResult:
@@ -134,9 +127,12 @@ def _read_rewrites(path: Path) -> tuple[Rewrite, ...]:
     from ortable_generated.onnx.traits import BY_TRAIT
     from ortablegen.rewrites.read import read_rewrites_text
     from ortablegen.source.diagnostics import Diagnostics
+    from ortablegen.source.yaml_source import read_utf8
 
     diagnostics = Diagnostics()
-    found = read_rewrites_text(path.read_text(encoding="utf-8"), path.name, diagnostics, BY_TRAIT)
+    found = read_rewrites_text(
+        read_utf8(path, "file of rewrites"), path.name, diagnostics, BY_TRAIT
+    )
     diagnostics.raise_if_any()
     return found
 

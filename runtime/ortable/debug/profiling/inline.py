@@ -11,6 +11,8 @@ import onnx
 import onnx.inliner
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
+from ortable.ir.proto.trust import check_functions
+
 __all__ = ["PATH", "named_and_inlined", "nodes_below"]
 
 PATH = "module_path"
@@ -25,6 +27,7 @@ def named_and_inlined(model: ModelProto) -> ModelProto:
     named = all(node.name for node, _ in nodes_below(model.graph))
     if not ours and named:
         return model
+    check_functions(model)
     made = ModelProto()
     made.CopyFrom(model)
     if ours:

@@ -36,6 +36,7 @@ from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint
 
 from .advice import from_location, is_own_file, is_user_file
 from .guard_proofs import Range, implied
+from .pt2_trust import is_arithmetic
 
 # Sizes at which a guard is tried besides those around its own numbers.
 _SIZES = (2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 64, 100)
@@ -320,7 +321,10 @@ def _tidy(text: str) -> str:
 
 
 def _from_code(code: str, names: Sequence[str], inputs: Sequence[tuple[str, Any]]) -> Guard | None:
-    """The guard, unless it is met at every size that is tried."""
+    """The guard, unless it is met at every size that is tried. A text that is no arithmetic of
+    sizes is not run: it is told to the reader as it is."""
+    if not is_arithmetic(code):
+        return Guard(code, None, lambda values: True)
     finder = _Sources(names)
     try:
         tree = ast.fix_missing_locations(finder.visit(ast.parse(code, mode="eval")))

@@ -8,6 +8,7 @@ import logging
 import os
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,12 @@ from torch.export import ExportedProgram
 
 from ortable.errors import ExportError
 from ortable.exporter.signature import caches
+
+from .pt2_trust import check_archive, check_sizes
+
+# What zipfile raises of bytes that are damaged, encrypted or packed otherwise; those of ours are
+# RuntimeErrors, too.
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError)
 
 
 def opened(mod: Any) -> Any:
@@ -42,8 +49,12 @@ def _other_kind(path: Path) -> str | None:
         return "an ONNX model already"
     if not zipfile.is_zipfile(path):
         return "broken, or no file of torch.export.save: it is no zip archive"
-    with zipfile.ZipFile(path) as archive:
-        names = [name.partition("/")[2] for name in archive.namelist()]
+    try:
+        with zipfile.ZipFile(path) as archive:
+            whole = archive.namelist()
+    except _BROKEN as error:
+        return f"a broken archive: {error}"
+    names = [name.partition("/")[2] for name in whole]
     if any(name.startswith("models/") and name.endswith(".json") for name in names):
         return None
     if any(name.startswith("data/aotinductor/") for name in names):
@@ -61,18 +72,25 @@ def _other_kind(path: Path) -> str | None:
             "a pickle of torch.save (weights or a module), not a program: load it with torch.load "
             "and give the module with example inputs to to_onnx"
         )
-    if "serialized_exported_program.json" in archive.namelist():
+    if "serialized_exported_program.json" in whole:
         return None  # how torch saved programs before the .pt2 archive
     return "no program of torch.export.save"
 
 
 def _load(path: Path) -> Any:
     classes: list[Any] = []
-    with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            if name.endswith(".json") and b"transformers.cache_utils" in archive.read(name):
-                classes = _cache_classes(path)
-                break
+    try:
+        with zipfile.ZipFile(path) as archive:
+            check_sizes(archive, path)
+            for name in archive.namelist():
+                if name.endswith(".json") and b"transformers.cache_utils" in archive.read(name):
+                    classes = _cache_classes(path)
+                    break
+            check_archive(archive, path, classes)
+    except ExportError:
+        raise
+    except (*_BROKEN, RuntimeError) as error:  # the last of an encrypted part
+        raise ExportError(f"'{path}' is a broken archive: {error}") from None
     logger = logging.getLogger("torch.export")
     quiet, logger.disabled = logger.disabled, True  # it prints the traceback that is raised below
     try:

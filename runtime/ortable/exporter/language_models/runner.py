@@ -98,7 +98,10 @@ class OnnxLanguageModel:
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.folder / name
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+        except (ValueError, TypeError, RecursionError) as error:
+            raise InputError(f"'{path}' is no JSON of settings: {error}") from None
 
     @property
     def _device(self) -> str:

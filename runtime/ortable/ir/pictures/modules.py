@@ -19,6 +19,7 @@ from .scene import Group
 __all__ = ["CLASSES", "Part", "Placer", "compact_classes", "parts_of_node", "parts_of_path"]
 
 CLASSES = "ortable.modules"  # of the model's metadata_props
+_LONGEST = 100_000  # characters of a list of scopes
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a whole part of a path
 
 
@@ -87,10 +88,11 @@ def parts_of_node(
 
 
 def _texts(written: str) -> list[str]:
-    """A list of texts as Python writes it; empty for anything else."""
+    """A list of texts as Python writes it; empty for anything else. (`ast.literal_eval` runs
+    nothing, but goes as deep as the text.)"""
     try:
-        found = ast.literal_eval(written) if written else []
-    except (SyntaxError, ValueError):
+        found = ast.literal_eval(written) if 0 < len(written) <= _LONGEST else []
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return []
     return [str(each) for each in found] if isinstance(found, list) else []
 

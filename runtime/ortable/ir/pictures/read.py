@@ -21,6 +21,7 @@ from onnx import (
 )
 
 from ortable.errors import BuilderError
+from ortable.ir.proto.trust import MOST_NODES, check_readable, expanded_nodes
 from ortable.ir.schemas import find_schema
 
 from .modules import CLASSES, Part, Placer, class_reader, parts_of_node, parts_of_path
@@ -29,6 +30,8 @@ from .texts import attribute_text, tensor_type_text, tensor_value_text, type_tex
 
 __all__ = ["scene_of"]
 
+_MOST_CALLS = 64  # of functions, one inside the other
+_MOST_BOXES = 10_000  # after which functions are no longer drawn in the places of their calls
 _INFERRED = 1 << 29  # bytes of a model up to which onnx is asked for types that it does not say
 
 
@@ -58,6 +61,7 @@ _Values = MutableMapping[str, _Constant | _Result]
 
 def scene_of(model: ModelProto | GraphProto) -> Scene:
     """The scene of a model, with all that is inside its nodes and functions."""
+    check_readable(model)
     reader = _Reader(model if isinstance(model, ModelProto) else ModelProto(graph=model))
     return reader.scene()
 
@@ -77,6 +81,15 @@ class _Reader:
         self.edges: list[Edge] = []
         self.rows: set[Item] = set()  # inputs that are weights: rows of boxes
         self.count = 0
+        self.calls: list[object] = []  # the functions that are being drawn, one inside the other
+
+    def function(self, node: NodeProto) -> FunctionProto | None:
+        """The function that a node calls, to be drawn in its place. None for a call that is drawn
+        as a node: of no function, of one that calls itself, and where functions that call others
+        again and again make more boxes than anybody looks at."""
+        key = (node.domain, node.op_type, node.overload)
+        deep = len(self.calls) >= _MOST_CALLS or self.count >= _MOST_BOXES
+        return None if deep or key in self.calls else self.functions.get(key)
 
     def key(self) -> str:
         self.count += 1
@@ -94,6 +107,8 @@ class _Reader:
 def _with_types(model: ModelProto) -> ModelProto:
     """The model with types of intermediate results: its own, or those that onnx infers."""
     if model.graph.value_info or not model.opset_import or model.ByteSize() > _INFERRED:
+        return model
+    if expanded_nodes(model) > MOST_NODES:  # onnx goes into each call, and would not come back
         return model
     try:
         return shape_inference.infer_shapes(model)
@@ -166,9 +181,11 @@ class _GraphReader:
                 self.values[node.output[0]] = held
                 continue
             about = {each.key: each.value for each in node.metadata_props}
-            key = (node.domain, node.op_type, node.overload)
-            if key in self.reader.functions:
-                self._call(node, self.reader.functions[key], about)
+            function = self.reader.function(node)
+            if function is not None:
+                self.reader.calls.append((node.domain, node.op_type, node.overload))
+                self._call(node, function, about)
+                self.reader.calls.pop()
             else:
                 self._node(node, about)
 
@@ -212,10 +229,12 @@ class _GraphReader:
         group = Group(self.reader.key(), "body", f"{box.title}: {name}", path=around.path)
         around.add(group)
         before = len(self.reader.edges)
+        self.reader.calls.append(name)
         reader = _GraphReader(
             self.reader, graph, group, self.values, self.depth + 1, self.within, self.rooted
         )
         starts = reader.read()
+        self.reader.calls.pop()
         if not starts:  # a branch: what reads nothing of the branch itself stands first
             fed = {edge.target for edge in self.reader.edges[before:] if not edge.inner}
             starts = [item for item in boxes_of(group) if item not in fed][:1]
@@ -295,7 +314,8 @@ def _row(value: _Constant, formal: str, path: str) -> Row:
 
 def _held(node: NodeProto) -> _Constant | None:
     """The value of a Constant node."""
-    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or not node.attribute:
+    held = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
+    if not held or not node.attribute or not node.output:
         return None
     (attribute, *_) = node.attribute
     if attribute.ref_attr_name or attribute.name == "sparse_value":

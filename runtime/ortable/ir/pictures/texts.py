@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from onnx import AttributeProto, TensorProto, TypeProto
-from onnx.numpy_helper import to_array
 
 from ortable import dtypes
+from ortable.errors import BuilderError
+from ortable.ir.initializers import proto_to_numpy
 
 __all__ = ["attribute_text", "tensor_type_text", "tensor_value_text", "type_text"]
 
@@ -53,8 +54,8 @@ def tensor_value_text(tensor: TensorProto) -> str:
     if count > most or len(tensor.dims) > 1:
         return ""
     try:
-        values = to_array(tensor)
-    except (TypeError, ValueError):
+        values = proto_to_numpy(tensor)
+    except BuilderError:
         return ""
     return _shortened(_values_text(values.tolist()))
 

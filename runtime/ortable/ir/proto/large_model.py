@@ -23,6 +23,7 @@ from .tensor_proto import (
     location_of,
     nested_tensors,
 )
+from .trust import check_readable, parsed_model
 
 Progress = Callable[[int, int, str], None]
 
@@ -132,9 +133,11 @@ class LargeModel:
 
         Raises:
             BuilderError: a data file is missing, too short, or elsewhere.
+            InputError: the file is no ONNX model.
         """
         source = Path(path)
-        proto = ModelProto.FromString(source.read_bytes())
+        proto = parsed_model(source.read_bytes(), source)
+        check_readable(proto)
         mapped = weight_files.Mapped(source.parent)
         tensors = {
             tensor.name: mapped.read(tensor)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 
-from google.protobuf.message import DecodeError
 from onnx import ModelProto, load
 
 from ortable.errors import InputError
@@ -21,8 +20,11 @@ def graph_of_file(path: str | os.PathLike[str]) -> ModelProto:
         raise InputError(f"'{name}' is a folder; give the file of a model")
     try:
         model = load(name, load_external_data=False)
-    except DecodeError as error:
-        raise InputError(f"'{name}' is no ONNX model: {error}") from None
+    except OSError:
+        raise
+    except Exception as error:  # each of onnx's formats, told by the name, has errors of its own
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"'{name}' is no ONNX model: {first}") from None
     if not model.HasField("graph"):
         raise InputError(f"'{name}' is no ONNX model: it has no graph")
     return model

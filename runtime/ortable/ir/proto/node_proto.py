@@ -204,9 +204,11 @@ def _tensor_name(value: Any) -> str:
 
 
 def _fill_graph_attribute(proto: GraphProto, value: Any, external: ExternalTensors | None) -> None:
-    if not isinstance(value, GraphProto):
+    if isinstance(value, GraphState):
         fill_graph(value, proto, external)
         return
+    if not isinstance(value, GraphProto):
+        raise TypeError(f"{value!r} is no graph")
     proto.CopyFrom(value)
     if external is not None:
         external.move(tensors_of_graph(proto))

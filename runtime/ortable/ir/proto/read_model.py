@@ -11,10 +11,11 @@ from onnx.helper import get_attribute_value
 
 from ortable import dims, dtypes
 from ortable.dims import Dim
-from ortable.errors import BuilderError, OrtableError
+from ortable.errors import BuilderError
 from ortable.inference.value_info import ValueInfo
 from ortable.ir import checks, constants, initializers, schemas, versions
 from ortable.ir.node import Node
+from ortable.ir.proto.trust import check_readable
 from ortable_generated.onnx.dispatch import INFER
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 def read_model(builder: Graph, model: ModelProto) -> None:
     """Copies nothing of the weights: they stay the model's TensorProtos.
 
-    Raises BuilderError for a model that is no graph of single assignments."""
+    Raises BuilderError for a model that is no graph of single assignments, has sizes or data that
+    cannot be, or graphs inside graphs without end."""
+    check_readable(model)
     if "ai.onnx" in builder.opsets:
         builder.opsets.setdefault("", builder.opsets.pop("ai.onnx"))
     if builder.ir_version is None:
@@ -75,6 +78,8 @@ def _read_initializer(builder: Graph, tensor: TensorProto, is_default: bool) -> 
         return  # only the default of an input: the caller may give another value
     info = _new(builder, name)
     info.dtype, info.shape = int(tensor.data_type), tuple(tensor.dims)
+    if min(info.shape, default=0) < 0:
+        raise BuilderError(f"Initializer {name!r} has a negative size: {info.shape}.")
     info.rank = len(info.shape)
     builder.constant_names.add(name)
     info.constant = constants.LazyConstant(builder, name)
@@ -107,7 +112,7 @@ def _read_node(builder: Graph, proto: NodeProto, known: dict[str, ValueInfoProto
         if name and name in builder.values:
             raise BuilderError(f"The model has two results called {name!r}.")
     builder.add_node(node, _infer(builder, node))
-    if node.key == "Split":
+    if node.key == "Split" and node.inputs:
         _name_sizes(builder, node)
     for name in node.outputs:
         if name in known:
@@ -117,10 +122,11 @@ def _read_node(builder: Graph, proto: NodeProto, known: dict[str, ValueInfoProto
 def _name_sizes(builder: Graph, node: Node) -> None:
     """Parts whose sizes the model computes get a symbol each, so that shapes are known of what is
     computed of them: of the products of a mixture of experts, for one."""
-    whole = builder.values[node.inputs[0]].shape
-    if whole is None:
+    info, axis = builder.values.get(node.inputs[0]), node.attrs.get("axis", 0)
+    whole = info.shape if info is not None else None
+    if not whole or not isinstance(axis, int):
         return
-    axis = int(node.attrs.get("axis", 0)) % len(whole)
+    axis %= len(whole)
     for name in filter(None, node.outputs):
         if builder.values[name].shape is None:
             size = dims.symbol(builder.unique_name(f"{name}_dim_{axis}"))
@@ -142,7 +148,9 @@ def _infer(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
         known = list(rule(infos, node.attrs, len(node.outputs), version))
         if version > versions.ORT_MAX_OPSET and not node.domain:
             known = _typed_again(node, infos, version, known)
-    except (OrtableError, ValueError, TypeError, KeyError, IndexError, AttributeError):
+        if len(known) != len(node.outputs):  # more or fewer than the operator has
+            return nothing
+    except Exception:  # whatever a node that cannot be makes of a rule
         return nothing
     return known
 
@@ -241,7 +249,7 @@ def _copy(proto: TypeProto) -> TypeProto:
 
 
 def _read_dim(builder: Graph, name: str, axis: int, proto: Any) -> Dim:
-    if proto.HasField("dim_value"):
+    if proto.HasField("dim_value") and proto.dim_value >= 0:  # below 0: some write it for unknown
         return int(proto.dim_value)
     if proto.dim_param:
         return dims.symbol(proto.dim_param)

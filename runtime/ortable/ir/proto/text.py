@@ -4,7 +4,9 @@ a model or a part of one; called by users, by the shell, and for TORCH_TRACE."""
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,11 +22,13 @@ from onnx import (
     TypeProto,
     ValueInfoProto,
 )
-from onnx.numpy_helper import to_array
 
 from ortable import dtypes
+from ortable.errors import BuilderError
+from ortable.ir.initializers import proto_to_numpy
 
 from .model_files import graph_of_file
+from .trust import check_readable, parsed_model
 
 if TYPE_CHECKING:
     from .large_model import LargeModel
@@ -38,6 +42,7 @@ __all__ = ["pretty_onnx"]
 
 _DOC_LENGTH = 55
 _SHOWN_VALUES = 10
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # which a terminal would obey
 
 
 def pretty_onnx(
@@ -53,6 +58,7 @@ def pretty_onnx(
         indent: one step of indentation.
 
     Raises:
+        BuilderError: the model has names that are no text, or graphs in graphs without end.
         InputError: the file is no ONNX model.
         TypeError: `onx` is something else.
     """
@@ -60,9 +66,15 @@ def pretty_onnx(
     if isinstance(onx, str | os.PathLike):
         onx = graph_of_file(onx)
     elif isinstance(onx, bytes):
-        onx = ModelProto.FromString(onx)
+        onx = parsed_model(onx, "bytes")
     elif hasattr(onx, "proto") and isinstance(onx.proto, ModelProto):
         onx = onx.proto
+    if isinstance(onx, ModelProto | GraphProto | FunctionProto | NodeProto):
+        check_readable(onx)
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", _text_of(writer, onx))
+
+
+def _text_of(writer: _TextWriter, onx: Any) -> str:
     if isinstance(onx, ModelProto):
         return "\n".join(writer.model(onx))
     if isinstance(onx, GraphProto):
@@ -160,10 +172,12 @@ class _TextWriter:
         head = f"{word}: name={tensor.name!r} type={_dtype_text(tensor.data_type)} shape={shape}"
         if tensor.data_location == TensorProto.EXTERNAL:
             return f"{head} -- external"
-        size = int(np.prod(shape, dtype=np.int64))
-        if self.shorten and size > _SHOWN_VALUES:
+        if self.shorten and math.prod(shape) > _SHOWN_VALUES:
             return head
-        values = to_array(tensor).ravel()
+        try:
+            values = proto_to_numpy(tensor).ravel()
+        except BuilderError as error:  # the text of a model is to show what is wrong with it
+            return f"{head} -- {error}"
         return f"{head} -- {' '.join(repr(values).split())}"
 
     def _sparse(self, tensor: SparseTensorProto) -> str:
@@ -217,9 +231,14 @@ class _TextWriter:
         return f"<{AttributeProto.AttributeType.Name(att.type).lower()}>"
 
     def _tensor_value(self, tensor: TensorProto) -> str:
-        if self.shorten and int(np.prod(tuple(tensor.dims), dtype=np.int64)) > _SHOWN_VALUES:
-            return f"{dtypes.name(tensor.data_type)}{tuple(tensor.dims)}"
-        return " ".join(repr(to_array(tensor)).split())
+        head = f"{dtypes.name(tensor.data_type)}{tuple(tensor.dims)}"
+        external = tensor.data_location == TensorProto.EXTERNAL
+        if external or (self.shorten and math.prod(tensor.dims) > _SHOWN_VALUES):
+            return head
+        try:
+            return " ".join(repr(proto_to_numpy(tensor)).split())
+        except BuilderError as error:  # as above
+            return f"{head} -- {error}"
 
 
 def _opset_lines(opsets: Sequence[Any]) -> list[str]:

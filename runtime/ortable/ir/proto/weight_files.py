@@ -4,6 +4,7 @@ memory mapping."""
 from __future__ import annotations
 
 import errno
+import math
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto
 
 from ortable import dtypes
 from ortable.errors import BuilderError, OptionError
@@ -148,15 +149,28 @@ def safe_path(folder: Path, location: str, name: str) -> Path:
     parts = {*PurePosixPath(location).parts, *PureWindowsPath(location).parts}
     absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).anchor
     path = folder / location
-    inside = path.resolve().is_relative_to(folder.resolve())
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+        is_file = path.is_file()
+    except (OSError, ValueError, RuntimeError):  # NUL, a name too long, a loop of links
+        inside = is_file = False
     if not location or absolute or ".." in parts or not inside:
         raise BuilderError(
-            f"Initializer {name!r} is in {location!r}, which is not in the folder of the model; "
-            "a model may read its own folder only."
+            f"Initializer {name!r} is in {location[:200]!r}, which is not in the folder of the "
+            "model; a model may read its own folder only."
         )
-    if not path.is_file():
+    if not is_file:
         raise BuilderError(f"Initializer {name!r} is in {str(path)!r}, which is no file.")
     return path
+
+
+def _number(text: str, name: str) -> int:
+    """An offset or a length. BuilderError for what is none."""
+    if not re.fullmatch(r"-?[0-9]{1,18}", text):
+        raise BuilderError(
+            f"Initializer {name!r} is in a file at {text[:40]!r}, which is no place."
+        )
+    return int(text)
 
 
 class Mapped:
@@ -180,20 +194,20 @@ class Mapped:
 
     def _read(self, tensor: TensorProto, entries: Mapping[str, str]) -> np.ndarray:
         content = self._file(entries.get("location", ""), tensor.name)
-        offset = int(entries.get("offset", 0))
-        length = int(entries.get("length", content.nbytes - offset))
+        offset = _number(entries.get("offset", "0"), tensor.name)
+        length = _number(entries.get("length", str(content.nbytes - offset)), tensor.name)
         dtype, shape = tensor.data_type, tuple(tensor.dims)
         part = content[offset : offset + length]
         packed = dtype in dtypes.SUB_BYTE
-        wanted = length if packed else dtypes.itemsize(dtype) * int(np.prod(shape, dtype=np.int64))
-        if offset < 0 or part.nbytes != length or length != wanted:
+        wanted = length if packed else dtypes.itemsize(dtype) * math.prod(shape)
+        if min((offset, length, *shape)) < 0 or part.nbytes != length or length != wanted:
             raise BuilderError(
                 f"Initializer {tensor.name!r} has {wanted} bytes, its file "
                 f"{entries.get('location')!r} has {part.nbytes} of {length} at {offset}."
             )
         if packed:
             proto = TensorProto(data_type=dtype, dims=shape, raw_data=part.tobytes())
-            return numpy_helper.to_array(proto)
+            return initializers.proto_to_numpy(proto, tensor.name)
         return part.view(dtypes.to_numpy(dtype)).reshape(shape)
 
     def _file(self, location: str, name: str) -> np.ndarray:

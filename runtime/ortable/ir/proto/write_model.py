@@ -20,6 +20,7 @@ from .large_model import LargeModel
 from .node_names import name_nodes
 from .node_proto import fill_graph
 from .tensor_proto import ExternalTensors
+from .trust import check_functions
 
 PROTO_LIMIT = 2**31 - 1
 
@@ -63,6 +64,7 @@ def to_onnx(
     if inline and graph.functions:
         from onnx.inliner import inline_local_functions
 
+        check_functions(model)
         model = inline_local_functions(model)
     if external is None:
         return model

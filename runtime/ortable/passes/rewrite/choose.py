@@ -77,7 +77,7 @@ def content(names: Names) -> tuple[str, ...]:
     for name in (names,) if isinstance(names, str) else names:
         if _is_path(name):
             load(name)
-            found.append(Path(name).read_text(encoding="utf-8"))
+            found.append(_opened(Path(name))[0])
         else:
             found.append(name)
     return tuple(found)
@@ -119,11 +119,11 @@ def load(path: str | Path) -> tuple[Rule, ...]:
     try:
         status = file.stat()
         key = (str(file.resolve()), status.st_mtime_ns, status.st_size)
-        if key not in _loaded:
-            _loaded[key] = _compiled(file.read_text(encoding="utf-8"), file.name)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(f"cannot read the file of rewrites '{file}': {reason}") from error
+    if key not in _loaded:
+        _loaded[key] = _compiled(*_opened(file))
     return _loaded[key]
 
 
@@ -135,7 +135,23 @@ def path_of(rule: Rule) -> Path | None:
     return None
 
 
-def _compiled(text: str, display: str) -> tuple[Rule, ...]:
+def _opened(file: Path) -> tuple[str, str]:
+    """The text of a file, and its name for messages."""
+    from ortablegen.source.yaml_source import read_utf8, shown_name
+
+    return read_utf8(file, "file of rewrites"), shown_name(file)
+
+
+def compiled_rules(path: str | Path) -> str:
+    """The Python text that `load` makes of a file of rewrites; nothing is run.
+
+    Raises SpecError: everything that is wrong with the file.
+    """
+    file = Path(path)
+    return _source(*_opened(file))
+
+
+def _source(text: str, display: str) -> str:
     from ortable_generated.onnx.traits import BY_TRAIT
     from ortablegen.rewrites.check import check_rewrites
     from ortablegen.rewrites.emit import rewrites_text
@@ -147,7 +163,11 @@ def _compiled(text: str, display: str) -> tuple[Rule, ...]:
     diagnostics.raise_if_any()
     check_rewrites(rewrites, diagnostics)
     diagnostics.raise_if_any()
-    source = rewrites_text(rewrites, display)
+    return rewrites_text(rewrites, display)
+
+
+def _compiled(text: str, display: str) -> tuple[Rule, ...]:
+    source = _source(text, display)
     namespace: dict[str, Any] = {"__name__": f"ortable_rewrites_{Path(display).stem}"}
     # the text comes from the compiler alone: no text of the file reaches it other than through the
     # checked language

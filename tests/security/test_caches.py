@@ -1,0 +1,256 @@
+"""Folders and files that processes share, written by others: conversions, decisions, settings, and
+what a compiled graph was packed as. What does not fit is a miss, never code."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from onnx import ModelProto
+
+from ortable.backend import folder as folders
+from ortable.backend.autotune.decisions import Decisions
+from ortable.backend.cache import codec, disk
+from ortable.backend.cache.session_keys import versions
+from ortable.backend.precompile.envelope import unseal
+from ortable.backend.roles import (
+    CompiledGraph,
+    Fetch,
+    InputRole,
+    InputRoleKind,
+    OutputRole,
+    OutputRoleKind,
+)
+from ortable.backend.sessions import tune
+from ortable.dims import symbol
+from ortable.errors import PrecompileError
+
+from . import models
+
+CODE = "0 if __import__('os').system('false') else 0"
+KEY = "a" * 64
+
+
+def _graph() -> CompiledGraph:
+    role = InputRole(0, InputRoleKind.TENSOR, "x", 1, (2, symbol("n")), permutation=(0, 1))
+    out = OutputRole(0, OutputRoleKind.TENSOR, "y", 0, elem_type=1, shape=(2,))
+    model = models.model([models.node("Relu", ["x"])])
+    return CompiledGraph(
+        model, "inference", (role,), (out,), 1, (Fetch("y", permutation=(0,)),), (), {},
+        frozenset({"x"}),
+    )  # fmt: skip
+
+
+def _written(
+    folder: Path, change: Callable[[Any], object], model: ModelProto | None = None
+) -> Path:
+    """An entry as ortable writes it, with a checksum that fits, but for a change of its header."""
+    graph = _graph()
+    header = {"key": KEY, "versions": versions(), "graph": codec.encode(graph)}
+    change(header)
+    text = json.dumps(header).encode()
+    content = (model or graph.model).SerializeToString()
+    rest = len(text).to_bytes(8, "big") + text + content
+    path = disk.entry_path(str(folder), KEY)
+    path.write_bytes(b"ortable compiled graph 1\n" + hashlib.sha256(rest).digest() + rest)
+    return path
+
+
+def test_an_entry_that_is_sound_is_read(tmp_path: Path) -> None:
+    _written(tmp_path, lambda header: None)
+    found = disk.load(str(tmp_path), KEY)
+    assert found is not None
+    assert found.inputs == _graph().inputs
+    assert found.fetches == _graph().fetches
+
+
+def _numbers() -> list[tuple[str, str]]:
+    """Every field of the roles that is a number, whole or in a tuple: they become source text."""
+    records = {"inputs": InputRole, "outputs": OutputRole, "fetches": Fetch}
+    return [
+        (place, field.name)
+        for place, record in records.items()
+        for field in dataclasses.fields(record)
+        if "int" in str(field.type) or "Dim" in str(field.type)
+    ]
+
+
+@pytest.mark.parametrize(("place", "name"), _numbers())
+@pytest.mark.parametrize(
+    "value", [CODE, [CODE], {"list": [CODE]}, {"dict": []}, {"view": "getitem"}]
+)
+def test_text_is_no_number(place: str, name: str, value: Any, tmp_path: Path) -> None:
+    def change(header: Any) -> None:
+        ((_, record),) = header["graph"][place][0].items()
+        record[name] = value
+
+    _written(tmp_path, change)
+    with pytest.warns(RuntimeWarning, match="is not used"):
+        assert disk.load(str(tmp_path), KEY) is None
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "number of results": lambda header: header["graph"].update(n_results=CODE),
+    "unknown field": lambda header: header["graph"].update(evil=1),
+    "a field that was left out": lambda header: header["graph"].update(model=1),
+    "unknown record": lambda header: header["graph"].update(inputs=[{"os.system": {}}]),
+    "unknown view": lambda header: header["graph"].update(inputs=[{"view": "os.system"}]),
+    "an operator that is no view": lambda header: header["graph"].update(
+        inputs=[{"view": "aten::from_file"}]
+    ),
+    "a list for a graph": lambda header: header.update(graph=[]),
+    "another key": lambda header: header.update(key="b"),
+    "other versions": lambda header: header.update(versions={}),
+    "deep": lambda header: header.update(graph=_nested(400)),
+    "a dimension without end": lambda header: header["graph"].update(
+        n_results={"dim": [[1, [["evil", "x", []]]]]}
+    ),
+}
+
+
+def _nested(levels: int) -> Any:
+    value: Any = 0
+    for _ in range(levels):
+        value = {"list": [value]}
+    return value
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_forged_entries(name: str, tmp_path: Path) -> None:
+    _written(tmp_path, CHANGES[name])
+    with pytest.warns(RuntimeWarning, match="is not used"):
+        assert disk.load(str(tmp_path), KEY) is None
+
+
+def test_an_entry_reads_no_other_file(tmp_path: Path) -> None:
+    _written(tmp_path, lambda header: None, models.external("../secret"))
+    with pytest.warns(RuntimeWarning, match="it reads other files"):
+        assert disk.load(str(tmp_path), KEY) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"ortable compiled graph 1\n", b"\x80\x04.", b"\0" * 99])
+def test_entries_of_other_bytes(content: bytes, tmp_path: Path) -> None:
+    disk.entry_path(str(tmp_path), KEY).write_bytes(content)
+    with pytest.warns(RuntimeWarning, match="is not used"):
+        assert disk.load(str(tmp_path), KEY) is None
+
+
+# -- folders that others may write
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders of Windows have no such mode")
+def test_a_folder_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    _written(shared, lambda header: None)
+    shared.chmod(0o1777)  # also with the bit that keeps others from removing files
+    with pytest.warns(RuntimeWarning, match="everybody may write into it"):
+        assert disk.load(str(shared), KEY) is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # said once
+        assert disk.load(str(shared), KEY) is None
+        assert tune._read(str(shared), KEY) is None
+        decisions = Decisions(["part"], str(shared))
+        path = decisions._path(decisions._key((1,)) or "")
+        assert path is not None
+        told = {"kept": "torch", "onnxruntime": 1, "torch": 1}
+        path.write_text(json.dumps(told))
+        assert decisions.find((1,)) is None
+        shared.chmod(0o755)
+        found = decisions.find((1,))
+        assert found is not None
+        assert found.kept == "torch"
+    assert disk.load(str(shared), KEY) is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders of Windows have no owner")
+def test_a_folder_of_another_user_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    if tmp_path.stat().st_uid == 0:  # root's folders are everybody's to read
+        assert folders.readable(tmp_path)
+        os.chown(tmp_path, 12345, -1)
+    with pytest.warns(RuntimeWarning, match="belongs to another user"):
+        assert not folders.readable(tmp_path)
+
+
+def test_a_folder_that_is_made_is_read(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        folders.write_whole(tmp_path / "new" / "x.ortable", b"x")
+    finally:
+        os.umask(before)
+    assert folders.readable(tmp_path / "new")
+    assert folders.readable(tmp_path / "absent")
+
+
+# -- settings and decisions
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff", b"[]", b"{}", b"1", b"[" * 100_000,
+        b'{"settings": {"os.system": 1}, "ratio": 1, "tried": 1}',
+        b'{"settings": {"intra_op_num_threads": 1000000000}, "ratio": 1, "tried": 1}',
+        b'{"settings": {"intra_op_num_threads": 1}, "ratio": "x", "tried": 1}',
+        b'{"settings": {"intra_op_num_threads": ' + b"9" * 5000 + b'}, "ratio": 1, "tried": 1}',
+    ],
+)  # fmt: skip
+def test_settings_that_are_none(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / f"{KEY}{folders.SETTINGS}").write_bytes(content)
+    assert tune._read(str(tmp_path), KEY) is None
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff", b"[]", b"{}", b'{"kept": "os.system"}', b"[" * 100_000]
+)
+def test_decisions_that_are_none(content: bytes, tmp_path: Path) -> None:
+    decisions = Decisions(["part"], str(tmp_path))
+    path = decisions._path(decisions._key((1,)) or "")
+    assert path is not None
+    path.write_bytes(content)
+    with pytest.warns(RuntimeWarning, match="measured again"):
+        assert decisions.find((1,)) is None
+
+
+# -- packed graphs
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x80\x04cos\nsystem\n.",
+        b"ortable precompiled 1\n",
+        b"ortable precompiled 1\n" + b"x" * 99,
+    ],
+)
+def test_packed_bytes_of_others(content: bytes) -> None:
+    with pytest.raises(PrecompileError):
+        unseal(None, content)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"{", b"\xff", b"[" * 100_000])
+def test_packed_headers_of_others(text: bytes) -> None:
+    rest = len(text).to_bytes(8, "big") + text
+    sealed = b"ortable precompiled 1\n" + hashlib.sha256(rest).digest() + rest
+    with pytest.raises(PrecompileError, match="damaged"):
+        unseal(None, sealed)
+
+
+def test_source_text_of_a_sound_graph_names_no_text() -> None:
+    """What is decoded and what is compiled here have the same types, so that the check of a type is
+    the check of the source."""
+    encoded = json.loads(json.dumps(codec.encode(_graph())))
+    assert codec.decode(encoded, model=_graph().model).outputs == _graph().outputs
+    assert torch.ops.aten.view.default == codec.decode_value({"view": "aten::view"})

@@ -1,0 +1,267 @@
+"""Models of strangers at the doors through which models come: the builder, the text, the pictures,
+files. Each takes them, or refuses them with an error of ortable; none allocates what sizes
+promise."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto
+
+import ortable
+from ortable.errors import BuilderError, InputError, OrtableError
+from ortable.ir.proto.large_model import LargeModel
+from tests.rotation import turn
+
+from . import models
+
+_ROOM = 2 << 30  # bytes that a door may take beyond what the process has
+
+
+@pytest.fixture(autouse=True)
+def bounded() -> Iterator[None]:
+    """An allocation of what a size promises fails instead of bringing the machine down."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    found = re.search(r"VmSize:\s+(\d+)", Path("/proc/self/status").read_text())
+    assert found is not None
+    resource.setrlimit(resource.RLIMIT_AS, ((int(found[1]) << 10) + _ROOM, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def _optimized(model: ModelProto) -> None:
+    builder = ortable.GraphBuilder(model)
+    builder.optimize()
+    builder.to_onnx()
+
+
+def _page(model: ModelProto) -> bytes:
+    from ortable.ir.pictures.draw import rendered
+
+    return rendered(model, "html")
+
+
+def _dot(model: ModelProto) -> bytes:
+    from ortable.ir.pictures.draw import rendered
+
+    return rendered(model, "dot")
+
+
+DOORS: dict[str, Callable[[ModelProto], object]] = {
+    "builder": ortable.GraphBuilder,
+    "passes": _optimized,
+    "text": ortable.pretty_onnx,
+    "whole text": lambda model: ortable.pretty_onnx(model, shorten=False),
+    "page": _page,
+    "dot": _dot,
+}
+
+
+def _tried(model: ModelProto) -> set[str]:
+    """The doors that took the model; another error than ortable's fails the test."""
+    taken = set()
+    for name, door in DOORS.items():
+        try:
+            door(model)
+        except OrtableError as error:
+            assert error.message
+            continue
+        taken.add(name)
+    return taken
+
+
+@pytest.mark.parametrize("name", models.HOSTILE)
+def test_doors(name: str) -> None:
+    """No error of another library, no memory for sizes without data, no end of the stack."""
+    _tried(models.HOSTILE[name]())
+
+
+def test_a_harmless_model_passes_every_door() -> None:
+    assert _tried(models.model([models.node("Relu", ["x"])])) == set(DOORS)
+
+
+REFUSED = {
+    "negative size": "negative size",
+    "short data": "does not fit",
+    "result twice": "two results called 'y'",
+    "cycle": "computed by no node before it",
+    "10000 levels": "in more than 64 levels",
+    "names that are not UTF-8": "is not UTF-8",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_builder_says_what_is_wrong(name: str) -> None:
+    with pytest.raises(BuilderError, match=REFUSED[name]):
+        ortable.GraphBuilder(models.HOSTILE[name]())
+
+
+def test_the_text_shows_data_that_does_not_fit() -> None:
+    text = ortable.pretty_onnx(models.HOSTILE["short data"]())
+    assert "does not fit" in text
+    assert "shape=(4,)" in text
+
+
+def test_the_text_holds_nothing_that_a_terminal_obeys() -> None:
+    name = "y\x1b]0;title\x07\x1b[2J\x9b31m"
+    model = models.model([models.h.make_node("Relu", ["x"], [name]), models.node("Relu", [name])])
+    model.doc_string = model.graph.name = name
+    text = ortable.pretty_onnx(model)
+    assert "\\x1b]0;title" in text
+    assert all(letter.isprintable() for letter in text.replace("\n", ""))
+
+
+def test_functions_without_end_are_drawn_and_not_inlined() -> None:
+    assert b'"F"' in _page(models.recursive())  # the call inside is a node
+    for model in (models.recursive(), models.functions(40)):
+        with pytest.raises(BuilderError, match="nodes in the places of their calls"):
+            ortable.GraphBuilder(model).to_onnx(inline=True)
+    assert ortable.GraphBuilder(models.functions(5)).to_onnx(inline=True).graph.node
+
+
+def _sound() -> bytes:
+    rows = [
+        models.h.make_node("Gemm", ["x", "w"], ["a"], name="/lin/Gemm", transB=1),
+        models.h.make_node("Split", ["a", "s"], ["b", "c"], axis=1),
+        models.h.make_node("Concat", ["c", "b"], ["d"], axis=-1),
+        models.h.make_node("Reshape", ["d", "t"], ["e"]),
+        models.h.make_node("Softmax", ["e"], ["y"], axis=0),
+    ]
+    arrays = {
+        "w": np.ones((4, 2), np.float32),
+        "s": np.array([1, 3]),
+        "t": np.array([-1]),
+    }
+    tensors = tuple(models.numpy_helper.from_array(value, name) for name, value in arrays.items())
+    made = models.model(rows, tensors, inputs=[models.h.make_tensor_value_info("x", 1, ["n", 2])])
+    made.graph.node[0].metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'lin']")
+    return made.SerializeToString()
+
+
+def test_damaged_bytes() -> None:
+    """A few bytes of sound models are others; which ones follows from what is tested."""
+    sources = [
+        _sound(),
+        models.functions(4).SerializeToString(),
+        models.deep(4).SerializeToString(),
+    ]
+    first, read = turn(), 0
+    for number in range(1500):
+        model = models.damaged(first + number, sources[number % len(sources)])
+        if model is not None:
+            read += 1
+            _tried(model)
+    assert read > 40
+
+
+# -- files
+
+
+def _folder(path: Path) -> Path:
+    """A folder for a model, with a secret beside it and links to it."""
+    (path / "secret.bin").write_bytes(b"\0" * 16)
+    folder = path / "model"
+    folder.mkdir()
+    (folder / "w.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    (folder / "link.bin").symlink_to(path / "secret.bin")
+    (folder / "loop.bin").symlink_to(folder / "loop.bin")
+    import os
+
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+@pytest.mark.parametrize("name", models.EXTERNAL)
+def test_external_data(name: str, tmp_path: Path) -> None:
+    folder = _folder(tmp_path)
+    (folder / "m.onnx").write_bytes(models.EXTERNAL[name]().SerializeToString())
+    with pytest.raises(BuilderError, match="'w'"):
+        LargeModel.load(folder / "m.onnx")
+    # who looks at the graph only reads no weights
+    assert "external" in ortable.pretty_onnx(folder / "m.onnx")
+
+
+def test_external_data_that_overlaps_is_read(tmp_path: Path) -> None:
+    """Tensors of the same bytes are views of the file, which is mapped read-only."""
+    folder = _folder(tmp_path)
+    model = models.external("w.bin")
+    twin = model.graph.initializer.add()
+    twin.CopyFrom(model.graph.initializer[0])
+    twin.name, twin.dims[0], twin.external_data[2].value = "v", 2, "8"
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    found = LargeModel.load(folder / "m.onnx").numpy_tensors()
+    np.testing.assert_array_equal(found["w"], np.arange(4, dtype=np.float32))
+    np.testing.assert_array_equal(found["v"], np.arange(2, dtype=np.float32))
+    assert not found["w"].flags.writeable
+
+
+@pytest.mark.parametrize("name", ["up", "absolute", "a link out of the folder"])
+def test_onnxruntime_stays_in_the_folder(name: str, tmp_path: Path) -> None:
+    """The profile of a file, and folders of language models, leave reading to ONNX Runtime."""
+    from ortable.errors import ProviderError
+
+    folder = _folder(tmp_path)
+    (folder / "m.onnx").write_bytes(models.EXTERNAL[name]().SerializeToString())
+    feeds = {"x": np.zeros(4, np.float32)}
+    with pytest.raises((ProviderError, InputError)):
+        ortable.profile(str(folder / "m.onnx"), feeds)
+
+
+@pytest.mark.parametrize("ending", [".onnx", ".json", ".textproto", ".onnxtxt", ""])
+def test_files_that_are_no_model(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"m{ending}"
+    for content in (b"", b"\xff" * 100, b"{" * 2000, b"\0", b"ir_version: x", "é".encode() * 9):
+        path.write_bytes(content)
+        for door in (ortable.pretty_onnx, lambda p: ortable.draw(p, tmp_path / "o.dot")):
+            with pytest.raises(InputError, match=re.escape(str(path))):
+                door(path)
+    with pytest.raises(InputError, match="no ONNX model"):
+        ortable.pretty_onnx(b"\xff\xff")
+
+
+# -- names in pages
+
+
+def test_names_do_not_leave_their_place_in_a_page() -> None:
+    text = _page(models.scripted()).decode()
+    assert "alert(1)" in text
+    assert "<script>alert" not in text
+    assert "<img" not in text
+    scripts = re.findall(r"<script>const data = (.*);</script>", text)
+    assert len(scripts) == 1
+    assert models.SCRIPT in json.dumps(json.loads(scripts[0]), ensure_ascii=False).replace(
+        '\\"', '"'
+    )
+    assert text.count("</script>") == 3
+
+
+def test_names_are_escaped_where_the_page_writes_html() -> None:
+    """Every value that page.js puts into HTML is a number, of ours, or escaped."""
+    from importlib.resources import files
+
+    script = files("ortable.ir.pictures").joinpath("page.js").read_text(encoding="utf-8")
+    html = [part for part in re.findall(r"`[^`]*`", script) if "<" in part]
+    assert html
+    ours = re.compile(
+        r"escape\(|^(item|box|group)\.(k|f|g)$|anchor|inside|kind|shade|behind|path|\d|[xywh]$"
+    )
+    values = [value for part in html for value in re.findall(r"\$\{([^}]*)\}?", part)]
+    names = re.compile(r"\.(t|c|p|n|m|a|s|o|h|z|name|type)\b")
+    wrong = [value for value in values if names.search(value) and not ours.search(value)]
+    assert wrong == []
+
+
+def test_dot_text_quotes_names(tmp_path: Path) -> None:
+    """A name with a quote, a newline or a backslash stays one string of the DOT text."""
+    name = 'a" ]; evil [label="x\\'
+    model = models.model([models.h.make_node("Relu", ["x"], ["y"], name=name)])
+    model.graph.name = name
+    text = _dot(model).decode()
+    outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", re.sub(r"<<.*?>>", "", text, flags=re.DOTALL))
+    assert "evil" not in outside

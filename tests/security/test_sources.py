@@ -1,0 +1,149 @@
+"""What the sources call: nothing that turns input into code, starts programs or reaches the
+network, but for the places listed here with their reasons."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.rotation import ROOT
+
+FOLDERS = ("runtime", "codegen", "generated")
+# Modules whose import already says what a file can do.
+MODULES = {
+    "pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "subprocess", "socket", "ssl",
+    "http", "urllib", "requests", "ftplib", "smtplib", "telnetlib", "asyncio", "multiprocessing",
+    "ctypes", "cffi", "code", "runpy", "pty",
+}  # fmt: skip
+CALLS = {
+    "eval", "exec", "compile", "__import__", "input", "breakpoint",
+    "os.system", "os.popen", "os.fork", "os.execv", "os.execvp", "os.spawnv", "os.posix_spawn",
+    "torch.load", "torch.hub.load", "torch.export.load", "torch.jit.load", "np.load",
+    "numpy.load", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "sympy.sympify", "sympify",
+    "import_module", "importlib.import_module",
+}  # fmt: skip
+# (file, what): why
+ALLOWED = {
+    ("runtime/ortable/interpreter/user_specs.py", "exec"): "text that the compiler of specs made; "
+    "test_spec_files.py looks for text of the file in it",
+    ("runtime/ortable/interpreter/user_specs.py", "compile"): "as exec",
+    ("runtime/ortable/passes/rewrite/choose.py", "exec"): "as for specs",
+    ("runtime/ortable/passes/rewrite/choose.py", "compile"): "as for specs",
+    ("runtime/ortable/backend/execute/call_source.py", "exec"): "the call of a graph; roles that "
+    "come from a cache have the types that they declare, test_caches.py",
+    ("runtime/ortable/backend/execute/call_source.py", "compile"): "as exec",
+    ("runtime/ortable/exporter/capture/guards.py", "eval"): "guards of torch, arithmetic of sizes: "
+    "pt2_trust.is_arithmetic is asked first, test_programs.py",
+    ("runtime/ortable/exporter/capture/guards.py", "compile"): "as eval",
+    ("codegen/ortablegen/language/served.py", "exec"): "generated/ortable_generated/kernels.py",
+    ("codegen/ortablegen/language/served.py", "compile"): "as exec",
+    ("codegen/ortablegen/source/yaml_source.py", "yaml.load"): "with the safe loader: tables of "
+    "this repository",
+    ("runtime/ortable/backend/precompile/callable.py", "pickle"): "an artifact of torch's cache "
+    "and of aot_compile, which torch unpickles, too: it is code, docs/security.md",
+    ("runtime/ortable/exporter/capture/pt2.py", "torch.export.load"): "after pt2_trust",
+    ("runtime/ortable/exporter/capture/pt2_trust.py", "torch.load"): "weights_only",
+    ("runtime/ortable/exporter/observing/apart.py", "subprocess"): "this interpreter, for a module "
+    "of the caller that may end it",
+    ("runtime/ortable/exporter/observing/apart.py", "np.load"): "what the process wrote",
+    ("runtime/ortable/exporter/observing/child.py", "np.load"): "what the process wrote",
+    ("runtime/ortable/cli/export.py", "importlib.import_module"): "the module that the command "
+    "line names",
+    ("runtime/ortable/cli/specs.py", "importlib.import_module"): "--import and --lowering",
+    ("codegen/ortablegen/schemas/registry.py", "importlib.import_module"): "requires: of this "
+    "repository's specs; refused in files of users",
+    **{
+        (f"runtime/ortable/{name}.py", "ctypes"): "memory of arrays, and settings of OpenMP"
+        for name in (
+            "backend/execute/feeds",
+            "backend/execute/fork",
+            "backend/execute/frozen",
+            "backend/execute/openmp",
+            "backend/execute/weights",
+            "exporter/account/sessions",
+        )
+    },
+}
+# Names of modules are constants or entries of tables of this repository.
+OF_OURS = ("import_module", "importlib.import_module")
+LAZY = {
+    "runtime/ortable/__init__.py": "names of __all__",
+    "runtime/ortable/dispatch.py": "generated tables",
+    "runtime/ortable/debug/__init__.py": "names of __all__",
+    "runtime/ortable/backend/__init__.py": "names of __all__",
+    "runtime/ortable/interpreter/__init__.py": "names of __all__",
+    "runtime/ortable/passes/rewrite/rule.py": "generated tables",
+    "runtime/ortable/compat/private.py": "names of torch's modules",
+    "runtime/ortable/compat/versions.py": "names of the libraries",
+}
+
+
+def _dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inner = _dotted(node.value)
+        return f"{inner}.{node.attr}" if inner else ""
+    return ""
+
+
+def _used(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Modules and calls of the lists."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.partition(".")[0] in MODULES:
+                    yield alias.name.partition(".")[0], node
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            name = (node.module or "").partition(".")[0]
+            if name in MODULES:
+                yield name, node
+        elif isinstance(node, ast.Call) and _dotted(node.func) in CALLS:
+            yield _dotted(node.func), node
+
+
+def _found() -> dict[tuple[str, str], list[ast.AST]]:
+    found: dict[tuple[str, str], list[ast.AST]] = {}
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            for what, node in _used(ast.parse(path.read_text(encoding="utf-8"))):
+                if what not in OF_OURS or name not in LAZY:
+                    found.setdefault((name, what), []).append(node)
+    return found
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[tuple[str, str], list[ast.AST]]:
+    return _found()
+
+
+def test_what_is_called_is_listed(found: dict[tuple[str, str], list[ast.AST]]) -> None:
+    assert sorted(set(found) - set(ALLOWED)) == []
+
+
+def test_what_is_listed_is_called(found: dict[tuple[str, str], list[ast.AST]]) -> None:
+    assert sorted(set(ALLOWED) - set(found)) == []
+    assert [name for name in LAZY if not Path(ROOT, name).exists()] == []
+
+
+def test_torch_loads_weights_only(found: dict[tuple[str, str], list[ast.AST]]) -> None:
+    loads = [node for (_, what), nodes in found.items() if what == "torch.load" for node in nodes]
+    assert loads
+    for node in loads:
+        assert isinstance(node, ast.Call)
+        given = {word.arg: word.value for word in node.keywords}
+        only = given.get("weights_only")
+        assert isinstance(only, ast.Constant)
+        assert only.value is True
+
+
+def test_numpy_unpickles_nothing(found: dict[tuple[str, str], list[ast.AST]]) -> None:
+    for (_, what), nodes in found.items():
+        if what == "np.load":
+            for node in nodes:
+                assert isinstance(node, ast.Call)
+                assert "allow_pickle" not in {word.arg for word in node.keywords}

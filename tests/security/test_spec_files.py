@@ -1,0 +1,203 @@
+"""Spec files and files of rewrites of strangers: every one is taken, or refused with the line that
+is wrong; nothing that stands in one is run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortable.debug.harness.user_file import is_file_of_rewrites
+from ortable.errors import SpecError
+from ortable.interpreter.user_specs import check_spec_file, compiled_specs, load_specs
+from ortable.passes.rewrite import choose
+from tests.rotation import turn
+
+from .fuzz.mutate import CODE, KINDS, MARK, WORDS, Input, entries, made
+from .fuzz.worker import marked, problem
+
+COUNT = 150  # files of a run, of a number that follows from what is tested
+LOADERS: tuple[Callable[[Path], object], ...] = (check_spec_file, choose.load)
+
+
+def _laughs(levels: int) -> str:
+    rows = ["- &a0 [x, x, x, x, x, x, x, x, x]"]
+    for level in range(1, levels):
+        rows.append(f"- &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]")
+    return "\n".join(rows)
+
+
+YAML = {
+    "a billion of one list": (_laughs(9), "more than 50000 values"),
+    "an alias in what it names": ("- &a [*a]", "is a part of what it names"),
+    "an alias of nothing": ("- *a", "undefined alias 'a'"),
+    "deep lists": ("[" * 5000 + "]" * 5000, "more than 40 levels"),
+    "deep lists without end": ("- " * 5000, "more than 40 levels"),
+    "deep mappings": ("{a: " * 5000 + "}" * 5000, "more than 40 levels"),
+    "NUL": ("- op: \0", "no character U+0000"),
+    "a bell": ("- op: \a", "no character U+0007"),
+    "an object of Python": ("- !!python/object/apply:os.system [x]", "is a mapping"),
+    "two documents": ("- a\n---\n- b", "another document"),
+    "another version of YAML": ("%YAML 9.9\n---\n- a", "YAML"),
+    "a list for a key": ("- {? [a]: b}", "a key must be a plain word"),
+    "a thousand errors": ("- x\n" * 5000, "is a mapping"),
+    "a merge": ("- &a {op: x}\n- <<: *a", "<<"),
+}
+
+
+@pytest.mark.parametrize("loader", LOADERS, ids=["specs", "rewrites"])
+@pytest.mark.parametrize("name", YAML)
+def test_yaml(name: str, loader: Callable[[Path], object], tmp_path: Path) -> None:
+    text, words = YAML[name]
+    path = tmp_path / "given.yaml"
+    path.write_text(text)
+    with pytest.raises(SpecError, match=r"given\.yaml:\d+:\d+: error: ") as caught:
+        loader(path)
+    assert words in str(caught.value.message)
+    assert is_file_of_rewrites(path) is False
+
+
+@pytest.mark.parametrize("loader", [*LOADERS, is_file_of_rewrites])
+def test_files_that_cannot_be_read(loader: Callable[[Path], object], tmp_path: Path) -> None:
+    path = tmp_path / "given.yaml"
+    for content, words in ((b"\xff\xfe- x", "can't decode"), (b"- x\n" * 300_000, "more than")):
+        path.write_bytes(content)
+        with pytest.raises(SpecError, match=words):
+            loader(path)
+    with pytest.raises(SpecError, match="directory"):
+        loader(tmp_path)
+    with pytest.raises(SpecError, match="cannot read"):
+        loader(tmp_path / "absent.yaml")
+
+
+def test_the_name_of_a_file_is_no_code(tmp_path: Path) -> None:
+    """The name stands in the head of the compiled text, in a comment of one line."""
+    text = (
+        "- op: aten::relu(Tensor self) -> Tensor\n  out: {shape: same(self), dtype: same(self)}\n"
+    )
+    text += "  lower: return Relu(self)\n  cases: [{self: 'f32[2]'}]\n"
+    for end in ("\n", "\r", "\x0c", "\u2028"):
+        path = tmp_path / f"x{end}{MARK}(){end}.yaml"
+        path.write_text(text)
+        assert marked(compiled_specs(path)) is None
+        rules = tmp_path / f"r{end}{MARK}(){end}.yaml"
+        rules.write_text(json.dumps([_sound_rule()], indent=1))
+        assert marked(choose.compiled_rules(rules)) is None
+
+
+def test_a_note_is_no_code(tmp_path: Path) -> None:
+    """What is said of a case is a comment in the compiled text, which holds no NUL."""
+    for end in ("\0", "\n", "\r", "\x85", "\u2028", "\x1b"):
+        entry = {
+            "op": "aten::relu(Tensor self) -> Tensor",
+            "out": {"shape": "same(self)", "dtype": "same(self)"},
+            "lower": [{"note": f"a{end}{MARK}(){end}b", "do": "return Relu(self)"}],
+            "cases": [{"self": "f32[2]"}],
+        }
+        assert problem(Input("aten", json.dumps([entry], indent=1)), tmp_path) is None
+
+
+def _sound_rule() -> Any:
+    return {
+        "rewrite": "relu_of_relu",
+        "stage": "simplify",
+        "why": "a second Relu changes nothing",
+        "pattern": "return Relu(Relu(x))",
+        "replace": "return Relu(x)",
+        "cases": [
+            {"graph": "return Relu(Relu(x))", "x": "f32[2]", "expect": "Relu"},
+            {"graph": "return Relu(x)", "x": "f32[2]", "unchanged": "pattern"},
+        ],
+    }
+
+
+def test_a_file_imports_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "given.yaml"
+    entry = {
+        "op": "aten::relu(Tensor self) -> Tensor",
+        "out": {"shape": "same(self)", "dtype": "same(self)"},
+        "lower": {"python": "os.system", "why": "x"},
+        "cases": [{"self": "f32[2]"}],
+    }
+    path.write_text(json.dumps([entry]))
+    with pytest.raises(SpecError, match=r"given\.yaml:\d+"):
+        load_specs(path, override=True)
+    entry.update(lower="return Relu(self)", requires="this")
+    path.write_text(json.dumps([entry]))
+    with pytest.raises(SpecError, match="imports nothing"):
+        load_specs(path, override=True)
+
+
+DEEP_SCHEMAS = (
+    "aten::f(" + "(" * 3000,
+    "aten::f(" + "Dict(int, " * 350,
+    "aten::f(Tensor" + "[]" * 1500 + " x) -> ()",
+    "aten::f(int x=" + "9" * 99 + ") -> ()",
+    "aten::f(" + "Tensor a, " * 5000,
+    "aten::\u00e9\u20ac(Tensor x) -> Tensor",
+)
+
+
+@pytest.mark.parametrize("schema", DEEP_SCHEMAS, ids=range(len(DEEP_SCHEMAS)))
+def test_schemas_that_end_the_parser_of_torch(schema: str, tmp_path: Path) -> None:
+    path = tmp_path / "given.yaml"
+    path.write_text(json.dumps([{"op": schema, "cases": []}]))
+    with pytest.raises(SpecError, match="torch cannot parse this schema"):
+        check_spec_file(path)
+
+
+def _fields(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    rows = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
+    found = [path] if path else []
+    for key, value in rows:
+        found += _fields(value, (*path, key))
+    return found
+
+
+def _put(node: Any, path: tuple[Any, ...], word: Any, as_key: bool) -> Any:
+    """The node with a field replaced by a word, or renamed."""
+    copy = json.loads(json.dumps(node))
+    at = copy
+    for key in path[:-1]:
+        at = at[key]
+    if as_key:
+        rows = [(word if key == path[-1] else key, value) for key, value in at.items()]
+        at.clear()
+        at.update(rows)
+    else:
+        at[path[-1]] = word
+    return copy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_code_in_every_field(kind: str, tmp_path: Path) -> None:
+    """Every field and every key of an entry that has many kinds of them becomes a piece of code."""
+    widest = max(entries(kind), key=lambda entry: (len(entry), -len(json.dumps(entry))))
+    first = turn()
+    for number, path in enumerate(_fields(widest)):
+        for as_key in (False, True) if isinstance(path[-1], str) else (False,):
+            word = CODE[(first + number) % len(CODE)]
+            text = json.dumps([_put(widest, path, word, as_key)], indent=1)
+            assert problem(Input(kind, text), tmp_path) is None, (path, word)
+
+
+def test_files_that_are_nearly_right(tmp_path: Path) -> None:
+    """A few of what ``python -m tests.security.fuzz`` tries."""
+    first = turn()
+    for number in range(first, first + COUNT):
+        assert problem(made(number), tmp_path) is None, f"--show {number}"
+
+
+def test_the_words_have_every_kind() -> None:
+    """The fuzzer is not emptied by accident."""
+    assert len(WORDS) == len(set(WORDS)) > 100
+    assert all(len(entries(kind)) > 100 for kind in KINDS)
