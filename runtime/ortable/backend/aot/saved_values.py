@@ -39,12 +39,9 @@ def _save_copies(forward: GraphModule, num_fwd_outputs: int) -> None:
         with graph.inserting_after(graph.find_nodes(op="placeholder")[-1]):
             copy = graph.call_function(torch.ops.aten.clone.default, (argument,))
         copy.meta.update(argument.meta)
-        argument.replace_all_uses_with(
-            copy,
-            delete_user_cb=lambda user, argument=argument, copy=copy: (
-                user is not copy and not _writes(user, argument)
-            ),
-        )
+        for user in list(argument.users):
+            if user is not copy and not _writes(user, argument):
+                user.replace_input_with(argument, copy)
     if saved:
         forward.recompile()
 
@@ -52,7 +49,8 @@ def _save_copies(forward: GraphModule, num_fwd_outputs: int) -> None:
 def _written_results(output: Node, start: int) -> list[Node]:
     """The arguments that are written, and of which results from ``start`` on are a view."""
     found: dict[Node, None] = {}
-    for result in output.args[0][start:]:  # type: ignore[index]
+    results: Any = output.args[0]
+    for result in results[start:]:
         base = result
         while isinstance(base, Node) and _is_view(base):
             base = base.args[0]
