@@ -153,7 +153,7 @@ def upsampled(factor, change=None):
     return undecompose(module)
 
 
-@pytest.mark.parametrize(("factor", "count"), [(2, 1), (8, 1), (3, 0), (6, 0)])
+@pytest.mark.parametrize(("factor", "count"), [(2, 1), (8, 1), (3, 0), ((1, 2), 0)])
 def test_only_factors_whose_weights_are_exact_are_one_resize(factor, count):
     assert upsampled(factor) == count
 

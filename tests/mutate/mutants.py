@@ -30,7 +30,7 @@ KINDS = (
     "cli",
 )
 # What codegen reads: a mutant there changes generated/ too.
-GENERATED_FROM = {"specs/aten/": "aten", "specs/onnx/": "onnx", "specs/rewrites/": "rewrites"}
+TABLES = ("specs/aten/", "specs/onnx/", "specs/rewrites/")
 _CALLS = "tests/specs/test_cases.py::test_sample_calls_equal_eager[{}]"
 _CASES = "tests/passes/rewrite/test_cases.py::test_cases_alone[{}]"
 
@@ -61,9 +61,8 @@ class Mutant:
 
     @property
     def generates(self) -> str:
-        """The part of generated/ that is made again: aten, onnx, rewrites, or none of them."""
-        found = [part for folder, part in GENERATED_FROM.items() if self.file.startswith(folder)]
-        return found[0] if found else ""
+        """The table of which generated/ is made again; empty when the file is none."""
+        return self.file if self.file.startswith(TABLES) else ""
 
 
 def read_mutants(path: Path = LIST) -> list[Mutant]:

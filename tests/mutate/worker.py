@@ -1,8 +1,9 @@
 """One process that has loaded the libraries (not ortable), and forks a child for every run of
 pytest: a run then costs no seconds of imports. A script, not a module: its folder is an overlay.
 
-In comes a line of JSON for each run, ``{"run": [...], "generate": "aten", "seconds": 60, "keep":
-true}`` (``keep``: write bytecode, for later runs); out comes one, ``{"outcome": ..., "test": ..., "said": ..., "seconds": ...}``. Called by `runner`.
+In comes a line of JSON for each run, ``{"run": [...], "generate": "specs/aten/unary.yaml",
+"seconds": 60, "keep": true}`` (``keep``: write bytecode, for later runs); out comes one,
+``{"outcome": ..., "test": ..., "said": ..., "seconds": ...}``. Called by `runner`.
 
 Outcomes: passed, failed, crashed (a signal), late (longer than ``seconds``), refused (codegen
 refuses the table), broken (the tests could not be collected, or a name is missing), empty (no
@@ -114,14 +115,14 @@ def _child(given: dict[str, Any], writer: int) -> None:
     os._exit(0)
 
 
-def _refused(part: str) -> dict[str, Any] | None:
-    """Make one part of generated/ of the overlay again; a report if codegen refuses to."""
-    if not part:
+def _refused(file: str) -> dict[str, Any] | None:
+    """Make again what is generated from a table of the overlay; a report if codegen refuses to."""
+    if not file:
         return None
     from ortablegen.source.diagnostics import SpecErrors
 
     try:
-        for name, text in _texts(part, Path.cwd()).items():
+        for name, text in _texts(file, Path.cwd()).items():
             path = Path("generated", name)
             if not path.is_file() or path.read_text() != text:
                 path.write_text(text)
@@ -130,10 +131,10 @@ def _refused(part: str) -> dict[str, Any] | None:
     return None
 
 
-def _texts(part: str, root: Path) -> dict[str, str]:
-    """The files of one part of generated/, as codegen makes them."""
-    from ortablegen.aten.check import check_specs
-    from ortablegen.aten.emit import emit_aten
+def _texts(file: str, root: Path) -> dict[str, str]:
+    """What codegen makes of a table: one file of converters, or all rules, or all rewrites."""
+    from ortablegen.aten.check import check_op
+    from ortablegen.aten.emit import family_text
     from ortablegen.aten.read import read_folder
     from ortablegen.onnx.emit import emit_onnx_rules
     from ortablegen.onnx.read import load_onnx_rules
@@ -144,18 +145,20 @@ def _texts(part: str, root: Path) -> dict[str, str]:
     from ortablegen.source.diagnostics import Diagnostics
 
     diagnostics = Diagnostics()
-    if part == "aten":
+    if file.startswith("specs/aten/"):
         specs = read_folder(root / "specs" / "aten", root, diagnostics)
-        check_specs(specs, diagnostics)
+        for entry in specs.ops:
+            if entry.file == file:
+                check_op(entry, diagnostics)
         diagnostics.raise_if_any()
-        return emit_aten(specs)
+        return {f"ortable_generated/aten/{Path(file).stem}.py": family_text(specs, file)}
     rules = load_onnx_rules(root / "specs" / "onnx", diagnostics)
-    if part == "onnx":
+    if file.startswith("specs/onnx/"):
         diagnostics.raise_if_any()
         return emit_onnx_rules(rules)
     traits = {name: rules.having(name) for name in TRAITS}
     rewrites = read_rewrites(root / "specs" / "rewrites", root, diagnostics, traits)
-    check_rewrites(rewrites, diagnostics)
+    check_rewrites(tuple(each for each in rewrites if each.file == file), diagnostics)
     diagnostics.raise_if_any()
     return emit_rewrites(rewrites)
 
