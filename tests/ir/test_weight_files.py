@@ -1,5 +1,5 @@
-"""Data files of models: places, alignment and lengths of weights of any size, what a model may read,
-and what saving leaves alone."""
+"""Data files of models: places, alignment and lengths of weights of any size, what a model may
+read, and what saving leaves alone."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ LARGE = (1 << 20) + 12  # bytes: no multiple of 64, and more than is mapped by i
 def arrays(*sizes: int) -> list[tuple[str, Any]]:
     """Weights of so many bytes."""
     draw = np.random.default_rng(0)
-    return [
-        (f"w{n}", draw.integers(0, 256, size, dtype=np.uint8)) for n, size in enumerate(sizes)
-    ]
+    return [(f"w{n}", draw.integers(0, 256, size, dtype=np.uint8)) for n, size in enumerate(sizes)]
 
 
 def written(folder: Path, entries: Sequence[tuple[str, Any]], **options: Any) -> dict[str, Place]:

@@ -1,6 +1,6 @@
-"""Every part of a rule's `when` that `and` joins is needed: without it, some case of the rule fails.
-Parts that no case can refuse, or none does yet, are listed with the reason in conjuncts.yaml; that
-a graph is built for the CPU is tried on graphs that are not."""
+"""Every part of a rule's `when` that `and` joins is needed: without it, some case of the rule
+fails. Parts that no case can refuse, or none does yet, are listed with the reason in
+conjuncts.yaml; that a graph is built for the CPU is tried on graphs that are not."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ def _for_cpu(rewrite: Rewrite) -> list[int]:
     return [number for number, each in enumerate(parts(rewrite)) if ast.unparse(each) == CPU]
 
 
-@pytest.mark.parametrize("name", [name for name, each in sorted(REWRITES.items()) if _for_cpu(each)])
+@pytest.mark.parametrize(
+    "name", [name for name, each in sorted(REWRITES.items()) if _for_cpu(each)]
+)
 def test_rules_that_count_on_kernels_leave_other_graphs_alone(name: str) -> None:
     rewrite = REWRITES[name]
     (number,) = _for_cpu(rewrite)
