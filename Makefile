@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda gpu clean
+.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz derive mutate support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda gpu clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ vision: $(READY)  ## the architectures of torchvision, exported and compiled, ag
 
 fuzz: $(READY)  ## random programs of the specs' own samples, through every front door (ARGS='--count 1000')
 	$(BIN)/python -m tests.fuzz --jobs $(JOBS) $(ARGS)
+
+mutate: $(READY)  ## faults put into the code on purpose, and whether tests notice each (ARGS=--bounded: a few)
+	$(BIN)/python -m tests.mutate --jobs $(JOBS) $(ARGS)
 
 support: $(READY)  ## the newest of everything, as pip installs it: wheel, documents, core tests
 	$(BIN)/python -m tests.support --jobs $(JOBS) $(ARGS)

@@ -47,15 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(pool: Workers, chosen: Sequence[Mutant]) -> tuple[list[str], dict[str, Verdict]]:
     """What fails without a fault, and the verdict on each mutant (none when something does)."""
-    seconds: dict[str, float] = {}
     red = []
     for verdict in baseline(pool, chosen):
-        print(f"{verdict.outcome} {verdict.seconds:5.1f} s  {verdict.name}", flush=True)
-        seconds[verdict.name] = verdict.seconds
+        shown = f"{verdict.name[:90]}..." if len(verdict.name) > 90 else verdict.name
+        print(f"{verdict.outcome} {verdict.seconds:5.1f} s  {shown}", flush=True)
         if verdict.outcome != "passed":
             red.append(f"{verdict.name}: {verdict.outcome} {verdict.test} {verdict.said}")
     verdicts: dict[str, Verdict] = {}
-    for verdict in faults(pool, chosen, seconds) if not red else ():
+    for verdict in faults(pool, chosen) if not red else ():
         verdicts[verdict.name] = verdict
         word = "killed" if verdict.killed else "SURVIVES"
         first = verdict.said.splitlines()[0][:90] if verdict.said else ""

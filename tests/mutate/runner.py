@@ -21,9 +21,8 @@ from .mutants import ROOT, Mutant
 from .overlay import Overlay
 
 Item = TypeVar("Item")
-SLOWER = 10  # times what the tests take without the fault; then they hang
-LEAST = 30.0
-MOST = 300.0
+LIMIT = 120.0  # seconds for the tests of one fault, which take a few; then they hang
+MOST = 600.0  # for those of many without a fault
 
 
 @dataclass(frozen=True)
@@ -132,21 +131,32 @@ def workers(jobs: int, root: Path = ROOT) -> Iterator[Workers]:
 
 
 def baseline(pool: Workers, mutants: Sequence[Mutant]) -> Iterator[Verdict]:
-    """Every set of tests that mutants name, once, without any fault."""
-    runs = sorted({each.run for each in mutants})
-    return pool.each(runs, lambda worker, run: worker.run(" ".join(run), run, "", MOST, True))
+    """Every test that mutants name, once, without any fault: those of a folder in one run."""
+    return pool.each(
+        together([each.run for each in mutants]),
+        lambda worker, run: worker.run(" ".join(run), run, "", MOST, True),
+    )
 
 
-def faults(
-    pool: Workers, mutants: Sequence[Mutant], seconds: dict[str, float]
-) -> Iterator[Verdict]:
-    """The tests of every mutant with its fault; ``seconds``: what they take without it."""
+def together(runs: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Fewer runs of the same tests: those of one folder, with the same options, are one."""
+    found: dict[tuple[str, ...], dict[str, None]] = {}
+    for run in runs:
+        tests = [each for each in run if each.startswith("tests/")]
+        options = tuple(each for each in run if not each.startswith("tests/"))
+        for test in tests:
+            folder = test.partition("::")[0].rpartition("/")[0]
+            found.setdefault((folder, *options), {})[test] = None
+    return [(*sorted(tests), *key[1:]) for key, tests in sorted(found.items())]
+
+
+def faults(pool: Workers, mutants: Sequence[Mutant]) -> Iterator[Verdict]:
+    """The tests of every mutant with its fault."""
 
     def work(worker: _Worker, mutant: Mutant) -> Verdict:
         worker.overlay.apply(mutant)
-        limit = min(MOST, LEAST + SLOWER * seconds[" ".join(mutant.run)])
         try:
-            return worker.run(mutant.name, mutant.run, mutant.generates, limit, False)
+            return worker.run(mutant.name, mutant.run, mutant.generates, LIMIT, False)
         finally:
             worker.overlay.restore(mutant)
 

@@ -362,7 +362,7 @@ class _Checker:
     def check_names(self, patterns: tuple[Pattern, ...], names: Names) -> None:
         words = {*RESERVED, *vocabulary.DTYPES, *vocabulary.CONSTANTS}
         for name in names.kinds:
-            if name in words or not (name[0].islower() or name[0] == "_"):
+            if name in words or not (name[:1].islower() or name[:1] == "_"):
                 what = "is a word of the language" if name in words else "is not in lower case"
                 self.error(
                     self.where(name, patterns), f"'{name}' {what} and names no capture",
