@@ -15,7 +15,7 @@ from .report import WANTED, counts, faulty, read_record, table
 from .runner import Verdict, baseline, faults, together, workers
 
 MUTANTS = read_mutants()
-SOURCE = '''def larger(a, b):
+SOURCE = """def larger(a, b):
     return a if a > b else b
 
 
@@ -23,11 +23,11 @@ def counted(n):
     while n > 0:
         n -= 1
     return n
-'''
+"""
 OPTION = """def pytest_addoption(parser):
     parser.addoption("--every-program", action="store_true")
 """
-TESTS = '''from package.code import counted, larger
+TESTS = """from package.code import counted, larger
 
 
 def test_larger():
@@ -36,7 +36,7 @@ def test_larger():
 
 def test_counted():
     assert counted(3) == 0
-'''
+"""
 
 
 def test_every_text_stands_once_where_the_list_says() -> None:
@@ -84,7 +84,12 @@ def test_what_is_wrong_with_a_line_is_told() -> None:
 
 
 def test_tests_of_a_folder_with_the_same_options_run_together() -> None:
-    runs = [("tests/a/x.py",), ("tests/a/y.py::t",), ("tests/b/z.py", "-k", "one"), ("tests/a/x.py",)]
+    runs = [
+        ("tests/a/x.py",),
+        ("tests/a/y.py::t",),
+        ("tests/b/z.py", "-k", "one"),
+        ("tests/a/x.py",),
+    ]
     assert together(runs) == [
         ("tests/a/x.py", "tests/a/y.py::t"),
         ("tests/b/z.py", "-k", "one"),
@@ -110,7 +115,7 @@ def test_faults_are_noticed_or_survive(tmp_path: Path) -> None:
         _mutant("unnoticed", "a > b", "a >= b"),
         _mutant("ends the process", "n -= 1", "import os; os._exit(3)"),
         _mutant("broken", "def larger(a, b)", "def larger(a, b"),
-        _mutant("no name", "a if a > b", "c if a > b"),
+        _mutant("no name", "if a > b", "if c > b"),
     ]
     with workers(1, root) as pool:
         (first,) = baseline(pool, mutants)
