@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     lines = faulty(chosen, verdicts)
     whole = survivors(chosen)
     print("", table(counts(chosen, verdicts)), "", sep="\n")
-    print("\n".join([*(f"cannot be noticed: {each}" for each in whole), *lines]))
+    print("\n".join([*(f"not noticed: {each}" for each in whole), *lines]))
     print(f"{len(chosen)} of {len(every)} mutants, {time.monotonic() - begun:.0f} s")
     if given.record and len(chosen) == len(every) and not lines:
         RECORD.write_text(record(every, verdicts))

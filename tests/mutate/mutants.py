@@ -47,7 +47,7 @@ class Mutant:
         by: what it is replaced by.
         breaks: what goes wrong, in a few words.
         run: arguments of pytest: the tests that must fail.
-        survives: why no test can notice it; empty for all others.
+        survives: why no test notices it; empty for all others.
     """
 
     name: str

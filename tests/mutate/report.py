@@ -55,7 +55,7 @@ def faulty(mutants: Sequence[Mutant], verdicts: Mapping[str, Verdict]) -> list[s
 
 
 def survivors(mutants: Sequence[Mutant]) -> list[str]:
-    """The mutants that no test can notice, each with the reason."""
+    """The mutants that no test notices, each with the reason."""
     return [f"{each.name}: {each.survives}" for each in mutants if each.survives]
 
 
