@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz fuzz-specs audit soak derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda bench-plots gpu clean
+.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz mutate fuzz-specs audit soak derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda bench-plots gpu clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -89,6 +89,9 @@ audit: $(READY)  ## known weaknesses of what is installed; asks the network
 	$(PYTHON) -m venv $(VENV)/audit
 	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
 	$(VENV)/audit/bin/pip-audit --path $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') $(ARGS)
+
+mutate: $(READY)  ## faults put into the code on purpose, and whether tests notice each (ARGS=--bounded: a few)
+	$(BIN)/python -m tests.mutate --jobs $(JOBS) $(ARGS)
 
 support: $(READY)  ## the newest of everything, as pip installs it: wheel, documents, core tests
 	$(BIN)/python -m tests.support --jobs $(JOBS) $(ARGS)

@@ -6,6 +6,11 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._dispatch.python import enable_python_dispatcher
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from ortable.backend.lower.undecompose import undecompose
+from ortable.compat.torch import get_decompositions
 
 
 def run(function, *arguments, **kwargs):
@@ -127,3 +132,44 @@ def test_the_reshape_of_a_result_that_is_returned_too():
         expected = function(x, weight)
     assert torch.equal(flat, first.flatten())
     torch.testing.assert_close(flat, expected[1])
+
+
+def upsampled(factor, change=None):
+    """How many Resize stand in the graph of an image that is enlarged bilinearly; `change` gets the
+    nodes that take corners of the image, and another image."""
+
+    def function(x, other):
+        return F.interpolate(x, scale_factor=factor, mode="bilinear"), other * 1
+
+    table = get_decompositions([torch.ops.aten.upsample_bilinear2d.vec])
+    images = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 3, 4)
+    with enable_python_dispatcher():
+        module = make_fx(function, decomposition_table=table, tracing_mode="fake")(*images)
+    corners = module.graph.find_nodes(
+        op="call_function", target=torch.ops.aten._unsafe_index.Tensor
+    )
+    if change is not None:
+        change(corners, module.graph.find_nodes(op="placeholder")[1])
+    return undecompose(module)
+
+
+@pytest.mark.parametrize(("factor", "count"), [(2, 1), (8, 1), (3, 0), ((1, 2), 0)])
+def test_only_factors_whose_weights_are_exact_are_one_resize(factor, count):
+    assert upsampled(factor) == count
+
+
+@pytest.mark.parametrize("corner", range(4))
+def test_corners_of_several_images_are_no_resize(corner):
+    def change(corners, other):
+        assert len(corners) == 4
+        corners[corner].args = (other, corners[corner].args[1])
+
+    assert upsampled(2, change) == 0
+
+
+@pytest.mark.parametrize("corner", [1, 2, 3])
+def test_corners_at_other_places_are_no_resize(corner):
+    def change(corners, other):
+        corners[corner].args = corners[0].args
+
+    assert upsampled(2, change) == 0

@@ -83,3 +83,10 @@ def test_scan_drops_symbols_that_only_the_body_knows() -> None:
     assert _infer("Scan", [ValueInfo("xs", 1, (n, 5))], 1, body=body, num_scan_inputs=1) == (
         (1, None, None),
     )
+
+
+def test_if_has_no_dtype_where_its_branches_differ() -> None:
+    yes, no = _child(ValueInfo("a", 1, (n,))), _child(ValueInfo("a", 7, (n,)))
+    for then, other in ((yes, no), (no, yes)):
+        found = _infer("If", [ValueInfo("cond", 9, ())], 1, then_branch=then, else_branch=other)
+        assert found == ((None, (n,), None),)

@@ -274,3 +274,9 @@ def test_content_that_wraps_is_unknown() -> None:
     assert inference.fit(dtypes.int64, 2**31) == 2**31
     assert inference.fit(dtypes.int64, -(2**63) - 1) is None
     assert inference.fit(dtypes.float32, 1) is None
+
+
+def test_an_end_that_is_surely_negative_counts_from_the_back() -> None:
+    back = dims.symbol("k", 1)
+    assert inference.slice_length(back + 3, 0, -back, 1) == 3
+    assert inference.slice_length(back + 3, 0, 1 - back, 1) is None  # 0 where it is one

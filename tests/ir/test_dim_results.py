@@ -176,3 +176,12 @@ def test_sizes_of_a_result_that_set_shape_names_can_be_read(ort):
     )
     builder.set_shape(picked, ("u2", "b", 3))
     assert value_of(ort, builder, builder.dim_as_vector("u2")) == [1]
+
+
+def test_a_number_of_another_type_is_no_size() -> None:
+    builder = GraphBuilder(18)
+    for name, dtype in (("n", dtypes.int64), ("m", dtypes.int32)):
+        builder.make_tensor_input(name, dtype, ())
+        builder.dim_results.add_source(name, name, None)
+    assert builder.dim_results.scalar(dims.symbol("n")) == "n"
+    assert builder.dim_results.scalar(dims.symbol("m")) is None

@@ -215,3 +215,25 @@ def test_passes_leave_the_index_true(gr: GraphBuilder) -> None:
         agrees(gr)
     assert gr.uses("copy") == [] and gr.uses("w") == []
     assert len(gr.uses("w_transposed")) == 2
+
+
+def test_what_is_gone_is_found_no_more(gr: GraphBuilder) -> None:
+    numbers = np.array([1, 2], np.int64)
+    small = gr.make_initializer("", numbers)
+    gr.dim_results.add_source("n", "n", None)
+    gr.dim_results.add_source("lost", "lost", None)
+    del gr.initializers_dict[small]
+    editing.forget(gr)
+    assert gr.make_initializer("", numbers) in gr.initializers_dict
+    assert gr.dim_results.find_source("n") is not None
+    assert gr.dim_results.find_source("lost") is None
+
+
+def test_what_is_known_of_a_copy_is_known_of_the_original(gr: GraphBuilder) -> None:
+    original, copy = gr.values["r"], gr.values["n"]
+    original.dtype = original.shape = original.rank = original.value = None
+    editing.merge_knowledge(gr, "r", "n")
+    assert (original.dtype, original.shape, original.rank) == (FLOAT, copy.shape, 2)
+    copy.dtype = TensorProto.INT64
+    editing.merge_knowledge(gr, "r", "n")
+    assert original.dtype == FLOAT

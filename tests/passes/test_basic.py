@@ -9,6 +9,7 @@ from onnx import helper
 
 from ortable import GraphBuilder, dtypes
 from ortable.errors import BuilderError
+from ortable.passes.folding import constant_folding
 
 X = np.array([-1.0, 2.0], dtype=np.float32)
 
@@ -273,3 +274,12 @@ def test_folding_stores_neither_quantised_weights_as_floats_nor_a_weight_twice(g
         *["Neg"] * 4,
         "Relu",
     ]
+
+
+def test_results_whose_size_nobody_knew_are_folded_up_to_the_limit() -> None:
+    for count, folded in ((4, 1), (400, 0)):
+        builder = GraphBuilder(18)
+        ones = builder.make_initializer("ones", np.ones(count, np.float32))
+        places = builder.make_node("NonZero", [ones])
+        builder.make_tensor_output(builder.make_node("Neg", [places]), dtypes.int64, (1, count))
+        assert constant_folding(builder, 1000) == folded

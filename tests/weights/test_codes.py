@@ -137,3 +137,14 @@ def test_a_place_that_rules_refuse_is_in_no_account() -> None:
         "MatMulNBits",
     ]
     assert list(rounding.rounded) == ["taken"]
+
+
+@pytest.mark.parametrize(("kind", "half"), [("int4", 8), ("int8", 128)])
+def test_weights_that_are_codes_times_a_scale_are_kept(kind: str, half: int) -> None:
+    """The largest number is one code less than the smallest."""
+    wanted = torch.randint(-half, half, (2, 64))
+    wanted[:, ::32] = -half  # in every group
+    codes = rounded(wanted / 4, WeightOptions(kind, symmetric=True))  # type: ignore[arg-type]
+    assert codes.error == 0.0
+    found = np.asarray(codes.codes, np.int32).reshape(wanted.shape)
+    assert np.array_equal(found, wanted.numpy())

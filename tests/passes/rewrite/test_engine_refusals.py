@@ -12,7 +12,9 @@ from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
 from ortable.debug.harness.runs import checked_model
 from ortable.errors import BuilderError, KernelError, UnsupportedCase
+from ortable.ir.editing import use_index
 from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import Match, Rule
 
 from .hand_rules import FLOATS, one, pair, replaced, rule, run, text
@@ -160,3 +162,12 @@ def test_a_replacement_that_reads_what_comes_later_is_refused(gr: GraphBuilder) 
     gr.make_tensor_output(gr.op.Exp(gr.op.Cos("a"), outputs=["late"]))
     make = rule("later", "Sin", match, lambda graph, res, x: graph.op.Abs(x, outputs=res.outputs))
     assert "late" in _refused(gr, make)
+
+
+def test_an_attribute_that_a_pattern_does_not_mention_has_its_default(gr: GraphBuilder) -> None:
+    made = gr.make_node("LeakyRelu", ["x"], ["y"], alpha=0.5)
+    gr.make_tensor_output(made)
+    node = gr.nodes[-1]
+    matcher = Matcher(gr, use_index(gr))
+    assert not matcher.plain(node) and not matcher.plain(node, (), {"alpha": 0.01})
+    assert matcher.plain(node, (), {"alpha": 0.5}) and matcher.plain(node, ("alpha",))

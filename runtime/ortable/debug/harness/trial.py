@@ -3,7 +3,7 @@ rule is for, run on several inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -31,9 +31,14 @@ SPECIAL_DRAWS = 4  # with infinities, NaN and both zeros
 
 
 def _fitting(names: str, target: str | None, opset: int) -> list[Rule]:
+    return fitting(choose.rules(names), target, opset)
+
+
+def fitting(rules: Iterable[Rule], target: str | None, opset: int) -> list[Rule]:
+    """Those of some rows that are for the target and the opset."""
     return [
         rule
-        for rule in choose.rules(names)
+        for rule in rules
         if rule.target in ("", target) and rule.opsets[0] <= opset <= rule.opsets[1]
     ]
 
@@ -156,9 +161,16 @@ def check_case(
     rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, given: str = "all"
 ) -> None:
     """The rule alone on its case: it fires and nothing else changes, or it refuses and says why."""
-    trial = Trial(rewrite, case, opset, target)
     rules = rules_of(rewrite.name, target, opset, given)
+    check_rules(rewrite, case, opset, target, rules)
+
+
+def check_rules(
+    rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rules: Sequence[Rule]
+) -> None:
+    """The same with rows that the caller has: of the rule as it is, or of a changed one."""
     assert rules, f"no row of {rewrite.name} is for opset {opset} and target {target}"
+    trial = Trial(rewrite, case, opset, target)
     record = trial.apply(rules)
     reasons = [
         reason

@@ -1,0 +1,188 @@
+"""What the keys of conversions and sessions tell apart, one thing at a time: everything else is the
+same, so that a key which forgets it is equal."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+import torch
+from torch import nn
+
+from ortable.backend.cache import graph_key, keys
+from ortable.backend.cache.graph_key import constant_text, digest_of, graph_text
+from ortable.backend.cache.keys import conversion_key
+from ortable.backend.cache.memory import Conversions, Sessions
+from ortable.backend.cache.session_keys import session_key
+from ortable.backend.lower.aot_graph import AotGraph
+from ortable.backend.lower.untracked_writes import mark_untracked_writes
+from ortable.backend.options import OrtOptions
+
+RULES = """
+- rewrite: twice_the_same
+  stage: simplify
+  why: a test
+  pattern: return Neg(Neg(x))
+  replace: return x
+  cases:
+    - {x: "f32[2,3]", expect: ""}
+    - {x: "f32[2,3]", graph: "return Neg(Abs(x))", unchanged: the pattern does not fit}
+"""
+
+
+def graph_of(value: torch.Tensor, name: str = "x", position: int = 0) -> torch.fx.GraphModule:
+    """A graph that returns its argument, which FX knows as ``value``."""
+    graph = torch.fx.Graph()
+    argument = graph.placeholder(name)
+    argument.meta = {"val": value, "desc": SimpleNamespace(idx=position)}
+    graph.output((argument,))
+    return torch.fx.GraphModule(nn.Module(), graph)
+
+
+def key(name: str = "x", **options: Any) -> str:
+    value = torch.ones(2, dtype=torch.float32)
+    return conversion_key(AotGraph(graph_of(value, name)), OrtOptions(**options), frozenset())
+
+
+def test_the_default_dtype_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key()
+    monkeypatch.setattr(torch, "get_default_dtype", lambda: torch.float64)
+    assert key() != before
+
+
+def test_what_new_memory_holds_is_in_the_key() -> None:
+    found = [key()]
+    torch.use_deterministic_algorithms(True)
+    filled = torch.utils.deterministic.fill_uninitialized_memory
+    try:
+        found.append(key())
+        torch.utils.deterministic.fill_uninitialized_memory = not filled
+        found.append(key())
+    finally:
+        torch.utils.deterministic.fill_uninitialized_memory = filled
+        torch.use_deterministic_algorithms(False)
+    assert len(set(found)) == 3 and key() == found[0]
+
+
+def test_the_specs_of_the_user_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key()
+    monkeypatch.setattr(keys, "LOADED", [*keys.LOADED, SimpleNamespace(source="a file")])
+    assert key() != before
+
+
+def test_rewrites_are_in_the_key_by_what_they_hold(tmp_path: Path) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(RULES)
+    found = [key(), key(rewrites="none"), key(rewrites=["default", str(path)])]
+    path.write_text(RULES.replace("a test", "another test"))
+    found.append(key(rewrites=["default", str(path)]))
+    assert len(set(found)) == 4
+
+
+def test_forward_and_inference_are_two_keys() -> None:
+    """The names of arguments, which tell one from the other, are not in the text of a graph."""
+    assert key("primals_1") != key("x") == key("y")
+
+
+BASE = torch.arange(12.0).reshape(3, 4)
+NUMBERS = torch.complex(BASE, BASE + 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        pytest.param(BASE[:2], BASE[1:], id="offset"),
+        pytest.param(BASE.t(), torch.ones(4, 3), id="strides"),
+        pytest.param(BASE, BASE.double(), id="dtype"),
+        pytest.param(NUMBERS, NUMBERS.conj(), id="conjugate"),
+        pytest.param(NUMBERS.imag, NUMBERS.conj().imag, id="negated"),
+        pytest.param(BASE, BASE.to_sparse(), id="layout"),
+    ],
+)
+def test_graphs_differ_by_what_fx_knows_of_a_tensor(
+    value: torch.Tensor, other: torch.Tensor
+) -> None:
+    assert graph_text(graph_of(value)) != graph_text(graph_of(other))
+    assert graph_text(graph_of(value)) == graph_text(graph_of(value))
+
+
+def test_weights_that_somebody_writes_past_torch_are_others() -> None:
+    plain, marked = graph_of(BASE, position=3), graph_of(BASE, position=3)
+    mark_untracked_writes(marked, frozenset({3}))
+    assert graph_text(marked) != graph_text(plain)
+    mark_untracked_writes(plain, frozenset({2}))
+    assert graph_text(marked) != graph_text(plain)
+
+
+def test_numbers_that_differ_in_the_sixteenth_digit_are_others() -> None:
+    texts = {
+        graph_key._GraphWriter().expression(sympy.Float(number), None)
+        for number in (0.1, 0.10000000000000002)
+    }
+    assert len(texts) == 2
+
+
+def test_the_content_of_a_constant_is_what_it_says_not_what_lies_in_memory() -> None:
+    conjugate = NUMBERS.conj()
+    assert digest_of(conjugate) == digest_of(conjugate.resolve_conj()) != digest_of(NUMBERS)
+    negated = conjugate.imag
+    assert negated.is_neg()
+    assert digest_of(negated) == digest_of(negated.resolve_neg()) != digest_of(-negated)
+    assert constant_text(conjugate) != constant_text(conjugate.resolve_conj())
+
+
+def _compiled(*names: str) -> Any:
+    return SimpleNamespace(key="k", inputs=[SimpleNamespace(name=name) for name in names])
+
+
+def test_sessions_differ_by_names_options_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = OrtOptions()
+    found = [
+        session_key(_compiled("x"), options),
+        session_key(_compiled("y"), options),
+        session_key(_compiled("x"), options, "frozen"),
+        session_key(_compiled("x"), OrtOptions(session_options={"log_severity_level": 1})),
+    ]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
+    found.append(session_key(_compiled("x"), options))
+    assert len(set(found)) == 5
+
+
+class _Session:
+    """Something that weak references can point to."""
+
+
+def test_the_memory_of_weights_lives_as_long_as_their_session() -> None:
+    """So that no other tensor is found at their addresses. The memory is an array's, which tells
+    when nothing holds it."""
+    array = np.ones(64, np.float32)
+    memory = weakref.ref(array)
+    weight = torch.from_numpy(array)
+    sessions = Sessions()
+    session = sessions.shared("k", [weight], _Session)
+    assert sessions.shared("k", [weight], _Session) is session
+    del array, weight
+    gc.collect()
+    assert memory() is not None
+    del session
+    gc.collect()
+    assert memory() is None and len(sessions) == 0
+
+
+def test_the_conversion_that_was_not_used_for_longest_goes_first() -> None:
+    model = SimpleNamespace(model=SimpleNamespace(ByteSize=lambda: 10))
+    kept = Conversions(graphs=2, size=25)
+    kept.put("a", model)  # type: ignore[arg-type]
+    kept.put("b", model)  # type: ignore[arg-type]
+    assert kept.get("a") is model
+    kept.put("c", model)  # type: ignore[arg-type]
+    assert (kept.get("a"), kept.get("b"), kept.get("c")) == (model, None, model)
+    for _ in range(5):  # what was dropped, or written again, counts no more
+        kept.put("a", model)  # type: ignore[arg-type]
+    assert len(kept) == 2

@@ -1,0 +1,124 @@
+"""Data files of models: places, alignment and lengths of weights of any size, what a model may
+read, and what saving leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from onnx import ModelProto, TensorProto
+
+from ortable.ir.proto import weight_files
+from ortable.ir.proto.atomic_files import FileSet
+from ortable.ir.proto.weight_files import ALIGNMENT, PAGE, Mapped, Place, Shards, plan, write
+
+LARGE = (1 << 20) + 12  # bytes: no multiple of 64, and more than is mapped by itself
+
+
+def arrays(*sizes: int) -> list[tuple[str, Any]]:
+    """Weights of so many bytes."""
+    draw = np.random.default_rng(0)
+    return [(f"w{n}", draw.integers(0, 256, size, dtype=np.uint8)) for n, size in enumerate(sizes)]
+
+
+def written(folder: Path, entries: Sequence[tuple[str, Any]], **options: Any) -> dict[str, Place]:
+    """The places of weights that were written beside a model."""
+    shards = plan(entries, **options)
+    with FileSet(folder / "m.onnx") as files:
+        names = shards.names("m.onnx")
+        places = write(files, shards, names, lambda done, total, name: None)
+        files.publish(lambda renamed: b"")
+    return places
+
+
+def tensor_at(place: Place, array: Any, name: str = "w") -> TensorProto:
+    found = TensorProto(name=name, data_type=TensorProto.UINT8, dims=array.shape)
+    found.data_location = TensorProto.EXTERNAL
+    weight_files.locate(found, place)
+    return found
+
+
+@pytest.mark.parametrize(
+    "sizes", [(1, 64, 65, 100, 3), (10, LARGE, 7, LARGE, 64), (LARGE, LARGE, 1)], ids=str
+)
+def test_weights_of_any_size_are_aligned_and_read_again(
+    tmp_path: Path, sizes: tuple[int, ...]
+) -> None:
+    entries = arrays(*sizes)
+    places = written(tmp_path, entries)
+    mapped, end = Mapped(tmp_path), 0
+    for name, array in entries:
+        place = places[name]
+        assert place.offset % (PAGE if array.nbytes >= 1 << 20 else ALIGNMENT) == 0
+        assert place.offset >= end and place.length == array.nbytes
+        assert np.array_equal(mapped.read(tensor_at(place, array)), array)
+        end = place.offset + place.length
+    assert (tmp_path / "m.onnx.data").stat().st_size == end
+
+
+def test_a_file_of_a_shard_is_no_larger_than_it_may_be(tmp_path: Path) -> None:
+    entries = arrays(*[65] * 6)
+    places = written(tmp_path, entries, max_bytes=3 * 128)
+    files = sorted(tmp_path.glob("*.data"))
+    assert len(files) == len({place.location for place in places.values()}) == 2
+    assert all(file.stat().st_size <= 3 * 128 for file in files)
+
+
+def test_files_whose_names_differ_in_capitals_only_get_numbers() -> None:
+    shards = Shards([[("w", None)], [("W", None)]], {}, one_each=True)
+    assert shards.names("m") == ["m.00001-of-00002.data", "m.00002-of-00002.data"]
+    others = Shards([[("v", None)], [("W", None)]], {}, one_each=True)
+    assert others.names("m") == ["m.v.data", "m.W.data"]
+
+
+def test_one_memory_is_written_once(tmp_path: Path) -> None:
+    weight = torch.arange(50, dtype=torch.uint8)
+    places = written(tmp_path, [("a", weight), ("b", weight), ("c", weight.clone())])
+    assert places["a"] == places["b"] != places["c"]
+
+
+def test_a_file_that_is_too_short_is_refused(tmp_path: Path) -> None:
+    ((name, array),) = arrays(100)
+    place = written(tmp_path, [(name, array)])[name]
+    for wrong in (place._replace(length=101), place._replace(length=99), place._replace(offset=64)):
+        with pytest.raises(weight_files.BuilderError, match="has 100 bytes"):
+            Mapped(tmp_path).read(tensor_at(wrong, array))
+
+
+@pytest.mark.parametrize("location", ["../w.data", "below/../../w.data", "", "..\\w.data"])
+def test_a_model_reads_its_own_folder_only(tmp_path: Path, location: str) -> None:
+    (tmp_path / "w.data").write_bytes(bytes(4))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    with pytest.raises(weight_files.BuilderError, match="not in the folder of the model"):
+        weight_files.safe_path(folder, location, "w")
+
+
+def test_saving_again_removes_the_files_of_the_former_model_alone(tmp_path: Path) -> None:
+    foreign = [tmp_path / name for name in ("other.onnx.data", "m.onnx.notes.data", "x.data")]
+    for path in foreign:
+        path.write_bytes(b"somebody's")
+    entries = arrays(70, 80)
+    former = written(tmp_path, entries, one_file=False)
+    model = weight_files_model(former, entries)
+    (tmp_path / "m.onnx").write_bytes(model)
+    assert {place.location for place in former.values()} == {"m.onnx.w0.data", "m.onnx.w1.data"}
+    written(tmp_path, entries)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"m.onnx", "m.onnx.data", *(path.name for path in foreign)}
+
+
+def weight_files_model(places: dict[str, Place], entries: Sequence[tuple[str, Any]]) -> bytes:
+    """A model that reads its own files, and names one of somebody else."""
+    model = ModelProto(ir_version=8)
+    model.graph.name = "m"
+    for name, array in entries:
+        model.graph.initializer.append(tensor_at(places[name], array, name))
+    stranger = tensor_at(Place("x.data", 0, 10), np.zeros(10, np.uint8), "stranger")
+    model.graph.initializer.append(stranger)
+    found: bytes = model.SerializeToString()
+    return found
