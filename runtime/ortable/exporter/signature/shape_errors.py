@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.export import Dim
 
 from ortable.errors import ExportError
 
@@ -16,6 +17,13 @@ from . import pytrees
 
 # torch derives many conditions from one; the first are those of the model's own lines.
 MOST_REASONS = 3
+_REMEDIES = (
+    "  a Python loop over it: ExportOptions(loops=True)",
+    "  nn.GRU, nn.LSTM, nn.RNN: with ortable.bypass_export_some_errors():",
+    "  another dimension, which must be equal: one name or Dim for both",
+    "  the model itself: leave the dimension out of dynamic_shapes, or change the code",
+)
+_NAME = "  a Dim that promises too much: give a name instead of a Dim; torch finds the sizes"
 
 
 def explained(
@@ -68,7 +76,8 @@ def _about_dimensions(text: str, leaves: Sequence[Any]) -> ExportError:
                 places.append(
                     f"  input '{leaf.path}', dimension {axis} ({name or dim}), size {size} in args"
                 )
-    reasons = [line.strip() for line in text.splitlines() if line.strip().startswith("- ")]
+    said = [line.strip() for line in text.splitlines() if line.strip().startswith("- ")]
+    reasons = [line.partition(" If you're using ")[0] for line in said]  # of mark_dynamic
     fixes = _suggested_fixes(text)
     lines = ["the dynamic shapes do not fit the model:", *places]
     lines += (f"  {reason}" for reason in reasons[:MOST_REASONS])
@@ -78,11 +87,9 @@ def _about_dimensions(text: str, leaves: Sequence[Any]) -> ExportError:
         )
     if fixes:
         lines += ["torch suggests:", *(f"  {fix}" for fix in fixes)]
-    lines += [
-        "Take torch's suggestion, make the dimension static (leave it out of dynamic_shapes),",
-        "share one Dim between dimensions that must be equal, give a name instead of a Dim (torch",
-        "then finds out which sizes are possible), or change the code that fixes it.",
-    ]
+    lines += ["What to do, by what fixes the size:", *_REMEDIES]
+    if any(isinstance(dim, Dim) for leaf in leaves for dim in leaf.dims().values()):
+        lines.append(_NAME)
     return ExportError("\n".join(lines), details="\n".join([*lines, "", text]))
 
 
