@@ -113,7 +113,12 @@ def test_a_full_disk_is_one_line(folder: Path) -> None:
 def test_ctrl_c_stops(folder: Path) -> None:
     words = [sys.executable, "-m", "ortable", "export", "net.py:slow", "-o", "x.onnx"]
     child = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENV
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENV,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored behind a "&"
     )
     assert child.stdout is not None and child.stdout.readline() == "started\n"
     time.sleep(0.1)

@@ -35,7 +35,7 @@ def progress(what: str, total: int | None = None, quiet: bool = False) -> Iterat
 
         def step(what: str = "", count: int = 1) -> None:
             shown.update(task, advance=count, **({"description": what} if what else {}))
-            if quiet:
+            if quiet or what:  # what takes less than a moment is shown, too
                 shown.refresh()
 
         yield step

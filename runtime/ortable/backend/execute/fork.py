@@ -48,5 +48,5 @@ def _exit_without_destructors() -> None:
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "on_exit"):  # of glibc, which gives the exit status to the handler
         return
-    libc.on_exit(libc._exit, None)
+    libc.on_exit(libc["_exit"], None)
     libc.__cxa_atexit(libc.fflush, None, None)  # the handler that is added last runs first
