@@ -75,6 +75,18 @@ def test_the_report_says_the_difference_that_the_caller_accepts(tmp_path) -> Non
     assert "16.6 kB of them in the model" in text
 
 
+def test_the_report_has_the_range_of_each_dimension(tmp_path) -> None:
+    path = tmp_path / "report.md"
+    shapes = {"x": {0: torch.export.Dim("batch", min=1, max=64)}}
+    to_onnx(Neuron(), (torch.rand(5, 3),), dynamic_shapes=shapes, report=path)
+    assert "| dimension | smallest | largest |\n| --- | --- | --- |\n| batch | 1 | 64 |\n" in (
+        path.read_text()
+    )
+    to_onnx(Neuron(), (torch.rand(5, 3),), dynamic_shapes={"x": {0: "rows"}}, report=path)
+    # nobody gave a range
+    assert "| rows |  |  |\n" in path.read_text()
+
+
 class Checked(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         torch._assert_async((x > 0).all(), "x must be positive")

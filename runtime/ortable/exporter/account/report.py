@@ -26,12 +26,14 @@ from ortable.ir.proto.atomic_files import write_file
 from .certificate import WeightReport
 from .half_weights import StoredWeights
 from .metadata import own_version
+from .resize import bounds_of, ranges_of
 from .sessions import proto_of
 from .tables import markdown_table
 from .tolerances import EXACT, tolerance_of
 from .validate import HEADS, Comparison
 
 Rows = list[tuple[str, ...]]
+UNBOUNDED = 2**31  # what bounds_of says of a dimension without a largest size
 
 
 @contextmanager
@@ -82,7 +84,9 @@ def report_text(
         parts += ["## Assertions that the model does not make", _assertions(record)]
     if model is not None:
         proto = proto_of(model)
-        parts += ["## Model", _values(proto), _sizes(proto, model), _domains(proto)]
+        ranges = _ranges(program) if program is not None else []
+        tables = [markdown_table(("dimension", "smallest", "largest"), ranges)] if ranges else []
+        parts += ["## Model", _values(proto), *tables, _sizes(proto, model), _domains(proto)]
         parts += ["## ONNX operators", _operators("nodes", onnx_operators(proto))]
     if program is not None:
         parts += ["## Torch operators", _operators("calls", torch_operators(program))]
@@ -241,6 +245,20 @@ def _sizes(proto: onnx.ModelProto, model: Any) -> str:
         f"{len(proto.graph.initializer)} initializers, {_in_bytes(size)} of them in the model"
     )
     return f"{text}; {len(outside)} tensors outside." if outside else f"{text}."
+
+
+def _ranges(program: Program) -> Rows:
+    """Smallest and largest size of each named dimension, where the caller or the code gives one;
+    ONNX models have no place for them."""
+    rows: Rows = []
+    for symbol, found in ranges_of(program).items():
+        name = program.symbol_names.get(str(symbol))
+        if name is None or not found.lower.is_Integer:
+            continue
+        smallest = "" if str(symbol) in program.open_dims else str(found.lower)
+        largest = bounds_of(symbol, {symbol: found})[1]
+        rows.append((name, smallest, "" if largest >= UNBOUNDED else str(largest)))
+    return rows
 
 
 def _in_bytes(size: int) -> str:
