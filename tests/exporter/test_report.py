@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnxruntime
 import pytest
 import torch
 
@@ -53,6 +54,37 @@ def test_the_report_shows_what_was_done(tmp_path) -> None:
     assert "| batch=6 | output_0 | float32 | [6, 1] |" in text
     assert f"| torch | {torch.__version__} |" in text
     assert "2 nodes, 0 local functions, 2 initializers" in text
+
+
+def test_the_report_says_what_compared_and_how_closely(tmp_path) -> None:
+    path = tmp_path / "report.md"
+    to_onnx(Neuron(), (torch.rand(5, 3),), report=path, validate=True)
+    text = path.read_text()
+    version = onnxruntime.__version__
+    assert f"| onnxruntime | {version} |" in text
+    assert f"With onnxruntime {version}; float32 within 0.0001 + 0.001 * abs(eager);" in text
+    # 3 weights and a bias: no "0.0 MB"
+    assert "2 initializers, 16 bytes of them in the model" in text
+
+
+def test_the_report_says_the_difference_that_the_caller_accepts(tmp_path) -> None:
+    path = tmp_path / "report.md"
+    to_onnx(torch.nn.Linear(64, 64), (torch.rand(5, 64),), report=path, validate=0.01)
+    text = path.read_text()
+    assert "; floats within 0.01; dtypes, shapes, integers and booleans are equal." in text
+    assert "16.6 kB of them in the model" in text
+
+
+def test_the_report_has_the_range_of_each_dimension(tmp_path) -> None:
+    path = tmp_path / "report.md"
+    shapes = {"x": {0: torch.export.Dim("batch", min=1, max=64)}}
+    to_onnx(Neuron(), (torch.rand(5, 3),), dynamic_shapes=shapes, report=path)
+    assert "| dimension | smallest | largest |\n| --- | --- | --- |\n| batch | 1 | 64 |\n" in (
+        path.read_text()
+    )
+    to_onnx(Neuron(), (torch.rand(5, 3),), dynamic_shapes={"x": {0: "rows"}}, report=path)
+    # nobody gave a range
+    assert "| rows |  |  |\n" in path.read_text()
 
 
 class Checked(torch.nn.Module):

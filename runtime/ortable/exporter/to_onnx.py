@@ -518,7 +518,7 @@ def _validate(model: Any, request: Request, program: Program, validate: bool | f
     if not validate:
         return
     record = request.record
-    accepted = validate if isinstance(validate, float) else None
+    accepted = record.accepted = validate if isinstance(validate, float) else None
     with record.phase("validate"):
         record.comparisons = validate_model(model, request, program, accepted)
     call = module_and_call(request)[1]

@@ -26,11 +26,14 @@ from ortable.ir.proto.atomic_files import write_file
 from .certificate import WeightReport
 from .half_weights import StoredWeights
 from .metadata import own_version
+from .resize import bounds_of, ranges_of
 from .sessions import proto_of
 from .tables import markdown_table
+from .tolerances import EXACT, tolerance_of
 from .validate import HEADS, Comparison
 
 Rows = list[tuple[str, ...]]
+UNBOUNDED = 2**31  # what bounds_of says of a dimension without a largest size
 
 
 @contextmanager
@@ -81,14 +84,16 @@ def report_text(
         parts += ["## Assertions that the model does not make", _assertions(record)]
     if model is not None:
         proto = proto_of(model)
-        parts += ["## Model", _values(proto), _sizes(proto, model), _domains(proto)]
+        ranges = _ranges(program) if program is not None else []
+        tables = [markdown_table(("dimension", "smallest", "largest"), ranges)] if ranges else []
+        parts += ["## Model", _values(proto), *tables, _sizes(proto, model), _domains(proto)]
         parts += ["## ONNX operators", _operators("nodes", onnx_operators(proto))]
     if program is not None:
         parts += ["## Torch operators", _operators("calls", torch_operators(program))]
     if record.weights is not None:
         parts += ["## Weights", f"```\n{record.weights}\n```"]
     if record.comparisons:
-        parts += ["## Comparison with eager"]
+        parts += ["## Comparison with eager", _compared(record)]
         parts += [markdown_table(HEADS, [comparison.row() for comparison in record.comparisons])]
     return "\n\n".join(parts) + "\n"
 
@@ -186,9 +191,16 @@ def _versions() -> str:
         ("ortable", own_version()),
         ("torch", torch.__version__),
         ("onnx", onnx.__version__),
+        ("onnxruntime", _runtime_version()),
         ("Python", platform.python_version()),
     ]
     return markdown_table(("package", "version"), rows)
+
+
+def _runtime_version() -> str:
+    import onnxruntime
+
+    return str(onnxruntime.__version__)
 
 
 def _seconds(record: ExportRecord) -> str:
@@ -230,9 +242,45 @@ def _sizes(proto: onnx.ModelProto, model: Any) -> str:
     outside = getattr(model, "tensors", {})
     text = (
         f"{len(proto.graph.node)} nodes, {len(proto.functions)} local functions, "
-        f"{len(proto.graph.initializer)} initializers, {size / 1e6:.1f} MB of them in the model"
+        f"{len(proto.graph.initializer)} initializers, {_in_bytes(size)} of them in the model"
     )
     return f"{text}; {len(outside)} tensors outside." if outside else f"{text}."
+
+
+def _ranges(program: Program) -> Rows:
+    """Smallest and largest size of each named dimension, where the caller or the code gives one;
+    ONNX models have no place for them."""
+    rows: Rows = []
+    for symbol, found in ranges_of(program).items():
+        name = program.symbol_names.get(str(symbol))
+        if name is None or not found.lower.is_Integer:
+            continue
+        smallest = "" if str(symbol) in program.open_dims else str(found.lower)
+        largest = bounds_of(symbol, {symbol: found})[1]
+        rows.append((name, smallest, "" if largest >= UNBOUNDED else str(largest)))
+    return rows
+
+
+def _in_bytes(size: int) -> str:
+    """A size in the largest unit in which it is 1 or more."""
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} bytes"
+
+
+def _compared(record: ExportRecord) -> str:
+    """What computed the results of the table, and how far they may be off."""
+    dtypes = {comparison.dtype for comparison in record.comparisons}
+    accepted = [
+        f"{dtype} within {tolerance.atol:g} + {tolerance.rtol:g} * abs(eager)"
+        for dtype in sorted(dtypes)
+        if (tolerance := tolerance_of(dtype)) != EXACT
+    ]
+    exact = "dtypes, shapes, integers and booleans are equal"
+    if record.accepted is not None:
+        accepted = [f"floats within {record.accepted:g}"] * bool(accepted)
+    return f"With onnxruntime {_runtime_version()}; {'; '.join([*accepted, exact])}."
 
 
 def _domains(proto: onnx.ModelProto) -> str:

@@ -27,8 +27,9 @@ class ExportRecord:
     ``strategy``: how the torch graph was made; empty when the caller gave one. ``steps``: what
     torch did to the graph before it was converted, in words. ``seconds``: wall-clock seconds by
     phase, see ``PHASES``. ``guards``: conditions on sizes under which the model is the module.
-    ``comparisons``: what ``validate=True`` compared. ``rewrites``: which rules fired where, how
-    often each was tried, and why it was refused. ``assertions``: what the program checks when it
+    ``comparisons``: what ``validate=True`` compared; ``accepted``: the largest difference that
+    ``validate=0.001`` asked for. ``rewrites``: which rules fired where, how often each was
+    tried, and why it was refused. ``assertions``: what the program checks when it
     runs (``assert``, ``torch._check``) and the model does not, since ONNX has no operator that
     raises. ``weights``: the WeightReport or StoredWeights of ``weights=``, None without. ``sides``:
     how many programs the model chooses among, by branches on sizes; 1 where there is no choice.
@@ -39,6 +40,7 @@ class ExportRecord:
     seconds: dict[str, float] = field(default_factory=dict)
     guards: list[Guard] = field(default_factory=list)
     comparisons: list[Any] = field(default_factory=list)
+    accepted: float | None = None
     rewrites: RewriteRecord = field(default_factory=RewriteRecord)
     assertions: list[str] = field(default_factory=list)
     weights: Any = None
