@@ -4,6 +4,7 @@ the outcome does not hang on the machine; a real one besides."""
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -97,6 +98,30 @@ def test_a_compiled_model_is_tuned_and_says_so() -> None:
     with torch.no_grad():
         torch.testing.assert_close(compiled(x), net(x))
     assert storage["instance"][0].tuned["found"] == "searched"
+
+
+def test_a_graph_with_free_sizes_says_once_that_it_is_not_tuned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tune, "_warned", False)
+
+    def heard(**more: Any) -> list[str]:
+        torch.compiler.reset()
+        storage: dict[str, Any] = {}
+        options = {"tune": 0.1, "storage": storage, **more}
+        compiled = torch.compile(
+            torch.nn.Linear(4, 3).eval(), backend="ortable", dynamic=True, options=options
+        )
+        with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            compiled(torch.randn(2, 4))
+        assert "not fixed" in storage["instance"][0].tuned["found"]
+        return [str(each.message) for each in caught if "'tune'" in str(each.message)]
+
+    assert heard(hints=False) == []
+    (text,) = heard()
+    assert "a size that is not fixed" in text and "dynamic=False" in text
+    assert heard() == []
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "long"])

@@ -43,6 +43,18 @@ def test_a_compiled_model_computes_what_an_export_does() -> None:
         torch.testing.assert_close(run(IDS), program(IDS), rtol=1e-4, atol=1e-5)
 
 
+def test_a_model_that_is_compiled_twice_is_told_twice_what_was_rounded() -> None:
+    model, told = net(), []
+    runs = [compiled(model, "int4") for _ in range(2)]
+    for run, storage in runs:
+        with torch.no_grad():
+            run(IDS)
+        told.append(storage["instance"][0])
+    first, second = (each.weights for each in told)
+    assert first["rounded"] and first["rounded"] == second["rounded"]
+    assert operators(second["onnx"]) == operators(first["onnx"])
+
+
 def test_a_changed_weight_is_rounded_again() -> None:
     model = net()
     run, _ = compiled(model, "int8")

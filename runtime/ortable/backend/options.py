@@ -88,9 +88,10 @@ class OrtOptions:
             refused here.
         freeze: which weights become constants of the session, which lets ONNX Runtime compute with
             them once and pack them. ``"auto"``: those of graphs compiled for inference, ``"on"``:
-            of every forward graph, ``"off"``: none. ``"trust"``: as ``"auto"``, on CUDA too, but
-            calls do not look whether somebody wrote into them, so call `ortable.refresh` after a
-            write.
+            of every forward graph, for a model that is called with gradients and does not train
+            (one that trains becomes slower, and stays right), ``"off"``: none. ``"trust"``: as
+            ``"auto"``, on CUDA too, but calls do not look whether somebody wrote into them, so call
+            `ortable.refresh` after a write.
         fallback: what happens to an operator that has no converter: None, the default, is an error
             that lists all of them; with ``"eager"`` they run in torch, between the sessions of what
             is supported.
@@ -98,6 +99,8 @@ class OrtOptions:
             them again. By default nothing is kept on disk.
         tune: how many seconds to search, for each graph, for the settings of ONNX Runtime's session
             that are fastest on this machine. What is found is kept in memory, and in `cache_dir`.
+            A graph with free sizes, or on another provider than the CPU, is not searched; a warning
+            says so, once in a process.
         cache_megabytes: how large the folder of `cache_dir` may grow before the files that were not
             read for longest are removed; 0: without limit.
         cache_days: after how many days a file in `cache_dir` that nobody has read is removed; 0:
@@ -111,7 +114,7 @@ class OrtOptions:
             beyond that, for other sizes say, reads them where torch keeps them, which is slower and
             takes no memory. By default any number.
         hints: warn, once in a process, of what makes the model slower than it need be: gradients of
-            a module in eval mode.
+            a module in eval mode, and graphs that `tune` cannot search.
         watch_modules: let one check of ortable's own stand in for dynamo's guards on modules at
             each call. It costs less and sees as much. False: dynamo's guards.
         raise_on: operators to refuse on purpose, to try out what happens then (a fallback, torch's

@@ -42,7 +42,13 @@ from .frozen import (
     with_constants,
 )
 from .in_place import running_in_place, written_in_place
-from .rounded import has_codes, needs_constants, with_arriving_codes, with_rounded_constants
+from .rounded import (
+    has_codes,
+    needs_constants,
+    tell_of_shared,
+    with_arriving_codes,
+    with_rounded_constants,
+)
 from .shards import gathered_by_fsdp
 from .weights import is_watchable, signature, sweep, windows_of
 
@@ -255,6 +261,7 @@ class OrtBackend:
         named = {r.name: (r, t) for r, t in zip(roles, weights, strict=True)}
         stamp = (tuple(positions), seen[2], sha256(sample).digest())
         session = shared_session(self._key, weights, lambda: make(*self._constants(named)), stamp)
+        tell_of_shared(session, self.weights)
         give_back_freed()
         cost = time.perf_counter() - begin
         this = weakref.ref(self)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from onnx import ModelProto
@@ -24,10 +25,18 @@ from .frozen import with_constants
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder
 
-__all__ = ["has_codes", "needs_constants", "with_arriving_codes", "with_rounded_constants"]
+__all__ = [
+    "has_codes",
+    "needs_constants",
+    "tell_of_shared",
+    "with_arriving_codes",
+    "with_rounded_constants",
+]
 
 # Codes of weights: a byte each, two in a byte, or eight packed into an int.
 _CODES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
+# What is told of the codes in a session, as long as it lives.
+_told: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 def has_codes(roles: Iterable[InputRole]) -> bool:
@@ -72,6 +81,19 @@ def with_rounded_constants(
     rounding = round_weights(builder, options)
     record["rounded"] = tuple(rounding.rounded.values())
     return _written(builder, weights, record)
+
+
+def tell_of_shared(session: Any, record: dict[str, Any]) -> None:
+    """Write into a graph's record what was rounded for its session, which another graph with the
+    same weights may have made.
+
+    :param record: what was written while the session was made; empty if that was for another graph
+    """
+    told = _told.get(session)
+    if told is None:
+        _told[session] = dict(record)
+    elif told:
+        record.update(told)
 
 
 def _with_weights(

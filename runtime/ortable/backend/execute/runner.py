@@ -19,7 +19,7 @@ from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.device_run import DeviceRun, session_providers
 from ortable.backend.sessions.providers import provider_names
 from ortable.backend.sessions.session import make_run_options, make_session
-from ortable.backend.sessions.tune import tuned_settings
+from ortable.backend.sessions.tune import tuned_settings, warn_not_tuned
 from ortable.compat.onnxruntime import bound_session
 from ortable.compat.providers import CPU, CUDA
 from ortable.passes.weight_codes import Stored, WeightOptions
@@ -65,7 +65,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
                 constants=constants,
             )
 
-        return session(_tuned(model, session, options, tuned) if options.tune else {})
+        return session(_tuned(model, session, options, tuned, compiled.label))
 
     key = session_key(compiled, options, providers, training, options.tune, repr(asked))
     session = None
@@ -123,16 +123,27 @@ def _run_alone(session: Any) -> Callable[..., Any]:
 
 
 def _tuned(
-    model: ModelProto, make: Callable[..., Any], options: OrtOptions, record: dict[str, Any]
+    model: ModelProto,
+    make: Callable[..., Any],
+    options: OrtOptions,
+    record: dict[str, Any],
+    label: str,
 ) -> Mapping[str, Any]:
-    """The settings that option `tune` finds for a model; ``record`` is told."""
-    if provider_names(options.providers) != ("CPUExecutionProvider",):
+    """The settings that option `tune`, if given, finds for a model; ``record`` is told, and the
+    user of a graph that cannot be searched."""
+    settings: Mapping[str, Any] = {}
+    if not options.tune:
+        return settings
+    if provider_names(options.providers) == ("CPUExecutionProvider",):
+        given = options.session_options or {}
+        found = tuned_settings(model, make, given, options.tune, options.cache_dir)
+        record.update(asdict(found))
+        settings = found.settings
+    else:
         record["found"] = "not tuned: only sessions on the CPU are"
-        return {}
-    given = options.session_options or {}
-    found = tuned_settings(model, make, given, options.tune or 0.0, options.cache_dir)
-    record.update(asdict(found))
-    return found.settings
+    if options.hints and record["found"].startswith("not tuned"):
+        warn_not_tuned(label, record["found"])
+    return settings
 
 
 def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, ...] | str:
@@ -142,7 +153,10 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
     if compiled.kind == "backward":
         return "a backward graph: its weights train"
     if compiled.kind == "forward" and options.freeze in ("auto", "trust"):
-        return "grad mode was on when it was compiled: use torch.no_grad(), or freeze='on'"
+        return (
+            "grad mode was on when it was compiled: a forward graph that trains, its weights "
+            "change; without training, use torch.no_grad()"
+        )
     if not compiled.fetches:
         return "nothing is left for ONNX Runtime to compute"
     if type(options.session_options).__name__ == "SessionOptions":

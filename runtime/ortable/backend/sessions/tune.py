@@ -12,6 +12,7 @@ import json
 import logging
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from onnx import ModelProto, helper
 from ortable.backend.folder import SETTINGS, readable, write_whole
 from ortable.backend.processor import processor
 
-__all__ = ["Tuned", "tuned_settings"]
+__all__ = ["Tuned", "tuned_settings", "warn_not_tuned"]
 
 _log = logging.getLogger("ortable.tune")
 
@@ -50,6 +51,7 @@ class Tuned:
 
 
 _kept: dict[str, Tuned] = {}
+_warned = False  # in this process
 
 
 def tuned_settings(
@@ -86,6 +88,20 @@ def _said(found: Tuned) -> Tuned:
         found.settings, found.ratio, found.found, found.tried,
     )  # fmt: skip
     return found
+
+
+def warn_not_tuned(label: str, why: str) -> None:
+    """Warn, once in a process, that a graph for which option `tune` was given was not searched."""
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    warnings.warn(
+        f"Option 'tune' has no effect on {label or 'a graph'}, which is {why}. Sizes are fixed "
+        "with torch.compile(..., dynamic=False); options={'hints': False} silences this.",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def made_up_inputs(model: ModelProto) -> dict[str, np.ndarray] | str:
