@@ -58,9 +58,14 @@ class SpecErrors(SpecError):
 
 
 class Diagnostics:
-    """Collects errors and knows the source text that their carets point into."""
+    """Collects errors and knows the source text that their carets point into.
 
-    def __init__(self) -> None:
+    ``most_columns``: how long a line of the language may be; None for a user's file, whose lines
+    are the user's affair.
+    """
+
+    def __init__(self, most_columns: int | None = 100) -> None:
+        self.most_columns = most_columns
         self.errors: list[Diagnostic] = []
         self.reports = 0  # those of an error that was recorded before are counted, too
         self._seen: set[Diagnostic] = set()

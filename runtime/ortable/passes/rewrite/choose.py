@@ -158,7 +158,7 @@ def _source(text: str, display: str) -> str:
     from ortablegen.rewrites.read import read_rewrites_text
     from ortablegen.source.diagnostics import Diagnostics
 
-    diagnostics = Diagnostics()
+    diagnostics = Diagnostics(most_columns=None)
     rewrites = read_rewrites_text(text, display, diagnostics, BY_TRAIT)
     diagnostics.raise_if_any()
     check_rewrites(rewrites, diagnostics)
