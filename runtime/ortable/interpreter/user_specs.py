@@ -198,11 +198,12 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dic
     from ortablegen.aten.read import read_text
     from ortablegen.language.served import Kernels
     from ortablegen.source.diagnostics import Diagnostics
-    from ortablegen.source.yaml_source import read_utf8, shown_name
+    from ortablegen.source.yaml_source import read_utf8, shown_folder, shown_name
 
     file = Path(path)
     text = read_utf8(file, "spec file")
-    diagnostics, display = Diagnostics(most_columns=None), shown_name(file)
+    display = shown_name(file)
+    diagnostics = Diagnostics(most_columns=None, folder=shown_folder(file))
     specs = read_text(text, display, diagnostics, imports=False)
     existing = _existing_targets(specs, display)
     kernels = Kernels(KERNELS_CPU, WIDER, TYPE_IS_MEANING)
