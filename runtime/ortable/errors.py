@@ -39,7 +39,8 @@ _GRAPH = "\n--DEBUG--"  # how the text of a builder's graph begins
 class OrtableError(Exception):
     """Base class of every error that ortable raises on purpose.
 
-    ``str(error)`` has at most 15 lines: what failed and where, then what to do. The attributes have
+    ``str(error)`` has at most 15 lines: what failed and where, then what to do. (An entry that is
+    there to be copied is never cut.) The attributes have
     the rest: ``message`` is what failed, whole, ``advice`` the lines of what to do
     (``remedies`` are those that hold for every caller); ``details`` is
     everything that is known (all operators without a converter, with the YAML to start from; all

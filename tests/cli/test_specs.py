@@ -58,7 +58,9 @@ def test_cases_that_equal_eager(tmp_path: Path, capsys: pytest.CaptureFixture[st
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
     # two opsets, with and without a target
-    assert lines[0].split() == ["my_ops.yaml:5:11", "ortable_test_cases::half", *_OK]
+    assert lines[0].split() == [
+        f"{tmp_path}/my_ops.yaml:5:11", "ortable_test_cases::half", *_OK
+    ]  # fmt: skip
     assert lines[-1].endswith("my_ops.yaml: 3 cases equal, 0 failed")
 
 
@@ -113,7 +115,7 @@ def test_one_entry_at_one_opset(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("Cast(x, to=float64)", "same(x)", "float64"),
         ("Unsqueeze(x, consts([0], int64))", "same(x)", "shape"),
         # a size that was baked in shows at another size
-        (RIGHT, '"given([4])"', "out: rule of ortable_test_cases::twice says"),
+        (RIGHT, '"given([4])"', "the rule says (4,), torch gives (2, 3)"),
     ],
 )
 def test_a_case_that_differs_is_told_and_is_the_exit_status(
@@ -145,7 +147,9 @@ def doubled(graph, res, x):
 
 def test_a_file_with_errors_is_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["specs", "test", _file(tmp_path, "Mull(x, x)")]) == 1
-    assert "ONNX has no operator 'Mull'" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    # with its folder: several files may have one name
+    assert told.startswith(f"{tmp_path}/my_ops.yaml:") and "ONNX has no operator 'Mull'" in told
     assert main(["specs", "test", str(tmp_path / "none.yaml")]) == 1
     assert "cannot read the spec file" in capsys.readouterr().err
 
@@ -178,8 +182,55 @@ def test_rewrites(
     path.write_text(RULE.format(replace=replace, expect=expect))
     assert main(["specs", "test", str(path)]) == (0 if told is None else 1)
     out = capsys.readouterr().out
-    assert out.count(" ok, ") == (2 if told is None else 1)
+    assert out.count(" ok, ") == (1 if told is None else 0)
+    assert "unchanged, as expected, " in out
+    counts = "1 cases equal" if told is None else "0 cases equal"
+    assert f"{counts}, 1 refused or unchanged as expected, " in out
     assert told is None or told in out
+    assert "(eager)" not in out  # a rule's results are compared with those of the graph before
+
+
+def test_check_reads_a_file_of_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(RULE.format(replace="Add(x, x)", expect="Add"))
+    assert main(["specs", "check", str(path)]) == 0
+    assert "1 rule, no error" in capsys.readouterr().out
+    path.write_text(RULE.format(replace="Addd(x, x)", expect="Add"))
+    assert main(["specs", "check", str(path)]) == 1
+    assert "ONNX has no operator 'Addd'" in capsys.readouterr().err
+
+
+REFUSING = """
+- op: ortable_test_cases::twice(Tensor x) -> Tensor
+  types: {T: float}
+  out: {shape: same(x), dtype: same(x)}
+  lower:
+    - when: not is_float(x)
+      refuse: twice is for floats
+    - do: return Mul(x, const(2, dtype_of(x)))
+  cases: [{x: "f32[2]"}, {x: "i64[2]", refused: is for floats}]
+"""
+
+
+def test_a_refused_case_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "my_ops.yaml"
+    path.write_text(REFUSING)
+    assert main(["specs", "test", str(path)]) == 0
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first.endswith(" ok, 4 conversions")
+    assert second.endswith(" refused, as expected, 4 conversions")
+    assert last.endswith(": 1 cases equal, 1 refused or unchanged as expected, 0 failed")
+
+
+def test_a_rule_of_another_dtype_is_told_beside_what_torch_gives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "my_ops.yaml"
+    text = ENTRIES.format(lower=RIGHT, shape="same(x)")
+    path.write_text(text.replace("dtype: same(x)", "dtype: float64"))
+    assert main(["specs", "test", str(path), "-k", "half"]) == 1
+    told = "out: result 0 of ortable_test_cases::half: the rule says float64, torch gives float32"
+    assert told in capsys.readouterr().out
 
 
 def test_the_rules_of_the_example_pass(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from ortable.debug.harness.user_file import try_file
+from ortable.interpreter.tables import LOADED
+from ortable_generated.aten import dispatch
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.read import read_text
@@ -16,18 +20,13 @@ from ortablegen.onnx.read import load_onnx_rules
 from ortablegen.onnx.traits import TRAITS
 from ortablegen.rewrites.check import check_rewrites
 from ortablegen.rewrites.read import read_rewrites_text
+from ortablegen.schemas.onnx import FLOOR
 from ortablegen.source.diagnostics import Diagnostics
 
 ROOT = Path(__file__).parents[2]
-LIBRARY = torch.library.Library("my_ops", "DEF")  # what an entry of the pages names
-for _schema in (
-    "blend(Tensor a, Tensor b, float weight) -> Tensor",
-    "pick_rows(Tensor x, Tensor rows) -> Tensor",
-    "spread(Tensor x, int dim, bool keepdim=False) -> (Tensor, Tensor)",
-    "step_(Tensor(a!) weight, Tensor grad, float rate) -> ()",
-    "tiled(Tensor x, SymInt times) -> Tensor",
-):
-    LIBRARY.define(_schema)
+WALK = "docs/adding-an-operator.md"
+LIBRARY = torch.library.Library("my_ops", "FRAGMENT")  # what an entry of the pages names
+LIBRARY.define("step_(Tensor(a!) weight, Tensor grad, float rate) -> ()")
 PAGES = ("README.md", "specs/README.md", "docs/adding-an-operator.md", "docs/language.md")
 
 
@@ -37,6 +36,41 @@ def _entries(page: str, kind: str = "op") -> list[str]:
     blocks = [textwrap.dedent(block) for block in blocks]
     starts = (f"- {kind}:", "- for:") if kind == "op" else f"- {kind}:"
     return [block for block in blocks if block.startswith(starts)]
+
+
+def _define_forms() -> None:
+    """Runs the block of the page that registers the operators of its entries."""
+    (code,) = [
+        block
+        for block in re.findall(r"^```py\n(.*?)^```", (ROOT / WALK).read_text(), re.DOTALL | re.M)
+        if "my_ops" in block
+    ]
+    exec(compile(code, WALK, "exec"), {"__name__": "my_ops"})
+
+
+_define_forms()
+
+
+@pytest.fixture
+def _own_tables() -> Iterator[None]:
+    """Entries that a test loads are gone after it."""
+    tables = (dispatch.CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES)
+    saved, loaded = [dict(table) for table in tables], list(LOADED)
+    yield
+    LOADED[:] = loaded
+    for table, before in zip(tables, saved, strict=True):
+        table.clear()
+        table.update(before)
+
+
+@pytest.mark.usefixtures("_own_tables")
+def test_the_forms_of_the_page_compute_what_their_operators_do(tmp_path: Path) -> None:
+    (forms,) = [block for block in _entries(WALK) if "my_ops::blend" in block]
+    path = tmp_path / "forms.yaml"
+    path.write_text(forms)
+    results = list(try_file(path, opsets=[FLOOR]))
+    assert len({each.entry for each in results}) == 5
+    assert not [each.failure for each in results if each.failure]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -13,7 +13,7 @@ from ortablegen.aten.check import check_specs
 from ortablegen.aten.model import Specs
 from ortablegen.aten.rule_words import DTYPE_WORDS, MAX_WORDS, SHAPE_WORDS
 from ortablegen.language import vocabulary
-from ortablegen.language.word_list import with_core_words
+from ortablegen.language.word_list import BEGIN, END, with_core_words
 from ortablegen.schemas.registry import installed_argument_names
 from ortablegen.source.diagnostics import Diagnostics
 
@@ -154,5 +154,10 @@ def test_a_word_in_two_modules_has_both_places(monkeypatch: pytest.MonkeyPatch) 
 def test_the_page_of_the_language_lists_the_core_words() -> None:
     page = (ROOT / "docs" / "language.md").read_text()
     assert with_core_words(page) == page
+    assert "- `is_float(x: Result)`: " in page
+    listed = page.partition(BEGIN)[2].partition(END)[0]
+    parameters = re.findall(r"\w+: ([A-Z]\w+)(?: or None)?(?=[,)])", listed)
+    explained = page.partition(BEGIN)[0].rpartition("| class | a value of it |")[2]
+    assert not {each for each in parameters if f"`{each}`" not in explained}
     for name, word in vocabulary.prelude().items():
         assert (f"\n- `{name}(" in page) == word.module.startswith("ortable.prelude.")

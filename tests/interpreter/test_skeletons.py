@@ -3,13 +3,15 @@ a person changes a right file."""
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from ortable.interpreter.diagnostics.unsupported import skeleton
+from ortable.interpreter.diagnostics.unsupported import collect, not_found_error, skeleton
+from ortable.interpreter.tables import generated_tables
 from ortable.interpreter.user_specs import check_spec_file
 
 LIBRARY = torch.library.Library("ortable_test_skeletons", "DEF")
@@ -22,6 +24,12 @@ CALLS: dict[str, tuple[str, Any, tuple[Any, ...]]] = {
         "(Tensor x, int dim, float scale, bool keep=False, str mode='sum') -> Tensor",
         lambda x, dim, scale, keep=False, mode="sum": x * scale,
         (X, 1, 2.5, True, "mean"),
+    ),
+    "long": (
+        "(Tensor first_operand, Tensor second_operand, int[] dims, float? scale=None,"
+        " str reduction_mode='mean', bool keep_dimensions=False, float[] factors=[]) -> Tensor",
+        lambda a, b, dims, scale=None, reduction_mode="", keep_dimensions=False, factors=(): a + 0,
+        (X, Y, [0, 1], 0.5, "mean", True, [1.5, 2.5, 3.5]),
     ),
     "lists": (
         "(Tensor x, int[] dims, float[] weights, SymInt[] sizes, Scalar value) -> Tensor",
@@ -77,6 +85,12 @@ def test_an_entry_to_start_from_passes_the_check(name: str, tmp_path: Path) -> N
     path = tmp_path / "entry.yaml"
     path.write_text("\n".join(skeleton(node)) + "\n")
     assert check_spec_file(path) == (f"ortable_test_skeletons::{name}",), path.read_text()
+    # and so does what the message shows of it: nothing is cut
+    shown = str(not_found_error(collect([node]), generated_tables(), ""))
+    draft = shown.partition("start from:\n")[2].partition("\nWhat to do")[0]
+    assert all(len(line) <= 120 for line in draft.splitlines())
+    path.write_text(textwrap.dedent(draft) + "\n")
+    assert check_spec_file(path) == (f"ortable_test_skeletons::{name}",), draft
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -140,6 +140,20 @@ def test_a_wrong_file_adds_nothing_and_shows_where(tmp_path: Path) -> None:
 def test_an_operator_that_torch_does_not_know_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="torch has no operator 'ortable_test_specs::thrice'"):
         load_specs(_write(tmp_path, SPEC.replace("twice_relu", "thrice")))
+    with pytest.raises(SpecError, match="fix: import the module that registers it") as caught:
+        load_specs(_write(tmp_path, SPEC.replace("ortable_test_specs", "never_imported")))
+    assert "shows every error" not in str(caught.value)  # this text does
+
+
+def test_lines_of_a_user_may_be_long(tmp_path: Path) -> None:
+    long = SPEC.replace("Relu(x)", "Relu(" + "Identity(" * 12 + "x" + ")" * 13)
+    assert max(map(len, long.splitlines())) > 100
+    assert load_specs(_write(tmp_path, long)).operators
+
+
+def test_a_rule_in_a_file_of_operators_is_sent_where_rules_are_read(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="note: rules have files of their own"):
+        load_specs(_write(tmp_path, "- rewrite: mine\n  stage: fuse\n"))
 
 
 def test_a_file_of_a_user_imports_no_module(tmp_path: Path) -> None:

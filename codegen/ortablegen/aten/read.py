@@ -197,11 +197,10 @@ class _Reader(PartReader):
             "condition": self.on_numbers,
         }
         if kind not in readers:
-            self.error(
-                node.span,
-                f"unknown kind of entry '{kind}'",
-                [f"kinds are {', '.join(sorted(readers))}"],
-            )
+            notes = [f"kinds are {', '.join(sorted(readers))}"]
+            if kind == "rewrite":
+                notes = ["rules have files of their own: `ortable rewrites check`, `rewrites=`"]
+            self.error(node.span, f"unknown kind of entry '{kind}'", notes)
             return None
         return readers[kind](node)
 

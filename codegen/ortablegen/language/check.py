@@ -28,6 +28,14 @@ _LITERALS = {
     complex: kinds.SCALAR,
     type(None): NONE,
 }
+# words that ask for the dtype of a result, and how a dtype is asked
+_ASKED_OF_RESULTS = {
+    "is_bool": "== boolean",
+    "is_complex": "in (complex64, complex128)",
+    "is_float": "in (float16, bfloat16, float32, float64)",
+    "is_int": "in (int8, int16, int32, int64, uint8, uint16, uint32, uint64)",
+    "is_wide": "in (float32, float64)",
+}
 
 
 @dataclass
@@ -276,16 +284,11 @@ class CodeChecker:
         asks = value.kind.base in (kinds.COMPLEX, kinds.COMPLEXES) and not word.makes_nodes
         wanted = kinds.in_complex(parameter.kind) if asks else parameter.kind
         if not fits(value.kind, wanted):
-            fix = None
-            if value.kind.base == kinds.COMPLEX:
-                fix = f"re({ast.unparse(node)}) and im({ast.unparse(node)}) are its parts"
-            if parameter.kind.base in (INT, kinds.INTS) and value.kind.base in kinds.SYMBOLIC:
-                fix = f"static({ast.unparse(node)}) demands a known int"
             self.error(
                 node,
                 f"'{word.name}' wants {parameter.kind} for '{parameter.name}', got {value.kind}",
                 [word.signature()],
-                fix=fix,
+                fix=_argument_fix(ast.unparse(node), value.kind, wanted, word),
             )
 
     def word_result(self, word: Word, values: list[Value], named: Mapping[str, Value]) -> Value:
@@ -473,3 +476,18 @@ class CodeChecker:
         value = self.value(node.elt)
         self.env = saved
         return Value(Kind(kinds.LIST.get(value.kind.base, ANY), False, value.kind.optional))
+
+
+def _argument_fix(text: str, given: Kind, wanted: Kind, word: Word) -> str | None:
+    """What to write for an argument of a word that has another class than the word wants."""
+    if given.base == kinds.COMPLEX:
+        return f"re({text}) and im({text}) are its parts"
+    if wanted.base in (INT, kinds.INTS) and given.base in kinds.SYMBOLIC:
+        return f"static({text}) demands a known int"
+    if given.base == kinds.DTYPE and word.name in _ASKED_OF_RESULTS:
+        return f"of a dtype ask: {text} {_ASKED_OF_RESULTS[word.name]}"
+    if given.optional and fits(given.required(), wanted):
+        if given.base in (INT, FLOAT, kinds.SYMINT, kinds.SCALAR):
+            return f"1 if {text} is None else {text}; in place of 1 the number that None stands for"
+        return f"write a case before this one: when: {text} is None"
+    return None

@@ -12,7 +12,6 @@ from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import Piece, YScalar, written_column
 
 MAX_STATEMENTS = 12
-MAX_COLUMNS = 100
 MOST_CHARACTERS = 10_000  # of a piece of the language, of which the longest has a tenth
 MOST_LEVELS = 50  # of its tree, of which the deepest has 11
 
@@ -158,7 +157,8 @@ def _parse(
     if not code.body:
         diagnostics.error(scalar.span, "nothing is written here")
         return None
-    good = _check_columns(code, diagnostics)
+    _check_columns(code, diagnostics)
+    good = True
     for statement in code.body:
         good = _check_construct(code, statement, diagnostics, way_out) and good
     return code if good else None
@@ -172,17 +172,15 @@ def _indent_of(scalar: YScalar, diagnostics: Diagnostics) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _check_columns(code: Code, diagnostics: Diagnostics) -> bool:
-    good = True
+def _check_columns(code: Code, diagnostics: Diagnostics) -> None:
+    most = diagnostics.most_columns
+    if most is None:
+        return
     for number, line in enumerate(code.text.split("\n")):
         width = code.place(number + 1, len(line)).column - 1
-        if width > MAX_COLUMNS:
-            where = replace(code.span, line=code.span.line + number, column=MAX_COLUMNS + 1)
-            diagnostics.error(
-                where, f"the line has {width} columns, at most {MAX_COLUMNS} are allowed"
-            )
-            good = False
-    return good
+        if width > most:
+            where = replace(code.span, line=code.span.line + number, column=most + 1)
+            diagnostics.error(where, f"the line has {width} columns, at most {most} are allowed")
 
 
 def _check_construct(

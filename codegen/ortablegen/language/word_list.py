@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 
-from .vocabulary import Listing, listings, prelude
+from .kinds import ANY
+from .vocabulary import Listing, Parameter, listings, prelude
 
 BEGIN = "<!-- core words: written by `make codegen` from the docstrings of ortable/prelude -->"
 END = "<!-- end of the core words -->"
@@ -35,6 +36,11 @@ def core_words() -> str:
 
 
 def _line(word: Listing) -> str:
-    parameters = prelude()[word.name].parameters
-    given = ", ".join(f"*{each.name}" if each.variadic else each.name for each in parameters)
+    given = ", ".join(map(_parameter, prelude()[word.name].parameters))
     return f"- `{word.name}({given})`: {word.summary.replace('``', '`')}"
+
+
+def _parameter(parameter: Parameter) -> str:
+    """The name, and the class of values that it takes where not every one is taken."""
+    name = f"*{parameter.name}" if parameter.variadic else parameter.name
+    return name if parameter.kind.base == ANY else f"{name}: {parameter.kind}"

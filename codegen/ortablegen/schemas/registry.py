@@ -277,7 +277,10 @@ def _check_present(key: str, found: dict[Version, str | None], registry: Registr
     notes = (f"did you mean {', '.join(close)}?",) if close else ()
     if len(missing) < len(registry.versions):
         notes = (f"the entry is for torch {listed(missing)} alone",)
-    raise SchemaProblem(f"torch has no operator '{key}'", notes=notes)
+    fix = None
+    if not close and not registry.is_record and not key.startswith("aten::"):
+        fix = "import the module that registers it first; in the shell: --import MODULE"
+    raise SchemaProblem(f"torch has no operator '{key}'", notes=notes, fix=fix)
 
 
 def _other_schemas(texts: dict[str | None, list[Version]], registry: Registry) -> str:

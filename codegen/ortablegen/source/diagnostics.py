@@ -58,9 +58,16 @@ class SpecErrors(SpecError):
 
 
 class Diagnostics:
-    """Collects errors and knows the source text that their carets point into."""
+    """Collects errors and knows the source text that their carets point into.
 
-    def __init__(self) -> None:
+    ``most_columns``: how long a line of the language may be; None for a user's file, whose lines
+    are the user's affair. ``folder``: stands before the file's name in what is printed, as the user
+    wrote it.
+    """
+
+    def __init__(self, most_columns: int | None = 100, folder: str = "") -> None:
+        self.most_columns = most_columns
+        self.folder = folder
         self.errors: list[Diagnostic] = []
         self.reports = 0  # those of an error that was recorded before are counted, too
         self._seen: set[Diagnostic] = set()
@@ -107,16 +114,18 @@ class Diagnostics:
         )
 
     def _render_one(self, found: Diagnostic) -> str:
-        lines = [f"{found.span}: error: {found.message}"]
+        at = f"{self.folder}{found.span}"
+        lines = [f"{at}: error: {found.message}"]
         source = self.source_line(found.span)
         if source is not None:
             lines.append(source)
             lines.append(" " * (found.span.column - 1) + "^")
-        lines.extend(f"{found.span}: note: {note}" for note in found.notes)
+        lines.extend(f"{at}: note: {note}" for note in found.notes)
         rows = [row for row in self._rows.get(found, ()) if row.line != found.span.line]
-        lines.extend(f"{row}: note: with the values of this row" for row in rows[:SHOWN_ROWS])
+        shared = "note: with the values of this row"
+        lines.extend(f"{self.folder}{row}: {shared}" for row in rows[:SHOWN_ROWS])
         if len(rows) > SHOWN_ROWS:
-            lines.append(f"{found.span}: note: and of {len(rows) - SHOWN_ROWS} rows more")
+            lines.append(f"{at}: note: and of {len(rows) - SHOWN_ROWS} rows more")
         if found.fix:
-            lines.append(f"{found.span}: fix: {found.fix}")
+            lines.append(f"{at}: fix: {found.fix}")
         return "\n".join(lines)

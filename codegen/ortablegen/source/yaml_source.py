@@ -128,7 +128,16 @@ def read_utf8(path: Path, what: str) -> str:
 
 def shown_name(path: Path) -> str:
     """The name of a user's file as messages and the head of compiled text have it: one line."""
-    return "".join(each if each.isprintable() else "?" for each in path.name)
+    return _printable(path.name)
+
+
+def shown_folder(path: Path) -> str:
+    """What stands before the name in a path as the user gave it: ``"ops/"``, or nothing."""
+    return _printable(str(path).removesuffix(path.name))
+
+
+def _printable(text: str) -> str:
+    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def load(path: Path, display: str, diagnostics: Diagnostics) -> YSeq:

@@ -186,15 +186,20 @@ def _compiled(rows: Sequence[Rule]) -> str:
 
 
 def _check(args: argparse.Namespace) -> int:
+    return check_rules(args.file)
+
+
+def check_rules(file: str) -> int:
+    """Prints the rules of a file of yours, or what is wrong with it; the exit status."""
     from ortable.debug.rewrites_text import counted
     from ortable.passes.rewrite.choose import load
 
     try:
-        found = _by_name(load(args.file))
+        found = _by_name(load(file))
     except SpecError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{args.file}: {counted(len(found), 'rule')}, no error")
+    print(f"{file}: {counted(len(found), 'rule')}, no error")
     for rule in found:
         print(f"  {rule.name} ({rule.stage}): {rule.why}")
     return 0

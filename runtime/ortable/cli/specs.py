@@ -26,7 +26,9 @@ def add_specs(commands: Any) -> None:
         epilog="ortable.load_specs(FILE) adds its operators in Python; docs/adding-an-operator.md "
         "and docs/language.md say what such a file holds.",
     )
-    check.add_argument("file", help="a YAML file of op, alias, number and condition entries")
+    check.add_argument(
+        "file", help="a YAML file of op, alias, number and condition entries, or of rewrites"
+    )
     _add_imports(check)
     check.add_argument(
         "--lowering",
@@ -94,10 +96,15 @@ def _import(modules: list[str]) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
+    from ortable.debug.harness.user_file import is_file_of_rewrites
     from ortable.interpreter.user_specs import check_spec_file
+
+    from .rewrites import check_rules
 
     _import(args.imports)
     try:
+        if is_file_of_rewrites(args.file):
+            return check_rules(args.file)
         operators = check_spec_file(args.file, frozenset(args.lowerings))
     except SpecError as error:
         print(error, file=sys.stderr)
@@ -116,24 +123,28 @@ def _test(args: argparse.Namespace) -> int:
     for opset in opsets:
         if not FLOOR <= opset <= CEILING:
             raise OptionError(f"--opset {opset}: opsets {FLOOR} to {CEILING} are supported")
-    right = wrong = 0
+    right = expected = wrong = 0
     try:
         for result in try_file(args.file, lowerings=lowerings, opsets=opsets, only=args.only):
-            line = f"{result.file}:{result.line}:{result.column}"
+            line = f"{args.file}:{result.line}:{result.column}"
             if result.failure:
                 wrong += 1
                 print(f"{line:24} {result.entry:40} FAILED")
                 print("\n".join(f"    {each}" for each in result.failure.splitlines()))
             else:
-                right += 1
-                print(f"{line:24} {result.entry:40} ok, {result.runs} conversions")
+                equal = result.outcome == "equal"
+                right += equal
+                expected += not equal
+                what = "ok" if equal else f"{result.outcome}, as expected"
+                print(f"{line:24} {result.entry:40} {what}, {result.runs} conversions")
     except SpecError as error:
         print(error, file=sys.stderr)
         return 1
-    if not right + wrong:
+    if not right + expected + wrong:
         print(f"{args.file}: no case" + (f" of an entry with '{args.only}'" if args.only else ""))
         return 1
-    print(f"{args.file}: {right} cases equal, {wrong} failed")
+    also = f", {expected} refused or unchanged as expected" if expected else ""
+    print(f"{args.file}: {right} cases equal{also}, {wrong} failed")
     return 1 if wrong else 0
 
 

@@ -76,7 +76,9 @@ def load_specs(
         specs, display, existing, source = _compiled(path, frozenset(given))
     except SpecError as error:
         error.most_lines = MOST_LINES
-        error.advised(f"What to do: `ortable specs check {path}` shows every error of the file.")
+        if error.message.count("\n") >= MOST_LINES:  # else all of them are here
+            command = f"`ortable specs check {path}`"
+            error.advised(f"What to do: {command} shows every error of the file.")
         raise
     entries = specs.operators()
     taken = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)
@@ -196,11 +198,12 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dic
     from ortablegen.aten.read import read_text
     from ortablegen.language.served import Kernels
     from ortablegen.source.diagnostics import Diagnostics
-    from ortablegen.source.yaml_source import read_utf8, shown_name
+    from ortablegen.source.yaml_source import read_utf8, shown_folder, shown_name
 
     file = Path(path)
     text = read_utf8(file, "spec file")
-    diagnostics, display = Diagnostics(), shown_name(file)
+    display = shown_name(file)
+    diagnostics = Diagnostics(most_columns=None, folder=shown_folder(file))
     specs = read_text(text, display, diagnostics, imports=False)
     existing = _existing_targets(specs, display)
     kernels = Kernels(KERNELS_CPU, WIDER, TYPE_IS_MEANING)

@@ -220,9 +220,13 @@ def test_debug_finds_the_rule_that_is_wrong(
 # -- the page on rewrites
 
 
-def test_the_cases_of_the_page_hold(tmp_path: Path) -> None:
+def _shown() -> list[str]:
     text = (ROOT / "docs" / "rewrites.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"^```yaml\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```yaml\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("shown", _shown(), ids=["first", "with_other_graphs"])
+def test_the_cases_of_the_page_hold(tmp_path: Path, shown: str) -> None:
     path = tmp_path / "squares.yaml"
     path.write_text(shown)
     diagnostics = Diagnostics()

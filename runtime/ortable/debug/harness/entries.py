@@ -336,15 +336,20 @@ def check_rule(schema: OpSchema, sample: Sample) -> None:
             values[argument.name] = dtypes.from_torch(getattr(torch, values[argument.name]))
     rules = RULES[schema.key](builder, **values)
     results = list(expected) if isinstance(expected, list | tuple) else [expected]
-    for (dtype, shape), result in zip(rules, results, strict=False):
+    for number, ((dtype, shape), result) in enumerate(zip(rules, results, strict=False)):
         if not isinstance(result, torch.Tensor):
             continue
         if dtype is not None:
-            assert dtypes.to_torch(dtype) == result.dtype, (
-                f"rule of {schema.key} says {dtypes.name(dtype)}"
+            given = dtypes.name(dtypes.from_torch(result.dtype))
+            assert dtypes.name(dtype) == given, (
+                f"result {number} of {schema.key}: the rule says {dtypes.name(dtype)},"
+                f" torch gives {given}"
             )
         if shape is not None:
-            assert tuple(shape) == tuple(result.shape), f"rule of {schema.key} says {shape}"
+            assert tuple(shape) == tuple(result.shape), (
+                f"result {number} of {schema.key}: the rule says {tuple(shape)},"
+                f" torch gives {tuple(result.shape)}"
+            )
 
 
 def narrowed_attributes(builder: Graph) -> list[str]:

@@ -30,6 +30,8 @@ class CaseResult:
         runs: how many conversions were compared: of each opset, with and without ONNX Runtime as
             the target.
         failure: what was wrong, and where; empty when nothing was.
+        outcome: what the case asks for: "equal" results, a call that is "refused", or a graph that
+            stays "unchanged".
     """
 
     entry: str
@@ -38,6 +40,7 @@ class CaseResult:
     column: int
     runs: int
     failure: str = ""
+    outcome: str = "equal"
 
 
 def try_file(
@@ -145,17 +148,24 @@ def _rewrite_case(rewrite: Rewrite, case: RewriteCase, path: str) -> CaseResult:
             runs += 1
         except Exception as error:
             where = f"opset {opset}" + (f", target {target}" if target else "")
-            return _result(rewrite.name, case, runs, f"{where}: {_told(error)}")
+            told = _told(error, "the graph before")
+            return _result(rewrite.name, case, runs, f"{where}: {told}")
     return _result(rewrite.name, case, runs, "" if runs else "no opset is left that it is for")
 
 
 def _result(entry: str, case: Sample | RewriteCase, runs: int, failure: str = "") -> CaseResult:
     span = case.span
-    return CaseResult(entry, span.file, span.line, span.column, runs, failure)
+    outcome = "equal"
+    if isinstance(case, Sample):
+        outcome = "equal" if case.refused is None else "refused"
+    elif case.unchanged is not None:
+        outcome = "unchanged"
+    return CaseResult(entry, span.file, span.line, span.column, runs, failure, outcome)
 
 
-def _told(error: Exception) -> str:
-    """An error's own text; what is not a comparison has its class before it."""
+def _told(error: Exception, desired: str = "eager") -> str:
+    """An error's own text; what is not a comparison has its class before it. ``desired`` is what
+    results are compared with."""
     text = str(error).strip() or "it failed without a word"
-    text = text.replace("ACTUAL", "ONNX Runtime").replace("DESIRED", "eager")  # numpy's words
+    text = text.replace("ACTUAL", "ONNX Runtime").replace("DESIRED", desired)  # numpy's words
     return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"

@@ -78,11 +78,12 @@ def not_found_error(
     for entry in missing:
         details += [*_paragraph(entry, tables), ""]
     error = FunctionNotFoundError(
-        "\n".join(map(shortened, _summary(missing, tables))),
+        "\n".join(_summary(missing, tables)),
         graph_text=graph_text,
         details="\n".join(details),
     )
     error.operators = tuple(entry.name for entry in missing)
+    error.most_lines = None  # the summary is short but for the entry, which is there to be copied
     error.advice = advice.for_error(error, "library")
     return error
 
@@ -99,7 +100,7 @@ def _summary(missing: list[Missing], tables: ConverterTables) -> list[str]:
     module = f" (module {path or kind})" if path or kind else ""
     lines = [f"Unable to interpret function {first.name}: it has no converter, at {place}{module}"]
     if source is not None and source.code:
-        lines.append(f"    {source.code}")
+        lines.append(shortened(f"    {source.code}"))
     calls = "; ".join(f"{entry.name}, {_count(len(entry.nodes), 'call')}" for entry in missing)
     lines += textwrap.wrap(
         f"{_count(len(missing), 'operator')} of this graph without a converter: {calls}",
@@ -114,8 +115,23 @@ def _summary(missing: list[Missing], tables: ConverterTables) -> list[str]:
     closest = _closest(first.name, tables)
     file = tables.spec_files.get(closest or "")
     if closest is not None:
-        lines.append(f"  closest spec: {closest}" + (f" ({file})" if file else ""))
-    return [*lines, "  start from:", *(f"    {line}" for line in skeleton(node))]
+        lines.append(shortened(f"  closest spec: {closest}" + (f" ({file})" if file else "")))
+    draft = [part for line in skeleton(node) for part in _wrapped(line)]
+    return [*lines, "  start from:", *(f"    {line}" for line in draft)]
+
+
+def _wrapped(line: str) -> list[str]:
+    """A line of an entry as YAML that a terminal shows whole: what is cut cannot be copied."""
+    width = MOST_COLUMNS - 4
+    if len(line) > width:
+        line = line.partition("  # ")[0]  # a comment does not go on in the next line
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _searched_for(missing: list[Missing]) -> str:
@@ -206,8 +222,8 @@ def _operator_skeleton(node: Node, schema: Any) -> list[str]:
         f"  out: {outs[0] if len(outs) == 1 else '[' + ', '.join(outs) + ']'}",
     ]
     if ignored:
-        reasons = ", ".join(f'{name}: "why it may be, or read it"' for name in ignored)
-        lines.append(f"  ignore: {{{reasons}}}")
+        reasons = ", ".join(f"{name}: why" for name in ignored)
+        lines.append(f"  ignore: {{{reasons}}}  # say why each may be, or read it in lower")
     call = f"{_onnx_operator(schema.name, len(results))}({first})"
     given = [f"[{call}]"] if _returns_list(schema) else [call] * len(results)
     about = "  # the ONNX form goes here: a CapWord is one ONNX node"

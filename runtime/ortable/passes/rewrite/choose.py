@@ -135,11 +135,11 @@ def path_of(rule: Rule) -> Path | None:
     return None
 
 
-def _opened(file: Path) -> tuple[str, str]:
-    """The text of a file, and its name for messages."""
-    from ortablegen.source.yaml_source import read_utf8, shown_name
+def _opened(file: Path) -> tuple[str, str, str]:
+    """The text of a file, and its name and folder for messages."""
+    from ortablegen.source.yaml_source import read_utf8, shown_folder, shown_name
 
-    return read_utf8(file, "file of rewrites"), shown_name(file)
+    return read_utf8(file, "file of rewrites"), shown_name(file), shown_folder(file)
 
 
 def compiled_rules(path: str | Path) -> str:
@@ -151,14 +151,14 @@ def compiled_rules(path: str | Path) -> str:
     return _source(*_opened(file))
 
 
-def _source(text: str, display: str) -> str:
+def _source(text: str, display: str, folder: str) -> str:
     from ortable_generated.onnx.traits import BY_TRAIT
     from ortablegen.rewrites.check import check_rewrites
     from ortablegen.rewrites.emit import rewrites_text
     from ortablegen.rewrites.read import read_rewrites_text
     from ortablegen.source.diagnostics import Diagnostics
 
-    diagnostics = Diagnostics()
+    diagnostics = Diagnostics(most_columns=None, folder=folder)
     rewrites = read_rewrites_text(text, display, diagnostics, BY_TRAIT)
     diagnostics.raise_if_any()
     check_rewrites(rewrites, diagnostics)
@@ -166,8 +166,8 @@ def _source(text: str, display: str) -> str:
     return rewrites_text(rewrites, display)
 
 
-def _compiled(text: str, display: str) -> tuple[Rule, ...]:
-    source = _source(text, display)
+def _compiled(text: str, display: str, folder: str) -> tuple[Rule, ...]:
+    source = _source(text, display, folder)
     namespace: dict[str, Any] = {"__name__": f"ortable_rewrites_{Path(display).stem}"}
     # the text comes from the compiler alone: no text of the file reaches it other than through the
     # checked language
