@@ -104,7 +104,7 @@ def test_the_list_of_a_choice(capsys: pytest.CaptureFixture[str], rules_file: Pa
     assert out.index("simplify, mine.yaml:") < out.index("minus_minus") < out.index("fuse, mine")
     assert out.endswith("2 rules, 0 of them off by default\n")
     assert "1 rule, 0 of" in said(capsys, "rewrites", "list", str(rules_file), "--grep", "SIGN")
-    assert "Did you mean 'default'" in said(capsys, "rewrites", "list", "defalt", status=1)
+    assert "Did you mean 'default'" in said(capsys, "rewrites", "list", "defalt", status=2)
 
 
 def test_show_prints_the_entry(capsys: pytest.CaptureFixture[str], rules_file: Path) -> None:
@@ -141,11 +141,11 @@ def test_without_the_spec_files_show_prints_what_was_compiled(
 
 def test_show_suggests_names(capsys: pytest.CaptureFixture[str], rules_file: Path) -> None:
     rule = choose.packaged()[0]
-    err = said(capsys, "rewrites", "show", rule.name[:-1], status=1)
+    err = said(capsys, "rewrites", "show", rule.name[:-1], status=2)
     assert f"Did you mean '{rule.name}'" in err
-    err = said(capsys, "rewrites", "show", Path(rule.file).stem, status=1)
+    err = said(capsys, "rewrites", "show", Path(rule.file).stem, status=2)
     assert "is a file of rules; it has " in err and rule.name in err
-    err = said(capsys, "rewrites", "show", "absent", str(rules_file), status=1)
+    err = said(capsys, "rewrites", "show", "absent", str(rules_file), status=2)
     assert "mine.yaml has no rule 'absent'" in err
 
 
@@ -154,10 +154,10 @@ def test_check(capsys: pytest.CaptureFixture[str], rules_file: Path) -> None:
     assert out.startswith(f"{rules_file}: 2 rules, no error\n")
     assert "minus_minus (simplify): two changes of the sign are none" in out
     rules_file.write_text(RULES.replace("Neg(Neg(x))", "Neg(Negg(x))"))
-    err = said(capsys, "rewrites", "check", str(rules_file), status=1)
+    err = said(capsys, "rewrites", "check", str(rules_file), status=2)
     assert re.search(r"mine\.yaml:16:\d+: error: .*Negg", err) and "^" in err
     assert "Traceback" not in err
-    err = said(capsys, "rewrites", "check", "absent.yaml", status=1)
+    err = said(capsys, "rewrites", "check", "absent.yaml", status=2)
     assert "cannot read the file of rewrites 'absent.yaml'" in err
 
 
@@ -186,7 +186,7 @@ def test_explain_says_which_rules_fired_for_which_lines(
 def test_explain_without_rules(capsys: pytest.CaptureFixture[str], sums: str) -> None:
     out = said(capsys, "explain", sums, "--rewrites", "none")
     assert "  0 rewrites by 0 rules\n" in out and "refused" not in out
-    err = said(capsys, "explain", sums, "--rewrites", "default,defalt", status=1)
+    err = said(capsys, "explain", sums, "--rewrites", "default,defalt", status=2)
     assert "Did you mean 'default'" in err
 
 
@@ -200,7 +200,7 @@ def test_export_takes_rules(
     out = said(capsys, "export", sums, "-o", str(path), "--rewrites", f"{rules_file},-add_itself")
     assert "0 rewrites by 0 rules" in out
     assert "Mul" not in [node.op_type for node in onnx.load(path).graph.node]
-    err = said(capsys, "export", sums, "-o", str(path), "--rewrites", "defalt", status=1)
+    err = said(capsys, "export", sums, "-o", str(path), "--rewrites", "defalt", status=2)
     assert "Did you mean 'default'" in err
 
 
