@@ -173,6 +173,7 @@ CHANGES = {
 
 
 # Without our check torch does not see what is assigned in place of a tensor in the graph.
+@pytest.mark.alternates("name", parts=2)
 @pytest.mark.parametrize("free", [False, pytest.param(True, marks=needs_counts)])
 @pytest.mark.parametrize("watch", WATCHES)
 @pytest.mark.parametrize("name", CHANGES)

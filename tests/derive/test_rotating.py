@@ -18,7 +18,7 @@ from .parts import Part, chosen, deviations, key_of, rotating
 from .runner import Outcome, jobs_of
 from .workers import run
 
-FORMS = 150  # in one run: twenty seconds of CPU
+FORMS = 100  # in one run: twenty seconds of CPU
 
 
 def test_a_part_of_the_derived_samples_equals_eager(request: pytest.FixtureRequest) -> None:

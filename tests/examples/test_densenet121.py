@@ -80,6 +80,7 @@ def test_eval_mode_equals_eager(model: DenseNet, images: torch.Tensor) -> None:
         assert_equal_to_eager(compiled(other), eager(other), 1e-4)
 
 
+@pytest.mark.slow
 def test_train_mode_with_grad_equals_eager_and_updates_the_statistics(
     model: DenseNet, images: torch.Tensor
 ) -> None:

@@ -52,6 +52,7 @@ def test_a_process_that_dies_leaves_the_old_state_or_the_new_one(
         assert it.read(folder) == NEW
 
 
+@pytest.mark.alternates("number")
 @pytest.mark.parametrize("number", ERRORS, ids=errno.errorcode.get)
 def test_an_operation_that_is_refused_is_an_error_and_nothing_is_lost(
     scenario: str, number: int, tmp_path: Path

@@ -140,6 +140,15 @@ def test_slow_tests_lie_where_the_sweeps_look_for_them() -> None:
     assert marked
     folders = tuple(
         f"tests/{name}/"
-        for name in ("backend", "debug", "exporter", "faults", "passes/rewrite", "specs", "sweeps")
+        for name in (
+            "backend",
+            "debug",
+            "examples",
+            "exporter",
+            "faults",
+            "passes/rewrite",
+            "specs",
+            "sweeps",
+        )
     )
     assert all(name.startswith(folders) for name in marked), marked
