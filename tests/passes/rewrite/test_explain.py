@@ -157,7 +157,7 @@ def test_check(capsys: pytest.CaptureFixture[str], rules_file: Path) -> None:
     err = said(capsys, "rewrites", "check", str(rules_file), status=1)
     assert re.search(r"mine\.yaml:16:\d+: error: .*Negg", err) and "^" in err
     assert "Traceback" not in err
-    err = said(capsys, "rewrites", "check", "absent.yaml", status=2)
+    err = said(capsys, "rewrites", "check", "absent.yaml", status=1)
     assert "cannot read the file of rewrites 'absent.yaml'" in err
 
 
