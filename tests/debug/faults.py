@@ -242,7 +242,7 @@ def changed_entry(fault: Changed, folder: Path) -> Iterator[None]:
 def changed_rule(fault: Changed, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """In the block the changed rule stands in the place of the real one."""
     text = _with_change(fault, f"rewrite: {fault.name}")
-    rows = iter(choose._compiled(text, Path(fault.file).name))
+    rows = iter(choose._compiled(text, Path(fault.file).name, ""))
     made = [
         replace(next(rows), file=fault.file) if rule.name == fault.name else rule
         for rule in choose.packaged()

@@ -39,6 +39,7 @@ def typed(first: str) -> Iterator[tuple[str, int, str]]:
             (number, line.strip().removeprefix("$ "))
             for block in blocks
             for number, line in enumerate(block[2].splitlines(), line_of(text, block) + 1)
+            if f"{line}\nerror: " not in block[2]  # a mistake, and what is said about it
         ]
         prose = FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
         found += [(line_of(prose, code), code[1]) for code in INLINE.finditer(prose)]

@@ -101,7 +101,7 @@ def test_a_dimension_that_the_model_fixes_is_named_with_torchs_suggestion() -> N
     text = str(caught.value)
     assert "input 'x', dimension 1 (features), size 3 in args" in text
     assert "torch suggests:\n  features = 3" in text
-    assert "make the dimension static" in text
+    assert "leave the dimension out of dynamic_shapes" in text
     assert caught.value.__cause__ is not None
 
 

@@ -9,21 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.export import Dim
 
 from ortable.errors import ExportError
 
 from . import pytrees
 
 # torch derives many conditions from one; the first are those of the model's own lines.
-MOST_REASONS = 3
-_REMEDIES = (
-    "  a Python loop over it: ExportOptions(loops=True)",
-    "  nn.GRU, nn.LSTM, nn.RNN: with ortable.bypass_export_some_errors():",
-    "  another dimension, which must be equal: one name or Dim for both",
-    "  the model itself: leave the dimension out of dynamic_shapes, or change the code",
+MOST_REASONS = 2
+_REMEDIES = (  # few lines, since a message has 15
+    "What to do: for a Python loop over it ExportOptions(loops=True); for nn.GRU, nn.LSTM, nn.RNN",
+    "  with ortable.bypass_export_some_errors(); for dimensions that must be equal one name;",
+    "  if a Dim promises too much, give a name instead of a Dim: torch then finds the sizes;",
+    "  or leave the dimension out of dynamic_shapes, or change the code that fixes it.",
 )
-_NAME = "  a Dim that promises too much: give a name instead of a Dim; torch finds the sizes"
 
 
 def explained(
@@ -87,9 +85,7 @@ def _about_dimensions(text: str, leaves: Sequence[Any]) -> ExportError:
         )
     if fixes:
         lines += ["torch suggests:", *(f"  {fix}" for fix in fixes)]
-    lines += ["What to do, by what fixes the size:", *_REMEDIES]
-    if any(isinstance(dim, Dim) for leaf in leaves for dim in leaf.dims().values()):
-        lines.append(_NAME)
+    lines += _REMEDIES
     return ExportError("\n".join(lines), details="\n".join([*lines, "", text]))
 
 
