@@ -226,7 +226,9 @@ WRONG = (
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
 def test_wrong_rules_are_found_out(wrong: Rule) -> None:
     @settings(
-        max_examples=EXAMPLES,
+        # It ends with the first that is met. hypothesis draws constants of the modules that are
+        # imported, so which graphs there are depends on the tests before.
+        max_examples=20 * EXAMPLES,
         derandomize=True,  # whether a rule is met must not be luck
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],
