@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="
 
 
 def test_threads_that_call_compile_write_and_refresh() -> None:
-    trouble = threads(400, callers=4, compilers=2)
+    trouble = threads(160, callers=4, compilers=1)
     assert (trouble.wrong, trouble.said) == (0, [])
 
 
