@@ -18,6 +18,7 @@ import ortable
 from ortable.backend.cache.memory import conversions
 from ortable.debug.bisection.records import Bisection
 from ortable.debug.bisection.search import bisect
+from ortable.debug.comparing.places import specs_root
 from ortable.passes import pipeline
 from tests.packaging.files import ROOT
 
@@ -80,6 +81,12 @@ def test_a_changed_rule_is_named_with_its_line(
 def _line(file: str, text: str) -> int:
     lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def _of_optimizer(name: str) -> str:
+    """File and line of an optimizer; an installed package has no spec files to look into."""
+    line = _line(OPTIMIZERS, f"name: {name}")
+    return OPTIMIZERS if specs_root() is None else f"{OPTIMIZERS}:{line}"
 
 
 def _own_line(text: str) -> str:
@@ -175,7 +182,7 @@ def test_an_optimizer_that_is_wrong() -> None:
     found = bisect(_gelu_of_1_4142, (x,), atol=1e-6, rtol=0.0)
     kind, name, place = _told(found)
     assert (kind, name) == ("optimizer", "GeluFusionL1")
-    assert place == f"{OPTIMIZERS}:{_line(OPTIMIZERS, 'name: GeluFusionL1')}"
+    assert place == _of_optimizer("GeluFusionL1")
     assert found.fault is not None
     assert "optimization.disable_specified_optimizers" in found.fault.advice
 
@@ -198,7 +205,7 @@ class _WrongSession(onnxruntime.InferenceSession):
 def test_an_optimizer_that_fuses_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnxruntime, "InferenceSession", _WrongSession)
     found = bisect(*around(torch.tanh)())
-    place = f"{OPTIMIZERS}:{_line(OPTIMIZERS, 'name: ConvActivationFusion')}"
+    place = _of_optimizer("ConvActivationFusion")
     assert _told(found) == ("optimizer", "ConvActivationFusion", place)
     assert found.fault is not None
     assert not found.fault.after
