@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.utils.benchmark  # as a page does: setuptools refuses to come behind distutils
 
 from ortable.interpreter.tables import LOADED
 from ortable_generated.aten import dispatch
