@@ -147,6 +147,23 @@ def fresh_dynamo() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+@pytest.fixture
+def own_specs() -> Iterator[None]:
+    """Entries that a test loads are gone after it."""
+    from ortable.interpreter.tables import LOADED
+    from ortable_generated.aten import dispatch
+
+    tables = (
+        dispatch.CONVERTERS, dispatch.COMPLEX_CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES
+    )  # fmt: skip
+    saved, loaded = [dict(table) for table in tables], list(LOADED)
+    yield
+    LOADED[:] = loaded
+    for table, before in zip(tables, saved, strict=True):
+        table.clear()
+        table.update(before)
+
+
 def run_ort(
     builder: GraphBuilder, feeds: dict[str, np.ndarray], **options: Any
 ) -> list[np.ndarray]:

@@ -3,17 +3,15 @@ with its place, and is the exit status."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from ortable.cli.main import main
-from ortable.interpreter.tables import LOADED
-from ortable_generated.aten import dispatch
 from ortablegen.schemas.onnx import CEILING, FLOOR
 
+pytestmark = pytest.mark.usefixtures("own_specs")
 ROOT = Path(__file__).parents[2]
 LIBRARY = torch.library.Library("ortable_test_cases", "DEF")
 LIBRARY.define("twice(Tensor x) -> Tensor")
@@ -34,17 +32,6 @@ ENTRIES = """
     - {{x: "i64[n=4]"}}
 """
 RIGHT = "Mul(x, const(2, dtype_of(x)))"
-
-
-@pytest.fixture(autouse=True)
-def _restore_tables() -> Iterator[None]:
-    tables = (dispatch.CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES)
-    saved, loaded = [dict(table) for table in tables], list(LOADED)
-    yield
-    LOADED[:] = loaded
-    for table, before in zip(tables, saved, strict=True):
-        table.clear()
-        table.update(before)
 
 
 def _file(tmp_path: Path, lower: str = RIGHT, shape: str = "same(x)") -> str:

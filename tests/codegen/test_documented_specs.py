@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from ortable.debug.harness.user_file import try_file
-from ortable.interpreter.tables import LOADED
-from ortable_generated.aten import dispatch
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.read import read_text
@@ -51,19 +48,7 @@ def _define_forms() -> None:
 _define_forms()
 
 
-@pytest.fixture
-def _own_tables() -> Iterator[None]:
-    """Entries that a test loads are gone after it."""
-    tables = (dispatch.CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES)
-    saved, loaded = [dict(table) for table in tables], list(LOADED)
-    yield
-    LOADED[:] = loaded
-    for table, before in zip(tables, saved, strict=True):
-        table.clear()
-        table.update(before)
-
-
-@pytest.mark.usefixtures("_own_tables")
+@pytest.mark.usefixtures("own_specs")
 def test_the_forms_of_the_page_compute_what_their_operators_do(tmp_path: Path) -> None:
     (forms,) = [block for block in _entries(WALK) if "my_ops::blend" in block]
     path = tmp_path / "forms.yaml"

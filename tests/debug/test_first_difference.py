@@ -6,7 +6,6 @@ from __future__ import annotations
 import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -17,10 +16,9 @@ import ortable
 from ortable.backend.cache.memory import forget
 from ortable.debug import where_is
 from ortable.errors import InputError, OptionError
-from ortable.interpreter.tables import LOADED
 from ortable_generated.aten import dispatch
 
-pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+pytestmark = pytest.mark.usefixtures("own_specs", "fresh_dynamo")
 ROOT = Path(__file__).parents[2]
 
 CELU = """\
@@ -52,19 +50,6 @@ RULE = """\
     - {x: "f32[2,3]", expect: LeakyRelu}
     - {x: "f64[2,3]", unchanged: "is_float32(x)"}
 """
-
-
-@pytest.fixture(autouse=True)
-def _restore_tables() -> Iterator[None]:
-    tables = (
-        dispatch.CONVERTERS, dispatch.COMPLEX_CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES
-    )  # fmt: skip
-    saved, loaded = [dict(table) for table in tables], list(LOADED)
-    yield
-    LOADED[:] = loaded
-    for table, before in zip(tables, saved, strict=True):
-        table.clear()
-        table.update(before)
 
 
 class Net(torch.nn.Module):

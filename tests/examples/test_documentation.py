@@ -12,15 +12,11 @@ import doctest
 import re
 import sys
 import types
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 import torch.utils.benchmark  # as a page does: setuptools refuses to come behind distutils
-
-from ortable.interpreter.tables import LOADED
-from ortable_generated.aten import dispatch
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
@@ -64,20 +60,6 @@ def write_files(page: str, folder: Path) -> None:
     for _, _, text in blocks(page, "yaml"):
         if name := re.match(r"# (\w+\.yaml)\n", text):
             (folder / name[1]).write_text(text, encoding="utf-8")
-
-
-@pytest.fixture
-def own_specs() -> Iterator[None]:
-    """Entries that a page loads are gone after the test."""
-    tables = (
-        dispatch.CONVERTERS, dispatch.COMPLEX_CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES
-    )  # fmt: skip
-    saved, loaded = [dict(table) for table in tables], list(LOADED)
-    yield
-    LOADED[:] = loaded
-    for table, before in zip(tables, saved, strict=True):
-        table.clear()
-        table.update(before)
 
 
 @pytest.fixture

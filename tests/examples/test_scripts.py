@@ -19,8 +19,6 @@ import pytest
 from accelerate.state import AcceleratorState
 
 from ortable.backend.aot import build
-from ortable.interpreter.tables import LOADED
-from ortable_generated.aten import dispatch
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -50,18 +48,6 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
     AcceleratorState._reset_state(True)
     os.environ.clear()
     os.environ.update(before)
-
-
-@pytest.fixture
-def own_specs() -> Iterator[None]:
-    """Entries that a script loads are gone after the test."""
-    tables = (dispatch.CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES)
-    saved, loaded = [dict(table) for table in tables], list(LOADED)
-    yield
-    LOADED[:] = loaded
-    for table, before in zip(tables, saved, strict=True):
-        table.clear()
-        table.update(before)
 
 
 @pytest.fixture
