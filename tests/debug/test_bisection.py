@@ -169,6 +169,7 @@ def test_a_kept_conversion_of_another_rule(tmp_path: Path, monkeypatch: pytest.M
 
 
 OPTIMIZERS = "specs/runtime/optimizers.yaml"
+_OFF = "optimization.disable_specified_optimizers"
 
 
 def _gelu_of_1_4142(x: torch.Tensor) -> torch.Tensor:
@@ -184,17 +185,16 @@ def test_an_optimizer_that_is_wrong() -> None:
     assert (kind, name) == ("optimizer", "GeluFusionL1")
     assert place == _of_optimizer("GeluFusionL1")
     assert found.fault is not None
-    assert "optimization.disable_specified_optimizers" in found.fault.advice
+    assert _OFF in found.fault.advice
 
 
 class _WrongSession(onnxruntime.InferenceSession):
     """ONNX Runtime with an optimizer that makes another function of Tanh."""
 
     def __init__(self, model: bytes, options: Any, **given: Any) -> None:
-        entry = "optimization.disable_specified_optimizers"
         off = list(given.get("disabled_optimizers") or ())
         with contextlib.suppress(RuntimeError):  # the entry is not there
-            off += options.get_session_config_entry(entry).split(";")
+            off += options.get_session_config_entry(_OFF).split(";")
         if "ConvActivationFusion" not in off:
             proto = onnx.load_from_string(model)
             _changing(proto)
@@ -217,6 +217,8 @@ def test_an_entry_in_an_export(tmp_path: Path) -> None:
         found = bisect(*fault.call(), export=True)
     place = f"{fault.file}:{line_of(fault, f'op: {fault.name}')}"
     assert _told(found) == ("entry", fault.name, place)
+    assert found.fault is not None and found.fault.after == "not tried"
+    assert found.fault.advice == "Please report it with this text."  # no option of an export heals
 
 
 RULE_OF_A_USER = """
@@ -240,6 +242,7 @@ def test_a_rule_of_the_user(tmp_path: Path) -> None:
     assert _told(found) == ("rule", "half_of_twice", f"{file}:2")
     assert found.fault is not None
     assert f"rewrites=['default', '{file}', '-half_of_twice']" in found.fault.advice
+    assert f"Mend it at {file}:2, and then `ortable rewrites check {file}`." in found.fault.advice
 
 
 ENTRY_OF_A_USER = """# two cases, of which the second is wrong
@@ -260,10 +263,23 @@ def test_an_entry_of_the_user(tmp_path: Path) -> None:
         ortable.load_specs(file, override=True)
         found = bisect(torch.relu, (torch.randn(4),))
     assert _told(found) == ("entry", "aten::relu", f"{file}:7")
+    assert found.fault is not None
+    assert f"Mend it at {file}:7, and then `ortable specs test {file}`." in found.fault.advice
 
 
 def _wrong_silu(x: torch.Tensor) -> torch.Tensor:
     return x * torch.sigmoid(x + 1)
+
+
+def test_an_optimizer_in_an_export() -> None:
+    """The sessions that run an exported model are the user's: the advice is for these."""
+    model = torch.nn.Module()
+    model.forward = _gelu_of_1_4142
+    found = bisect(model, (torch.linspace(-2, 2, 40),), export=True, atol=1e-6, rtol=0.0)
+    kind, name, _ = _told(found)
+    assert kind == "optimizer" and name.startswith("GeluFusion")  # which one, the opset decides
+    assert found.fault is not None and found.fault.after == ""
+    assert f'SessionOptions.add_session_config_entry("{_OFF}", "{name}")' in found.fault.advice
 
 
 def test_a_decomposition() -> None:

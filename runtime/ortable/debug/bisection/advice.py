@@ -4,6 +4,7 @@ and the options with which the model should agree; called by `search`, which tri
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from .records import Fault
@@ -14,19 +15,25 @@ _REPORT = "Please report it with this text."
 _OPTIMIZERS = "optimization.disable_specified_optimizers"
 
 
-def advised(fault: Fault, options: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """What to do, and the options that do it; None where no option does."""
+def advised(
+    fault: Fault, options: Mapping[str, Any], export: bool = False
+) -> tuple[str, dict[str, Any] | None]:
+    """What to do, and the options that do it; None where no option does.
+
+    :param export: the model was exported, and ``options`` are arguments of `ortable.export`
+    """
     kind, name = fault.kind, fault.name
     if kind == "rule":
         asked = options.get("rewrites") or ["default"]
         names = [*([asked] if isinstance(asked, str) else asked), f"-{name}"]
-        return f"rewrites={names} leaves the rule out. {_REPORT}", {**options, "rewrites": names}
+        said = f"rewrites={names} leaves the rule out. {_mending(fault)}"
+        return said, {**options, "rewrites": names}
     if kind == "pass":
         return f"optimize=False leaves it out. {_REPORT}", _unoptimized(options)
     if kind == "optimizer":
-        return _without_optimizer(name, options)
+        return _in_own_session(name) if export else _without_optimizer(name, options)
     if kind in ("entry", "kernel"):
-        return _in_torch(fault, options)
+        return (_mending(fault), None) if export else _in_torch(fault, options)
     if kind in ("option", "transform"):
         return _without_option(name, kind, options)
     if kind == "constants":
@@ -45,6 +52,20 @@ def advised(fault: Fault, options: Mapping[str, Any]) -> tuple[str, dict[str, An
     if kind == "torch":
         return 'Report it to PyTorch: torch.compile(model, backend="aot_eager") shows it.', None
     return _REPORT, None
+
+
+def _mending(fault: Fault) -> str:
+    """Who mends it: the user, what stands in a file of theirs."""
+    if fault.kind == "kernel" or not Path(fault.file).is_absolute():
+        return _REPORT
+    check = "rewrites check" if fault.kind == "rule" else "specs test"
+    return f"Mend it at {fault.place}, and then `ortable {check} {fault.file}`."
+
+
+def _in_own_session(name: str) -> tuple[str, None]:
+    """An exported model is run by sessions that the user makes."""
+    said = f'add_session_config_entry("{_OPTIMIZERS}", "{name}")'
+    return f"SessionOptions.{said} runs the model without it. {_REPORT}", None
 
 
 def _unoptimized(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,7 +95,7 @@ def _without_optimizer(name: str, options: Mapping[str, Any]) -> tuple[str, dict
 def _in_torch(fault: Fault, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     names = [*(options.get("raise_on") or ()), fault.name]
     changed = {**options, "fallback": "eager", "raise_on": names}
-    return f'fallback="eager", raise_on={names} runs it in torch. {_REPORT}', changed
+    return f'fallback="eager", raise_on={names} runs it in torch. {_mending(fault)}', changed
 
 
 def _without_option(

@@ -50,7 +50,8 @@ class Fault:
         module: path and class of the module that they come from.
         source: file, line and text of the model.
         before: how the model differs from eager with the fault.
-        after: how it differs without; empty where it agrees.
+        after: how it differs without; empty where it agrees, "not tried" where nothing leaves the
+            fault out.
         advice: what to do today, and where to go with it.
     """
 

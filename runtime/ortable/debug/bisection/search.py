@@ -290,7 +290,7 @@ class _Search:
 
     def _cured(self, fault: Fault) -> Fault:
         """With what to do, tried out."""
-        advice, options = advised(fault, self.options)
+        advice, options = self._advised(fault)
         after = fault.after
         if options is not None:
             outcome = self.runs.compiled(options)
@@ -298,6 +298,9 @@ class _Search:
             if outcome.kind != "agrees" and self.runs.count:
                 advice += " Something else is wrong too: run the search again with that."
         return replace(fault, advice=advice, after=after)
+
+    def _advised(self, fault: Fault) -> tuple[str, dict[str, Any] | None]:
+        return advised(fault, self.options, self.runs.export)
 
     def _elsewhere(self) -> Fault:
         """Nothing healed: an entry in an export, torch's capture, or what runs the graphs."""
@@ -309,19 +312,21 @@ class _Search:
                 place = entry_place(name, found.spec_file, case)
                 fault = Fault(
                     "entry", name, place.file, place.line, case, nodes=(found.node,),
-                    module=found.module, source=found.source, before=before,
+                    module=found.module, source=found.source, before=before, after="not tried",
                 )  # fmt: skip
-                return replace(fault, advice=advised(fault, self.options)[0])
+                return replace(fault, advice=self._advised(fault)[0])
         else:
             for backend in ("eager", "aot_eager"):
                 outcome = self.runs.by_torch(backend)
                 if outcome.kind != "agrees":
                     fault = Fault("torch", f'backend="{backend}"', before=before)
                     return replace(
-                        fault, after=outcome.text, advice=advised(fault, self.options)[0]
+                        fault,
+                        after=outcome.text,
+                        advice=self._advised(fault)[0],
                     )
         fault = Fault("unknown", "compiled call", before=before, after=before)
-        return replace(fault, advice=advised(fault, self.options)[0])
+        return replace(fault, advice=self._advised(fault)[0])
 
     def _difference(self) -> Any:
         """What a comparison node by node says; None where it sees nothing, or cannot be made."""
