@@ -15,8 +15,9 @@ import sympy
 import torch
 from torch.export import Dim
 
+import ortable
 from ortable import ExportOptions, bypass_export_some_errors, to_onnx
-from ortable.errors import ExportError, OptionError
+from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.account import resize
 from ortable.exporter.capture import guards
 from ortable.exporter.capture.guard_proofs import implied
@@ -274,8 +275,34 @@ def _saved(program: Any) -> Any:
 )
 def test_a_saved_guard_names_what_it_reads(code: str, text: str) -> None:
     """`_base` is that of an argument which is a view when the program is captured."""
-    guard = guards._from_code(code, ["first", "second"], [])
+    guard = guards._from_code(code, {"flat_args[0]": "first", "flat_args[1]": "second"}, [])
     assert guard is not None and guard.text == text
+
+
+class Scaled(torch.nn.Module):
+    """A condition on a rounded size of a tensor inside of an argument."""
+
+    def forward(self, held):
+        y = torch.nn.functional.interpolate(held["the input"], scale_factor=1.5)
+        return y * 2 if y.shape[2] > 7 else y
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_saved_program_refuses_sizes_of_what_is_inside_an_argument(
+    strict: bool, tmp_path: Path
+) -> None:
+    """Guards are texts there; those of torch.sym_float are arithmetic, and a key is any text."""
+    call, path = ({"the input": torch.rand(1, 2, 6)},), tmp_path / "scaled.pt2"
+    shapes = ({"the input": {2: Dim.AUTO}},)
+    torch.export.save(
+        torch.export.export(Scaled(), call, dynamic_shapes=shapes, strict=strict), path
+    )
+    with pytest.warns(UserWarning, match=r"sym_float\(held_the_input.shape\[2\]\)\) > 7"):
+        program = ortable.export(path)
+    longer, shorter = (({"the input": torch.rand(1, 2, size)},) for size in (8, 4))
+    torch.testing.assert_close(program(*longer), Scaled()(*longer))
+    with pytest.raises(InputError, match=r"holds only for sizes with math\.trunc"):
+        program(*shorter)
 
 
 def test_the_report_lists_them(tmp_path: Path) -> None:

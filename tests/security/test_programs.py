@@ -124,6 +124,7 @@ def test_texts_that_torch_would_evaluate(text: str, sound: Path, tmp_path: Path)
         "L['x'].size()[0] % 8 == 0", "L['flat_args'][0].size()[1] >= 2", "Max(1, s0//2)",
         "L['x']._base.stride()[0] != -int_oo", "math.ceil(s0/2) <= 7", "s0 >= 2 and s0 <= 1024",
         "FloorDiv(s0 + 1, 2)", "CeilToInt(IntTrueDiv(s0, 3))",
+        "math.trunc(1.5*torch.sym_float(L['d']['the input'].size()[2])) > 7",
     ],
 )  # fmt: skip
 def test_texts_that_torch_writes(text: str) -> None:
@@ -227,6 +228,6 @@ def test_guards_of_a_program_in_memory_are_not_run(tmp_path: Path) -> None:
     from ortable.exporter.capture.guards import _from_code
 
     mark = tmp_path / "mark"
-    guard = _from_code(CODE.replace("MARK", str(mark)), ["x"], [])
+    guard = _from_code(CODE.replace("MARK", str(mark)), {"flat_args[0]": "x"}, [])
     assert guard is not None
     assert not mark.exists()

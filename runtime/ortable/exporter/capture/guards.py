@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch.export import Dim, ExportedProgram, graph_signature
 
-from ortable.compat.torch import guards_code, symbol_of
+from ortable.compat.torch import guards_code, pytree, symbol_of
 from ortable.errors import ExportError
 from ortable.exporter.request.record import Guard, UserLine
 from ortable.exporter.signature.dim_expressions import combined
@@ -44,7 +44,6 @@ _MOST_TRIALS = 2000
 _MOST_QUOTED = 8
 # L['args'][0]._base: what torch knows an input by, and what is read of it
 _PATH = re.compile(r"L\['([^']*)'\]((?:\[[^\]]*\])*)(.*)")
-_INDEX = re.compile(r"\[([^\]]*)\]")
 _REMEDY = (
     "For other sizes its results may be wrong. Take the branch out of the model, write it with "
     "torch.cond, give the dimension a torch.export.Dim with a range in which the condition holds, "
@@ -79,9 +78,9 @@ def find_guards(exported: ExportedProgram, asked: Sequence[Leaf] | None) -> list
         kept = list(getattr(environment, "guards", ()))
         found = [_from_expression(guard, environment, sizes) for guard in kept]
     else:
-        names = [name for name, _ in inputs]
+        ways = _ways(exported, [name for name, _ in inputs])
         code = guards_code(exported)
-        found = [_from_code(text, names, inputs) for text in sorted(code, key=len)]
+        found = [_from_code(text, ways, inputs) for text in sorted(code, key=len)]
     distinct = {(guard.text, guard.line): guard for guard in found if guard is not None}
     return list(distinct.values())
 
@@ -95,6 +94,24 @@ def _inputs(exported: ExportedProgram) -> list[tuple[str, Any]]:
         if spec.kind == graph_signature.InputKind.USER_INPUT
     ]
     return [(name, nodes[name].meta.get("val") if name in nodes else None) for name in names]
+
+
+def _ways(exported: ExportedProgram, names: Sequence[str]) -> dict[str, str]:
+    """The names of the user's inputs by how guards write the way to them: ``d['a']`` of a dict
+    among the arguments, ``flat_args[0]`` where torch has none of their names."""
+    ways = {f"flat_args[{index}]": name for index, name in enumerate(names)}
+    signature = exported.module_call_graph[0].signature
+    if signature is None:
+        return ways
+    try:
+        args, kwargs = pytree.tree_unflatten(list(names), signature.in_spec)
+    except Exception:  # a container's own code, which is given names where it had tensors
+        return ways
+    parameters = list(signature.forward_arg_names or [])
+    for parameter, value in [*zip(parameters, args, strict=False), *kwargs.items()]:
+        leaves, _ = pytree.tree_flatten_with_path(value)
+        ways |= {f"{parameter}{pytree.keystr(path)}": name for path, name in leaves}
+    return ways
 
 
 def _axes(name: str, value: Any) -> list[tuple[str, int, Any]]:
@@ -320,12 +337,14 @@ def _tidy(text: str) -> str:
 # Guards of a program that was saved: Python text, without source lines.
 
 
-def _from_code(code: str, names: Sequence[str], inputs: Sequence[tuple[str, Any]]) -> Guard | None:
+def _from_code(
+    code: str, ways: Mapping[str, str], inputs: Sequence[tuple[str, Any]]
+) -> Guard | None:
     """The guard, unless it is met at every size that is tried. A text that is no arithmetic of
     sizes is not run: it is told to the reader as it is."""
     if not is_arithmetic(code):
         return Guard(code, None, lambda values: True)
-    finder = _Sources(names)
+    finder = _Sources(ways)
     try:
         tree = ast.fix_missing_locations(finder.visit(ast.parse(code, mode="eval")))
         compiled = compile(tree, "<guard>", "eval")
@@ -361,8 +380,8 @@ def _from_code(code: str, names: Sequence[str], inputs: Sequence[tuple[str, Any]
 class _Sources(ast.NodeTransformer):
     """Replaces ``L['x'].size()[0]`` by a name; ``texts`` has that of each, ``x.shape[0]``."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = names
+    def __init__(self, ways: Mapping[str, str]) -> None:
+        self.ways = ways
         self.texts: dict[str, str] = {}
         self.spelled: dict[str, str] = {}
 
@@ -384,10 +403,8 @@ class _Sources(ast.NodeTransformer):
         if found is None:
             return base
         first, brackets, rest = found.groups()
-        indices = _INDEX.findall(brackets)
-        if first == "flat_args" and indices and int(indices[0]) < len(self.names):
-            return self.names[int(indices[0])] + rest
-        return f"{first}{brackets}{rest}"
+        whole = f"{first}{brackets}{rest}"
+        return self.ways.get(whole) or f"{self.ways.get(first + brackets, first + brackets)}{rest}"
 
 
 def _evaluated(compiled: Any, variables: Mapping[str, int]) -> bool:

@@ -152,12 +152,24 @@ def _check_texts(content: Any, path: object) -> None:
 
 def is_arithmetic(text: str) -> bool:
     """Whether a text is an expression of sizes as torch writes them: numbers, names, operators,
-    functions of torch's and sympy's on these, and sizes of inputs (``L['x'].size()[0]``)."""
+    functions of torch's (``torch.sym_float``) and sympy's on these, and sizes of inputs
+    (``L['the input'].size()[0]``)."""
     try:
         tree = ast.parse(text.strip(), mode="eval") if len(text) <= _LONGEST else None
-        return tree is not None and all(map(_is_harmless, ast.walk(tree)))
+        return tree is not None and all(map(_is_harmless, _nodes(tree)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
+
+
+def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of an expression but for keys, ``['the input']``: a key is any text."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        yield node
+        key = node.slice if isinstance(node, ast.Subscript) else None
+        is_text = isinstance(key, ast.Constant) and isinstance(key.value, str)
+        stack += [each for each in ast.iter_child_nodes(node) if each is not key or not is_text]
 
 
 def _is_harmless(node: ast.AST) -> bool:
@@ -171,8 +183,10 @@ def _is_harmless(node: ast.AST) -> bool:
             return bool(_NAME.fullmatch(value)) and "__" not in value
         return not isinstance(value, int) or abs(value) <= _LARGEST
     if isinstance(node, ast.Attribute):
-        of_math = isinstance(node.value, ast.Name) and node.value.id == "math"
-        return node.attr in _ATTRIBUTES or (of_math and not node.attr.startswith("_"))
+        module = node.value.id if isinstance(node.value, ast.Name) else ""
+        of_math = module == "math" and not node.attr.startswith("_")
+        of_torch = module == "torch" and node.attr.startswith("sym_")
+        return of_math or of_torch or node.attr in _ATTRIBUTES
     if isinstance(node, ast.Call):
         called = node.func
         if isinstance(called, ast.Name):
