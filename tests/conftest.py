@@ -18,6 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ortable import GraphBuilder
 from tests.rotation import turn
+from tests.skips import Skips
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -108,6 +109,7 @@ def _does_more_at_all_opsets(item: pytest.Item) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Skips(), "skips-of-the-list")
     # Modules, specs and test items stay until the end: the collector, and tests that call it, need
     # not walk over them again and again (`pytest_collection_finish`). The process that only hands
     # tests out to workers (`-n 2`) collects none.

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("argcomplete", reason="the extra [shell] is not installed")
-
 
 def completed(line: str, folder: Path) -> set[str]:
     """What the shell is told at the end of a line, as `register-python-argcomplete` asks."""

@@ -48,7 +48,9 @@ def test_missing_graphviz_package_names_the_extra(model, monkeypatch):
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="needs the dot program")
 def test_plot_dot_returns_axes(model):
-    pytest.importorskip("matplotlib").use("Agg")
+    import matplotlib
+
+    matplotlib.use("Agg")
     ax = plot_dot(model)
     assert len(ax.images) == 1
     assert draw_onnx(model, "svg").lstrip().startswith(b"<?xml")

@@ -9,12 +9,12 @@ import sys
 
 import numpy as np
 import pytest
+import sympy
+import torch
 
 from ortable import dims
 from ortable.errors import BuilderError
 
-sympy = pytest.importorskip("sympy")
-torch = pytest.importorskip("torch")
 S0, S1 = sympy.symbols("s0 s1", positive=True, integer=True)
 
 

@@ -20,7 +20,6 @@ def printing_backend(gm, example_inputs):
 
 
 def test_function(capsys):
-    pytest.importorskip("tabulate")
 
     @torch.compile(backend=printing_backend)
     def fn(x, y):
@@ -36,7 +35,6 @@ def test_function(capsys):
 
 
 def test_module(capsys):
-    pytest.importorskip("tabulate")
 
     class MockModule(torch.nn.Module):
         def __init__(self):

@@ -92,7 +92,6 @@ def test_dynamic_shapes() -> None:
 
 
 def test_a_converter_borrowed_from_onnxscript() -> None:
-    pytest.importorskip("onnxscript")
 
     class Celu(torch.nn.Module):
         def __init__(self) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import onnx
 import onnxruntime
-import pytest
 import torch
 from torch import nn
 
@@ -65,7 +64,6 @@ class Block(nn.Module):
 
 def recipe(name: str, **options: Any) -> Any:
     """torchao's quantizer for x86 (uint8 activations) or XNNPACK (int8)."""
-    pytest.importorskip("torchao", reason="torchao has the quantizers: pip install torchao")
     if name == "x86":
         from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 

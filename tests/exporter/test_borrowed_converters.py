@@ -14,7 +14,6 @@ from ortable.exporter.dispatchers import onnxscript_dispatcher
 
 from .helpers import FLOAT32, assert_close, assert_same, feeds_of, run_onnx
 
-pytest.importorskip("onnxscript")
 ATEN = torch.ops.aten
 
 

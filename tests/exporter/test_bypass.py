@@ -8,6 +8,7 @@ import threading
 
 import pytest
 import torch
+import transformers
 from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import _ModuleStackTracer
 from torch.utils import _pytree as pytree
@@ -21,8 +22,6 @@ from ortable.exporter.request.bypass_state import active_patches
 from ortable.exporter.signature import caches
 
 from .helpers import assert_close, assert_same, eager, run_onnx
-
-transformers = pytest.importorskip("transformers")
 
 PATCHED = (
     (torch.nn.functional, "one_hot"),

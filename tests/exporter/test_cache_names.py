@@ -8,14 +8,13 @@ import copy
 import onnxruntime
 import pytest
 import torch
+import transformers
 
 from ortable import to_onnx
 from ortable.errors import ExportError
 from ortable.exporter.signature.cache_names import by_meaning
 
 from .helpers import assert_same
-
-transformers = pytest.importorskip("transformers")
 
 KEYS = ["past_key_cache_0", "past_key_cache_1"]
 VALUES = ["past_value_cache_0", "past_value_cache_1"]

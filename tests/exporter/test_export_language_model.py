@@ -401,7 +401,8 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
 
 
 def small_tokenizer() -> Any:
-    tokenizers = pytest.importorskip("tokenizers")
+    import tokenizers
+
     words = tokenizers.models.WordLevel({"<unk>": 0, "a": 1, "b": 2}, unk_token="<unk>")
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizers.Tokenizer(words), unk_token="<unk>"

@@ -245,7 +245,8 @@ def test_weights_are_attached_from_a_checkpoint(tmp_path, large, kind) -> None:
 
 
 def test_weights_are_attached_from_files_of_safetensors(tmp_path) -> None:
-    safetensors = pytest.importorskip("safetensors.torch")
+    import safetensors.torch as safetensors
+
     real = Tied().to(torch.bfloat16)
     state = {**real.state_dict(), "scale": real.scale}
     del state["head.weight"]

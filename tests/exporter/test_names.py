@@ -9,11 +9,10 @@ from typing import Any
 import onnx
 import pytest
 import torch
+import transformers
 from torch import nn
 
 from ortable import ExportOptions, to_onnx
-
-transformers = pytest.importorskip("transformers")
 
 SMALL = {
     "hidden_size": 32,

@@ -100,7 +100,7 @@ def test_automatic_names_of_a_cache_differ_from_its_inputs() -> None:
 
 
 def test_automatic_names_of_a_model_output_and_of_a_single_tensor() -> None:
-    outputs = pytest.importorskip("transformers.modeling_outputs")
+    import transformers.modeling_outputs as outputs
 
     class Encoder(torch.nn.Module):
         def forward(self, x):

@@ -69,7 +69,8 @@ def test_containers_come_in_and_go_out_as_they_are() -> None:
 
 
 def test_outputs_of_transformers_come_back_as_their_classes() -> None:
-    transformers = pytest.importorskip("transformers")
+    import transformers
+
     outputs = transformers.modeling_outputs
 
     def forward(self, x):
@@ -83,7 +84,7 @@ def test_outputs_of_transformers_come_back_as_their_classes() -> None:
 
 
 def test_caches_are_taken_and_returned() -> None:
-    transformers = pytest.importorskip("transformers")
+    import transformers
 
     def cache(length: int) -> Any:
         made = transformers.DynamicCache()
@@ -113,7 +114,8 @@ def test_caches_are_taken_and_returned() -> None:
 
 
 def test_a_language_model_with_its_cache() -> None:
-    transformers = pytest.importorskip("transformers")
+    import transformers
+
     config = transformers.LlamaConfig(
         hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, vocab_size=50, max_position_embeddings=64,

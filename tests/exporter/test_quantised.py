@@ -206,7 +206,8 @@ def test_sixteen_bits_need_opset_21_and_are_exact_below() -> None:
 
 
 def quantized(config: str, **options: object) -> Mlp:
-    quantization = pytest.importorskip("torchao.quantization", reason="pip install torchao")
+    import torchao.quantization as quantization
+
     torch.manual_seed(0)
     module = Mlp().eval()
     quantization.quantize_(module, getattr(quantization, config)(**options))
@@ -231,7 +232,8 @@ def test_int8_tensors_of_torchao(config: str, shape: tuple[int, ...], tmp_path: 
 
 @pytest.mark.parametrize("opset", [18, 21])
 def test_groups_of_four_bits(opset: int, tmp_path: Path) -> None:
-    quantization = pytest.importorskip("torchao.quantization", reason="pip install torchao")
+    import torchao.quantization as quantization
+
     groups = quantization.PerGroup(32)
     module = quantized("IntxWeightOnlyConfig", weight_dtype=torch.int4, granularity=groups)
     x = torch.randn(TOKENS, generator=torch.Generator().manual_seed(1))

@@ -7,12 +7,11 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import TensorProto, numpy_helper
 
 from ortable import GraphBuilder, dtypes
 from ortable.errors import BuilderError
-
-torch = pytest.importorskip("torch")
 
 
 def written(builder, name):

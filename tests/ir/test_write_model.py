@@ -6,13 +6,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 from onnx import TensorProto, helper
 
 from ortable import GraphBuilder, dims, dtypes
 from ortable.builder import LargeModel
 from ortable.errors import BuilderError
-
-torch = pytest.importorskip("torch")
 
 
 def linear(opset=18, **options):

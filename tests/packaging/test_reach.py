@@ -119,7 +119,6 @@ def test_what_torch_decomposes_is_listed() -> None:
 
 
 def test_every_overload_that_torch_onnx_registers_is_converted_or_named_with_a_reason() -> None:
-    pytest.importorskip("onnxscript", reason="the list comes with onnxscript")
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
     from ortable.interpreter.calls import qualified_name

@@ -100,7 +100,6 @@ def found(
     request: pytest.FixtureRequest, python: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Found:
     """What a checker says of all scripts: it reads torch and ortable once for the three."""
-    pytest.importorskip(request.param)
     wrong = tmp_path_factory.mktemp("scripts") / WRONG
     wrong.write_text("\n".join(["import ortable", *_wrong_uses()]) + "\n")
     folder = tmp_path_factory.mktemp(request.param)
