@@ -6,8 +6,8 @@ import onnxruntime
 import pytest
 import torch
 
-from ortable import to_onnx
-from ortable.errors import FunctionNotFoundError, OptionError
+from ortable import export, to_onnx
+from ortable.errors import FunctionNotFoundError, InputError, OptionError
 from ortable.exporter.request.record import PHASES
 
 
@@ -85,6 +85,33 @@ def test_the_report_has_the_range_of_each_dimension(tmp_path) -> None:
     to_onnx(Neuron(), (torch.rand(5, 3),), dynamic_shapes={"x": {0: "rows"}}, report=path)
     # nobody gave a range
     assert "| rows |  |  |\n" in path.read_text()
+
+
+class Strided(torch.nn.Module):
+    """Behind strides of 4 torch asks whether what is left of the width is 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Conv2d(1, 4, 3, stride=2, padding=1)
+        self.second = torch.nn.Conv2d(4, 8, 3, stride=2, padding=1)
+        self.last = torch.nn.Linear(8, 5)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        found = self.second(self.first(image).relu()).relu().mean(2)
+        return self.last(found.permute(0, 2, 1))
+
+
+def test_a_smallest_size_that_torch_found_is_told() -> None:
+    shapes = {"image": {0: torch.export.Dim("batch", max=64), 2: "height", 3: "width"}}
+    program = export(Strided().eval(), (torch.rand(2, 1, 16, 40),), dynamic_shapes=shapes)
+    assert "| width | 5 |  |\n" in str(program.report)
+    assert "\n  sizes    batch 1 to 64, width from 5\n" in repr(program)
+    with pytest.raises(InputError, match=r"5 or more there, a bound that torch.export found$"):
+        program(torch.rand(1, 1, 16, 4))
+    assert program(torch.rand(1, 1, 16, 5)).shape == (1, 2, 5)
+    # a bound of the caller's is theirs
+    with pytest.raises(InputError, match=r"the model takes . to 64 there$"):
+        program(torch.rand(65, 1, 16, 5))
 
 
 class Checked(torch.nn.Module):

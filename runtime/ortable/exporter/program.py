@@ -22,6 +22,7 @@ from ortable.errors import ExportError, InputError, OptionError, OrtableError
 from ortable.exporter.account.describe import described
 from ortable.exporter.account.metadata import annotate, description
 from ortable.exporter.account.report import ExportReport
+from ortable.exporter.account.resize import UNBOUNDED, stated_ranges
 from ortable.exporter.account.sessions import (
     array_of,
     make_session,
@@ -46,7 +47,6 @@ from .to_onnx import Conversion, converted_again, serialised
 # Weights of so many bytes are kept, and saved, outside of the ModelProto, as torch.onnx does: with
 # its nodes it has to stay below protobuf's limit of 2 GiB.
 OUTGROWN = 1536 * 2**20
-_UNBOUNDED = 2**31
 # What programs of torch.onnx have, and what answers the same question here.
 _ELSEWHERE = {
     "call_reference": "ortable.ExtendedReferenceEvaluator(program.model_proto).run(None, feeds)",
@@ -125,7 +125,7 @@ class OnnxProgram:
         return [value.name for value in proto_of(self._model).graph.output]
 
     def __repr__(self) -> str:
-        return described(self._model)
+        return described(self._model, stated_ranges(self._program))
 
     # -- files and sessions
 
@@ -531,7 +531,7 @@ def largest_sizes(program: OnnxProgram) -> dict[str, int]:
     found: dict[str, int] = {}
     for symbol, (_, most) in sizes.ranges.items():
         name = sizes.names.get(str(symbol), "")
-        if most < _UNBOUNDED:
+        if most < UNBOUNDED:
             found[name] = min(most, found.get(name, most))
     return found
 

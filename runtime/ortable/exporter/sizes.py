@@ -10,10 +10,16 @@ from typing import Any
 
 from ortable import dims
 from ortable.errors import InputError
-from ortable.exporter.account.resize import bounds_of, ranges_of, sizes_of, solved
+from ortable.exporter.account.resize import (
+    bounds_of,
+    is_default,
+    ranges_of,
+    sizes_of,
+    solved,
+)
 from ortable.exporter.request.program import Program
 from ortable.exporter.request.record import Guard
-from ortable.exporter.signature.dim_expressions import expression_of, value_of
+from ortable.exporter.signature.dim_expressions import value_of
 from ortable.interpreter import results
 
 # One size of a call: the leaf, its axis (None for an integer), the size in the program (an int or a
@@ -21,19 +27,20 @@ from ortable.interpreter import results
 Entry = tuple[Any, int | None, Any, int]
 
 _REMEMBERED = 1024  # calls whose sizes are known to fit
-_DEFAULT_SMALLEST = 2  # torch's bound of a dimension of which nobody said one
 
 
 @dataclass(frozen=True)
 class Sizes:
     """``of_inputs``: of each leaf of the call, its sizes as ints and sympy expressions (an
     expression for an integer, None for a constant). ``names``: torch's symbols -> names.
-    ``ranges``: symbol -> smallest and largest size. ``guards``: conditions on sizes."""
+    ``ranges``: symbol -> smallest and largest size. ``guards``: conditions on sizes. ``raised``:
+    symbols whose smallest size torch set, not the caller."""
 
     of_inputs: tuple[Any, ...]
     names: Mapping[str, str]
     ranges: Mapping[Any, tuple[int, int]]
     guards: tuple[Guard, ...]
+    raised: frozenset[Any] = frozenset()
     checked: set[tuple[int, ...]] = field(default_factory=set, compare=False)
 
     @classmethod
@@ -48,14 +55,17 @@ class Sizes:
         }
         ranges = {
             symbol: (
-                0 if _is_default(symbol, each.lower, program) else int(each.lower),
+                0 if is_default(symbol, each.lower, program) else int(each.lower),
                 bounds_of(symbol, {symbol: each})[1],
             )
             for symbol, each in ranges_of(program).items()
             if symbol in symbols and each.lower.is_Integer  # not the unbounded int of an input
         }
         guards = tuple(program.guards) if guarded else ()
-        return cls(found, dict(program.symbol_names), ranges, guards)
+        raised = frozenset(
+            s for s, (low, _) in ranges.items() if low and str(s) in program.open_dims
+        )
+        return cls(found, dict(program.symbol_names), ranges, guards, raised)
 
     def without_empty(self, names: Collection[str] | None = None) -> Sizes:
         """The same, where dimensions of these names, or all, are at least 1."""
@@ -143,7 +153,8 @@ class Sizes:
                 continue
             taken = f"{lower} or more" if upper >= 2**31 else f"{lower} to {upper}"
             where = first.get(symbol, f"'{self._name(symbol)}'")
-            raise InputError(f"{where} is {value}; the model takes {taken} there")
+            bound = ", a bound that torch.export found" if symbol in self.raised else ""
+            raise InputError(f"{where} is {value}; the model takes {taken} there{bound}")
 
     def _check_names(self, values: Mapping[Any, int], first: Mapping[Any, str]) -> None:
         """Symbols of one name have one size, and a name that is an expression of others has its
@@ -193,14 +204,3 @@ def _entries(slot: Any, leaf: Any, expected: Any) -> list[Entry]:
 
 def _where(slot: Any, axis: int | None) -> str:
     return slot.label if axis is None else f"dimension {axis} of {slot.label}"
-
-
-def _is_default(symbol: Any, lower: Any, program: Program) -> bool:
-    """Whether a bound is torch's own: that of a dimension of which nobody said one, or, of one
-    named as a sum of such dimensions, what comes of theirs."""
-    unsaid = program.exported is None or str(symbol) in program.open_dims
-    found = expression_of(program.symbol_names.get(str(symbol), ""))
-    least = _DEFAULT_SMALLEST
-    if found is not None:
-        least = dims.evaluate(found, dict.fromkeys(dims.symbols(found), _DEFAULT_SMALLEST))
-    return bool(unsaid and lower <= least)

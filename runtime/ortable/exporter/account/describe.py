@@ -17,14 +17,22 @@ from .sessions import proto_of
 _SHOWN = 8  # inputs and outputs each
 
 
-def described(model: Any) -> str:
-    """The lines of ``repr(program)``."""
+def described(model: Any, ranges: Sequence[tuple[str, int | None, int | None]] = ()) -> str:
+    """The lines of ``repr(program)``; ``ranges`` are the sizes that the program takes, with None
+    where there is no bound."""
     proto = proto_of(model)
     inputs, outputs = list(proto.graph.input), list(proto.graph.output)
     width = max((len(value.name) for value in (*inputs[:_SHOWN], *outputs[:_SHOWN])), default=0)
     lines = [f"OnnxProgram {proto.graph.name}, {_opsets(proto)}"]
     lines += _values("inputs", inputs, width)
     lines += _values("outputs", outputs, width)
+    bounds = [
+        f"{name} from {lower}" if upper is None else f"{name} {lower or 1} to {upper}"
+        for name, lower, upper in ranges
+        if (lower or 0) > 1 or upper is not None
+    ]
+    if bounds:
+        lines.append(f"  {'sizes':<8} {', '.join(dict.fromkeys(bounds))}")
     lines.append(f"  {'graph':<8} {_counts(model)}")
     return "\n".join(lines)
 

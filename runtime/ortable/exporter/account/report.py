@@ -26,14 +26,13 @@ from ortable.ir.proto.atomic_files import write_file
 from .certificate import WeightReport
 from .half_weights import StoredWeights
 from .metadata import own_version
-from .resize import bounds_of, ranges_of
+from .resize import stated_ranges
 from .sessions import proto_of
 from .tables import markdown_table
 from .tolerances import EXACT, tolerance_of
 from .validate import HEADS, Comparison
 
 Rows = list[tuple[str, ...]]
-UNBOUNDED = 2**31  # what bounds_of says of a dimension without a largest size
 
 
 @contextmanager
@@ -248,17 +247,11 @@ def _sizes(proto: onnx.ModelProto, model: Any) -> str:
 
 
 def _ranges(program: Program) -> Rows:
-    """Smallest and largest size of each named dimension, where the caller or the code gives one;
-    ONNX models have no place for them."""
-    rows: Rows = []
-    for symbol, found in ranges_of(program).items():
-        name = program.symbol_names.get(str(symbol))
-        if name is None or not found.lower.is_Integer:
-            continue
-        smallest = "" if str(symbol) in program.open_dims else str(found.lower)
-        largest = bounds_of(symbol, {symbol: found})[1]
-        rows.append((name, smallest, "" if largest >= UNBOUNDED else str(largest)))
-    return rows
+    """Rows of the table of dimensions; ONNX models have no place for these bounds."""
+    return [
+        (name, *("" if bound is None else str(bound) for bound in bounds))
+        for name, *bounds in stated_ranges(program)
+    ]
 
 
 def _in_bytes(size: int) -> str:

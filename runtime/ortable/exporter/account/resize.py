@@ -10,9 +10,13 @@ from typing import Any
 
 import torch
 
+from ortable import dims
 from ortable.compat.torch import pytree
 from ortable.exporter.request.program import Program
-from ortable.exporter.signature.dim_expressions import value_of
+from ortable.exporter.signature.dim_expressions import expression_of, value_of
+
+UNBOUNDED = 2**31  # what bounds_of says of a dimension without a largest size
+DEFAULT_SMALLEST = 2  # torch's bound of a dimension of which nobody said one
 
 # Larger sizes that are tried for one dimension, and combinations of them for several.
 _MOST_STEPS, _MOST_TRIALS = 257, 1000
@@ -147,13 +151,39 @@ def ranges_of(program: Program) -> Mapping[Any, Any]:
     return {}
 
 
+def is_default(symbol: Any, lower: Any, program: Program) -> bool:
+    """Whether a bound is torch's own: that of a dimension of which nobody said one, or, of one
+    named as a sum of such dimensions, what comes of theirs."""
+    unsaid = program.exported is None or str(symbol) in program.open_dims
+    found = expression_of(program.symbol_names.get(str(symbol), ""))
+    least = DEFAULT_SMALLEST
+    if found is not None:
+        least = dims.evaluate(found, dict.fromkeys(dims.symbols(found), DEFAULT_SMALLEST))
+    return bool(unsaid and lower <= least)
+
+
+def stated_ranges(program: Program) -> list[tuple[str, int | None, int | None]]:
+    """Smallest and largest size of each named dimension, None where neither the caller nor torch
+    says one: torch raises the smallest size of a dimension in which an operator's own code asks
+    whether a size is 1, say behind convolutions with strides."""
+    found = []
+    for symbol, each in ranges_of(program).items():
+        name = program.symbol_names.get(str(symbol))
+        if name is None or not each.lower.is_Integer:
+            continue
+        lower, upper = int(each.lower), bounds_of(symbol, {symbol: each})[1]
+        unsaid = is_default(symbol, lower, program)
+        found.append((name, None if unsaid else lower, None if upper >= UNBOUNDED else upper))
+    return found
+
+
 def bounds_of(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
     """Smallest and largest value of a symbol; at least 1, since few models run on empty tensors."""
     found = ranges.get(symbol)
     if found is None:
-        return 1, 2**31
+        return 1, UNBOUNDED
     lower, upper = found.lower, found.upper
-    return max(1, int(lower)), int(upper) if upper.is_Integer else 2**31
+    return max(1, int(lower)), int(upper) if upper.is_Integer else UNBOUNDED
 
 
 def _larger(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
