@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RESULTS", "insert", "made_of", "number", "percent", "save", "table"]
+__all__ = ["RESULTS", "insert", "made_of", "number", "percent", "publish", "save", "table"]
 
 RESULTS = Path(__file__).resolve().parent / "results"  # where whole runs leave their records
 
@@ -52,3 +52,15 @@ def save(path: Path, records: Any) -> None:
     """Writes records as JSON, in a folder that is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(records, indent=1) + "\n")
+
+
+def publish(
+    run: Any, text: str, package: str, path: Path | None = None, page: Path | None = None
+) -> None:
+    """What a run of a topic ends with: its tables are printed, its records saved and its part of a
+    page replaced, where a path of these is given."""
+    print(f"\n{text}")
+    if path is not None:
+        save(path, run)
+    if page is not None:
+        insert(page, text, package)

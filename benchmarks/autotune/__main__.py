@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.measure import in_process, machine, origin
 from benchmarks.models.inference import MODELS
-from benchmarks.report import RESULTS, insert, save
+from benchmarks.report import RESULTS, publish
 
 from .measure import measure_model
 from .report import markdown, one_line
@@ -46,13 +46,8 @@ def main() -> None:
         options.json.write_text(json.dumps(measure_model(options.one, options)))
         return
     run = json.loads(options.from_json.read_text()) if options.from_json else measured(options)
-    text = markdown(run)
-    print("\n" + text)
     path = options.json or (None if options.model else RESULTS / "autotune.json")
-    if path is not None:
-        save(path, run)
-    if options.docs is not None:
-        insert(options.docs, text, MODULE)
+    publish(run, markdown(run), MODULE, path, options.docs)
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.measure import in_process, machine, origin
 from benchmarks.models.inference import MODELS
-from benchmarks.report import RESULTS, insert, save
+from benchmarks.report import RESULTS, publish
 
 from . import report
 from .measure import OVERHEAD, measure_model, measure_overhead
@@ -62,14 +62,9 @@ def main() -> None:
         options.json.write_text(json.dumps(record))
         return
     run = json.loads(options.from_json.read_text()) if options.from_json else measured(options)
-    text = report.markdown(run)
-    print("\n" + text)
     whole = options.models is None and not options.small
-    json_path = options.json or (RESULTS / "backend.json" if whole else None)
-    if json_path is not None:
-        save(json_path, run)
-    if options.docs is not None:
-        insert(options.docs, text, MODULE)
+    path = options.json or (RESULTS / "backend.json" if whole else None)
+    publish(run, report.markdown(run), MODULE, path, options.docs)
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:

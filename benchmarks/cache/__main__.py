@@ -18,7 +18,7 @@ import torch
 import ortable
 from benchmarks.decode.measure import SIZES, VOCABULARY, build
 from benchmarks.measure import band, interleave, machine, median_ratio, origin
-from benchmarks.report import insert, save
+from benchmarks.report import publish
 
 from .report import markdown
 
@@ -88,11 +88,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         steps = measured(options, Path(folder))
     run = {**origin(), "machine": machine(torch.get_num_threads()), "steps": steps}
-    if options.json:
-        save(options.json, run)
-    print(markdown(run))
-    if options.docs:
-        insert(options.docs, markdown(run), "benchmarks.cache")
+    publish(run, markdown(run), "benchmarks.cache", options.json, options.docs)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.measure import in_process, machine, origin
 from benchmarks.models.architectures import ARCHITECTURES
-from benchmarks.report import RESULTS, insert, save
+from benchmarks.report import RESULTS, publish
 
 from . import report
 from .measure import measure, measure_depth
@@ -106,7 +106,7 @@ def main() -> None:
         return
 
     if options.from_json:
-        found = json.loads(options.from_json.read_text())
+        found, path = json.loads(options.from_json.read_text()), None
     elif options.profile:
         profile_models(options)
         return
@@ -127,12 +127,7 @@ def main() -> None:
         path = options.json or (
             RESULTS / "conversion.json" if whole and not options.small else None
         )
-        if path is not None:
-            save(path, found)
-    text = report.markdown(found)
-    print("\n" + text)
-    if options.docs is not None:
-        insert(options.docs, text, MODULE)
+    publish(found, report.markdown(found), MODULE, path, options.docs)
 
 
 if __name__ == "__main__":

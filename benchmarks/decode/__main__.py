@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from benchmarks.measure import in_process, machine, origin
-from benchmarks.report import insert, save
+from benchmarks.report import publish, save
 
 from .measure import CANDIDATES, measure
 from .report import markdown
@@ -73,11 +73,7 @@ def main() -> None:
         return
     stored = options.from_json
     run = json.loads(stored.read_text()) if stored else measured(options)
-    if options.json:
-        save(options.json, run)
-    print(markdown(run))
-    if options.docs:
-        insert(options.docs, markdown(run), "benchmarks.decode")
+    publish(run, markdown(run), "benchmarks.decode", options.json, options.docs)
 
 
 if __name__ == "__main__":

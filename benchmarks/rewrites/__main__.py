@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.measure import in_process, machine, origin
 from benchmarks.models.inference import MODELS
-from benchmarks.report import RESULTS, insert, save
+from benchmarks.report import RESULTS, publish
 
 from . import report
 from .measure import LONGER, measure, measure_depth, size_of
@@ -151,16 +151,11 @@ def main() -> None:
         options.json.write_text(json.dumps(run_one(options.one, options)))
         return
     if options.from_json:
-        found = report.merged(options.from_json)
+        found, path = report.merged(options.from_json), None
     else:
         found = run_all(options)
         path = options.json or (RESULTS / "rewrites.json" if options.whole else None)
-        if path is not None:
-            save(path, found)
-    text = report.markdown(found)
-    print("\n" + text)
-    if options.docs is not None:
-        insert(options.docs, text, MODULE)
+    publish(found, report.markdown(found), MODULE, path, options.docs)
 
 
 if __name__ == "__main__":

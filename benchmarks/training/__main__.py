@@ -18,7 +18,7 @@ import torch
 
 from benchmarks.measure import in_process, machine, origin
 from benchmarks.models.training import TRAINABLES
-from benchmarks.report import insert, save
+from benchmarks.report import publish, save
 
 from .measure import measure, measure_rewrites, profile
 from .report import markdown, print_operators
@@ -104,11 +104,7 @@ def main() -> None:
     else:
         stored = options.from_json
         run = json.loads(stored.read_text()) if stored else measured(options, names)
-        if options.json:
-            save(options.json, run)
-        print(markdown(run))
-        if options.docs:
-            insert(options.docs, markdown(run), "benchmarks.training")
+        publish(run, markdown(run), "benchmarks.training", options.json, options.docs)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from benchmarks.measure import in_process, machine, origin
-from benchmarks.report import insert, save
+from benchmarks.report import publish, save
 
 from .layers import LAYERS
 from .measure import CANDIDATES, measure
@@ -74,11 +74,7 @@ def main() -> None:
         return
     stored = options.from_json
     run = json.loads(stored.read_text()) if stored else measured(options)
-    if options.json:
-        save(options.json, run)
-    print(markdown(run))
-    if options.docs:
-        insert(options.docs, markdown(run), "benchmarks.variants")
+    publish(run, markdown(run), "benchmarks.variants", options.json, options.docs)
 
 
 if __name__ == "__main__":
