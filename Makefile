@@ -47,7 +47,7 @@ format: $(READY)  ## lay out the sources
 	$(BIN)/ruff format .
 
 sweeps: $(READY)  ## programs and models that others wrote, random graphs, several processes
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/sweeps tests/passes/rewrite tests/backend tests/exporter tests/debug tests/weights tests/faults tests/examples --sweeps $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/sweeps tests/passes/rewrite tests/backend tests/exporter tests/debug tests/weights tests/faults tests/examples tests/vision --sweeps $(ARGS)
 
 opsets: $(READY)  ## every sample call of every spec, at every opset, against eager
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/specs --opsets all $(ARGS)

@@ -296,6 +296,7 @@ print(json.dumps(main()))
 """
 
 
+@pytest.mark.slow  # two processes
 def test_functions_are_kept_for_the_next_process(tmp_path):
     def process(**options):
         return run(tmp_path, CACHING, json.dumps(options), **environment)

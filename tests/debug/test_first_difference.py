@@ -203,6 +203,7 @@ def test_a_wrong_entry_is_named_with_its_case(tmp_path: Path) -> None:
     assert "2 results agree with eager before it, in 1 graph" in text
 
 
+@pytest.mark.slow  # a process
 def test_the_script_fails_while_the_fault_is_there(tmp_path: Path) -> None:
     file = wrong_celu(tmp_path)
     difference = ortable.first_difference(net(torch.nn.CELU()), (X,)).difference

@@ -117,6 +117,7 @@ def reduced(folder):
     return calls_of(launchers[0].read_text()), (folder / "repro.py").read_text()
 
 
+@pytest.mark.slow  # each step of the minifier compiles
 def test_a_failing_graph_is_reduced_to_the_failing_operator(tmp_path):
     script(tmp_path, BACKEND, 2, "raise_on")
     original, found = reduced(tmp_path)

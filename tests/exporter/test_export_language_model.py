@@ -134,6 +134,7 @@ def run(path: Path, feeds: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(value) for name, value in zip(names, values, strict=True)}
 
 
+@pytest.mark.alternates("name", parts=3)
 @every_architecture
 def test_tokens_are_those_of_generate(name: str, exported: Exported) -> None:
     model, made = exported(name)
@@ -144,6 +145,7 @@ def test_tokens_are_those_of_generate(name: str, exported: Exported) -> None:
     assert torch.equal(searched(made.folder / "greedy_search.onnx"), expected)
 
 
+@pytest.mark.alternates("name", parts=3)
 @every_architecture
 def test_one_graph_takes_prompts_tokens_and_pieces(name: str, exported: Exported) -> None:
     model, made = exported(name)
@@ -237,6 +239,7 @@ def generated_by_genai(folder: Path, prompts: torch.Tensor) -> torch.Tensor:
     return torch.tensor([list(generator.get_sequence(row)) for row in range(len(prompts))])
 
 
+@pytest.mark.alternates("name")
 @pytest.mark.parametrize("name", ["gpt2", "mistral"])
 def test_two_graphs_share_the_weights(name: str, tmp_path: Path) -> None:
     model = build(name)
@@ -256,6 +259,7 @@ def test_two_graphs_share_the_weights(name: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_dtypes_of_caches_and_weights(tmp_path: Path) -> None:
     half = build("llama").to(torch.float16)
     made = ortable.export_language_model(half, tmp_path / "half")
@@ -354,6 +358,7 @@ def long_rope() -> Any:
     return model
 
 
+@pytest.mark.slow
 def test_a_cache_that_is_computed_anew(tmp_path: Path) -> None:
     model = long_rope()
     made = ortable.export_language_model(model, tmp_path / "model", genai=False)
@@ -455,6 +460,7 @@ def test_what_is_no_conversation_is_refused(make, error, words, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_cache_that_genai_does_not_take_is_written_without_its_file(tmp_path: Path) -> None:
     model = latent()
     model.generation_config.eos_token_id = None

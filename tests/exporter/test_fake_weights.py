@@ -369,6 +369,7 @@ WIDE = """
 """
 
 
+@pytest.mark.slow
 def test_a_model_as_wide_as_llama_70b_takes_no_memory_for_its_weights() -> None:
     code = textwrap.dedent(WIDE)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

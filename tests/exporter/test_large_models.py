@@ -63,6 +63,7 @@ def places(path: Path) -> dict[str, dict[str, str]]:
     }
 
 
+@pytest.mark.slow  # 300 MB
 def test_the_export_takes_less_than_a_tenth_of_the_weights() -> None:
     command = [sys.executable, "-m", "benchmarks.large_model", "--json"]
     path = os.pathsep.join(str(ROOT / part) for part in ("runtime", "generated"))

@@ -3,6 +3,7 @@ weights as in the state_dict; types, shapes and the user's text beside them."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,7 +71,8 @@ MODELS = pytest.mark.parametrize("make", [mlp, resnet, bert, vit, llama])
 BOTH = pytest.mark.parametrize("optimize", [True, False])
 
 
-def exported(make: Any, optimize: bool = True) -> tuple[nn.Module, onnx.ModelProto]:
+@functools.cache  # the tests only read it
+def exported(make: Any, optimize: bool) -> tuple[nn.Module, onnx.ModelProto]:
     torch.manual_seed(0)
     model, args, sizes = make()
     return model, to_onnx(model, args, dynamic_shapes=sizes, optimize=optimize)
@@ -122,7 +124,7 @@ def test_nodes_are_called_as_the_module_and_their_result(make: Any, optimize: bo
 
 @MODELS
 def test_initializers_are_called_as_in_the_state_dict(make: Any) -> None:
-    module, model = exported(make, optimize=False)
+    module, model = exported(make, False)
     known = dict(module.named_parameters()) | dict(module.named_buffers())
     constants = [i for i in model.graph.initializer if not i.name.startswith("init")]
     assert constants
@@ -133,7 +135,7 @@ def test_initializers_are_called_as_in_the_state_dict(make: Any) -> None:
 
 @MODELS
 def test_weights_that_were_changed_say_whose_they_are(make: Any) -> None:
-    module, model = exported(make)
+    module, model = exported(make, True)
     known = dict(module.named_parameters()) | dict(module.named_buffers())
     changed = [
         tensor
@@ -175,7 +177,7 @@ def test_every_result_has_a_type_and_a_shape_that_onnx_agrees_with(
 
 
 def test_dimensions_in_shapes_have_the_users_names() -> None:
-    _, model = exported(bert)
+    _, model = exported(bert, True)
     found = {size for info in model.graph.value_info for size in sizes(info)}
     assert {size for size in found if isinstance(size, str)} == {"batch"}
 
