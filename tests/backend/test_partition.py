@@ -7,6 +7,7 @@ import threading
 import pytest
 import torch
 
+from ortable.backend.partition.placement import is_draw, is_ordered
 from ortable_generated import sessions
 from ortable_generated.aten import dispatch
 
@@ -268,3 +269,30 @@ def test_what_runs_in_torch_is_printed(in_torch, capsys):
     assert "inference in 2 partitions" in text
     assert "torch: aten::sin, 1 call at test_partition.py:" in text
     assert "a test places it there" in text
+
+
+def test_what_has_to_stay_in_order():
+    """Draws, writes and collectives, which wait for those of other processes in their order."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    ordered = [
+        graph.call_function(torch.ops._c10d_functional.all_reduce.default, (x, "sum", "0")),
+        graph.call_function(torch.ops._c10d_functional.wait_tensor.default, (x,)),
+        graph.call_function(torch.ops.aten.bernoulli.default, (x,)),
+        graph.call_function(torch.ops.aten.add_.Tensor, (x, x)),
+    ]
+    assert all(map(is_ordered, ordered))
+    assert not is_ordered(graph.call_function(torch.ops.aten.add.Tensor, (x, x)))
+
+
+def test_attention_draws_where_it_drops():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    attention = torch.ops.aten._scaled_dot_product_flash_attention.default
+    for args, kwargs, draws in (
+        ((x, x, x), {}, False),
+        ((x, x, x, 0.0), {}, False),
+        ((x, x, x, 0.5), {}, True),
+        ((x, x, x), {"dropout_p": 0.5}, True),
+    ):
+        assert is_draw(graph.call_function(attention, args, kwargs)) == draws

@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from ortable.backend.aot import saved_values
+
 
 class _Module(nn.Module):
     def __init__(self):
@@ -70,3 +72,24 @@ def test_what_is_saved_is_not_what_is_written(program, dynamic):
     module = program()
     got = _three_steps(torch.compile(module, backend="ortable", dynamic=dynamic), module)
     torch.testing.assert_close(got, expected)
+
+
+def test_a_view_of_what_is_written_is_saved_as_it_was(monkeypatch):
+    """torch's partition prefers to save the argument itself, and need not."""
+    graph = torch.fx.Graph()
+    buffer, x = graph.placeholder("buffer"), graph.placeholder("x")
+    view = graph.call_function(torch.ops.aten.t.default, (buffer,))
+    y = graph.call_function(torch.ops.aten.mul.Tensor, (x, view))
+    new = graph.call_function(torch.ops.aten.add.Tensor, (buffer, 1))
+    graph.call_function(torch.ops.aten.copy_.default, (buffer, new))
+    graph.output((y, view))
+    forward = torch.fx.GraphModule({}, graph)
+    monkeypatch.setattr(
+        "ortable.compat.torch.min_cut_partition", lambda joint, inputs, **_: (joint, None)
+    )
+    made, _ = saved_values.partition(forward, (), num_fwd_outputs=1)
+    before = torch.arange(6.0).reshape(2, 3)
+    written = before.clone()
+    result, saved = made(written, torch.ones(3, 2))
+    assert torch.equal(written, before + 1)
+    assert torch.equal(result, before.t()) and torch.equal(saved, before.t())

@@ -7,6 +7,7 @@ import gc
 import re
 import threading
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from torch._dynamo.testing import CompileCounter
 
 import ortable
 from ortable.backend.aot import module_watch, watch_modules
-from ortable.backend.aot.module_guards import Place
+from ortable.backend.aot.module_guards import Place, Seen, Unwatched, holds, note
 from ortable.compat import torch_guards
 from ortable.compat.python import stamp_of, writes_are_counted, writes_are_counted_in_memory
 
@@ -628,6 +629,35 @@ def test_classes_that_look_up_attributes_in_their_own_way():
     check(compiled, model)
     model.blocks[0].scale = 7.0
     check(compiled, model)
+
+
+def asked(kind="EQUALS_MATCH"):
+    """A guard as dynamo describes it."""
+    return SimpleNamespace(guard_type=kind, orig_guard=SimpleNamespace())
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), (2.0, 2), (0, False)])
+def test_an_equal_number_of_another_type_is_another(before, after):
+    module, place = torch.nn.Linear(1, 1), Place()
+    module.factor = before
+    note(module, place, [("attr", "factor")], asked())
+    assert holds(place, module, Seen())
+    module.factor = after
+    assert not holds(place, module, Seen())
+
+
+class Computed(torch.nn.Module):
+    """What is read of it is no entry of its dict."""
+
+    factor = property(lambda self: self.__dict__["factor"] * self.times, lambda self, value: None)
+
+
+def test_a_property_that_hides_an_attribute_is_left_to_dynamo():
+    module = Computed()
+    module.times = 2
+    module.__dict__["factor"] = 3.0
+    with pytest.raises(Unwatched):
+        note(module, Place(), [("attr", "factor")], asked())
 
 
 def test_a_frame_of_few_guards_keeps_them(monkeypatch):

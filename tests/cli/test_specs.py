@@ -3,6 +3,7 @@ with its place, and is the exit status."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,30 @@ def test_one_entry_at_one_opset(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "no case of an entry with 'third'" in capsys.readouterr().out
     assert main(["specs", "test", _file(tmp_path), "--opset", "3"]) == 2
     assert f"opsets {FLOOR} to {CEILING} are supported" in capsys.readouterr().err
+
+
+LIBRARY_OF_ANOTHER = """
+import torch
+library = torch.library.Library("{name}", "DEF")
+for operator, factor in (("half", 0.5), ("twice", 2)):
+    library.define(operator + "(Tensor x) -> Tensor")
+    library.impl(operator, lambda x, f=factor: x * f, "CompositeExplicitAutograd")
+"""
+
+
+@pytest.mark.parametrize("action", ["check", "test"])
+def test_a_library_is_imported_first(
+    action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"ortable_test_{action}"
+    (tmp_path / f"{name}_library.py").write_text(LIBRARY_OF_ANOTHER.format(name=name))
+    file = Path(_file(tmp_path))
+    file.write_text(file.read_text().replace("ortable_test_cases", name))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert main(["specs", action, str(file)]) == 1
+    assert f"{name}::half" in capsys.readouterr().err
+    assert main(["specs", action, str(file), "--import", f"{name}_library"]) == 0
 
 
 @pytest.mark.parametrize(

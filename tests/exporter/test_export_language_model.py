@@ -22,6 +22,8 @@ from transformers import DynamicCache
 
 import ortable
 from ortable.errors import ExportError, InputError, OptionError
+from ortable.exporter.language_models.decoder import decoder_of
+from ortable.exporter.language_models.genai import genai_config
 
 from .helpers import assert_close
 from .language_models import CACHE
@@ -181,6 +183,21 @@ def test_one_graph_takes_prompts_tokens_and_pieces(name: str, exported: Exported
         assert_close([found[each] for each in ("logits", *names)], expected)
 
 
+def test_steps_have_the_logits_of_the_whole_text(exported: Exported) -> None:
+    """GPT-2 learns a vector for each position, so that a shift of all of them shows."""
+    model, made = exported("gpt2")
+    texts, mask, cache = PROMPTS, MASK, None
+    step = texts
+    for token in ([[5], [7]], [[11], [13]]):
+        logits, cache = made.step(step, mask, cache)
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)
+        with torch.no_grad():
+            whole = model(input_ids=texts, attention_mask=mask, position_ids=positions).logits
+        assert_close([logits[:, -1]], [whole[:, -1]])
+        step = torch.tensor(token)
+        texts, mask = torch.cat([texts, step], 1), torch.cat([mask, torch.ones_like(step)], 1)
+
+
 def test_names_sizes_and_settings_are_those_of_genai(exported: Exported) -> None:
     _, made = exported("llama")
     content = json.loads((made.folder / "genai_config.json").read_text())
@@ -208,6 +225,14 @@ def test_names_sizes_and_settings_are_those_of_genai(exported: Exported) -> None
     assert sizes["logits"] == ["batch_size", "sequence_length", content["model"]["vocab_size"]]
     assert content["search"]["past_present_share_buffer"] is False
     assert content["search"]["max_length"] == content["model"]["context_length"] == LONGEST
+
+
+def test_tokens_that_a_model_does_not_have_are_not_named() -> None:
+    """onnxruntime-genai reads no null."""
+    model = build("gpt2")
+    model.generation_config.update(bos_token_id=None, eos_token_id=None, pad_token_id=5)
+    written = genai_config(decoder_of(model), "model.onnx", None)["model"]
+    assert {name: each for name, each in written.items() if "token" in name} == {"pad_token_id": 5}
 
 
 @pytest.mark.parametrize("name", ["bloom", "gemma3_text", "gpt2", "llama"])

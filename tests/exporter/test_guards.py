@@ -77,6 +77,20 @@ class Cut(torch.nn.Module):
         return y.reshape(y.shape[0] * 3)
 
 
+class MoreThanTwo(torch.nn.Module):
+    """A branch that the smallest size alone takes."""
+
+    def forward(self, x):
+        return x * 2 if x.shape[0] > 2 else x
+
+
+class NoThousand(torch.nn.Module):
+    """A branch that one size alone takes."""
+
+    def forward(self, x):
+        return x * 2 if x.shape[0] != 1000 else x
+
+
 class Head(torch.nn.Module):
     def forward(self, x):
         y = x[:5]
@@ -137,6 +151,7 @@ BOTH = {"x": {0: "a"}, "y": {0: "b"}}
         (Residue(), (X,), ROWS, "rows % 8 == 7", False),
         (Residue(), (X,), {"x": {0: Dim.AUTO}}, "x.shape[0] % 8 == 7", False),
         (Short(), (X,), ROWS, "rows < 10", False),
+        (MoreThanTwo(), (X,), ROWS, "rows > 2", False),
         (Longer(), (LONG, SHORT), BOTH, "a > 1 + b", False),
         (Equal(), (SHORT, SHORT), BOTH, "a == b", False),
         (Equal(), (SHORT, SHORT), BOTH, "a == b", True),
@@ -251,6 +266,12 @@ def test_a_saved_guard_is_tried_around_its_own_numbers(bound: int, step: int) ->
     expected = f"x.shape[0]{f' // {step}' * (step > 1)} < {bound}"
     model, _, told = export(_saved(program), (), None)
     assert metadata(model) == expected and expected in told
+
+
+def test_a_saved_guard_that_one_size_does_not_meet_is_told() -> None:
+    program = torch.export.export(NoThousand(), (X,), dynamic_shapes=[{0: Dim.AUTO}])
+    model, _, told = export(_saved(program), (), None)
+    assert metadata(model) == "x.shape[0] != 1000" and "x.shape[0] != 1000" in told
 
 
 def record_line() -> int:

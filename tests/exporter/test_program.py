@@ -161,6 +161,17 @@ def test_other_sizes_of_dynamic_dimensions() -> None:
         check(module, program, torch.randn(rows, 3))
 
 
+def test_sizes_of_one_dimension_are_one_size() -> None:
+    """Neither torch nor ONNX Runtime would notice: each tensor is summed by itself."""
+    module = module_of(lambda self, x, y: x.sum(0) + y.sum(0))
+    batch = Dim("batch")
+    shapes = {"x": {0: batch}, "y": {0: batch}}
+    program = export(module, (torch.randn(3, 4), torch.randn(3, 4)), dynamic_shapes=shapes)
+    check(module, program, torch.randn(5, 4), torch.randn(5, 4))
+    with pytest.raises(InputError, match=r"dimension 0 of 'y' is 5.* 'x' is 3.* one size"):
+        program(torch.randn(3, 4), torch.randn(5, 4))
+
+
 def test_dimensions_that_are_expressions() -> None:
     half = Dim("half", min=1)
     module = module_of(lambda self, x, y: x.reshape(-1, 2).sum(1) + y)

@@ -122,6 +122,23 @@ def test_sizes_without_a_name_are_told_apart_and_stay_unnamed():
     assert gr.to_onnx().graph.input == model.graph.input
 
 
+def test_a_size_below_0_is_an_unknown_one():
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    gr = GraphBuilder(model_of(nodes, [value("x", shape=(-1, 3))], [value("y", shape=(-1, 3))]))
+    assert not isinstance(gr.get_shape("x")[0], int)
+    assert gr.get_shape("y") == gr.get_shape("x")
+
+
+def test_parts_of_the_last_axis_have_the_other_sizes():
+    nodes = [helper.make_node("Split", ["x", "sizes"], ["first", "second"], axis=-1)]
+    sizes = value("sizes", onnx.TensorProto.INT64, (2,))
+    outputs = [helper.make_empty_tensor_value_info(name) for name in ("first", "second")]
+    gr = GraphBuilder(model_of(nodes, [value("x"), sizes], outputs))
+    for name in ("first", "second"):
+        rows, columns = gr.get_shape(name)
+        assert rows == gr.get_shape("x")[0] and not isinstance(columns, int)
+
+
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [

@@ -28,6 +28,7 @@ KINDS = (
     "weights",
     "language-model",
     "cli",
+    "debug",
 )
 # What codegen reads: a mutant there changes generated/ too.
 TABLES = ("specs/aten/", "specs/onnx/", "specs/rewrites/")

@@ -44,8 +44,8 @@ def test_every_text_stands_once_where_the_list_says() -> None:
     assert not problems, "\n".join(problems)
 
 
-def test_the_list_has_two_hundred_mutants_of_every_kind() -> None:
-    assert len(MUTANTS) >= 200
+def test_the_list_has_its_mutants_of_every_kind() -> None:
+    assert len(MUTANTS) >= 240
     assert {each.kind for each in MUTANTS} == set(KINDS)
     names = Counter(each.name for each in MUTANTS)
     assert not [name for name, count in names.items() if count > 1]

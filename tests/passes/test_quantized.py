@@ -103,3 +103,30 @@ def test_a_weight_of_the_graph_around_stays_as_it_is(gr: GraphBuilder):
     inner.make_tensor_output(inner.op.MatMul(x, weight, outputs=["y"]))
     assert arrange_quantized(inner) == 0
     assert gr.get_type(gr.nodes[0].inputs[0]) == dtypes.int8
+
+
+def test_rows_that_are_an_output_too_are_left_alone(gr: GraphBuilder, ort):
+    """Quantized at once they would be nowhere: a Reshape moves behind what quantizes it."""
+    scale, weight = gr.make_initializer("", np.float32(0.5)), gr.make_initializer("w", WEIGHT)
+    x = gr.op.DequantizeLinear("x", scale, gr.make_initializer("", np.uint8(3)))
+    product = gr.op.Gemm(x, gr.op.DequantizeLinear(weight, scale))
+    rows = gr.op.Reshape(product, np.array([-1], np.int64), outputs=["rows"])
+    zero = gr.make_initializer("", np.uint8(9))
+    gr.make_tensor_output(rows)
+    gr.make_tensor_output(gr.op.QuantizeLinear(rows, scale, zero, outputs=["codes"]))
+    before = reference.ReferenceEvaluator(gr.to_onnx(optimize=False)).run(None, {"x": CODES})
+    arrange_quantized(gr)
+    onnx.checker.check_model(gr.to_onnx(optimize=False), full_check=True)
+    for found, wanted in zip(ort(gr, {"x": CODES}), before, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
+
+
+def test_codes_that_are_an_output_too_stay_as_they_are():
+    gr = GraphBuilder(21)
+    gr.make_tensor_input("x", dtypes.float32, ("n", 6))
+    scale, zero = gr.make_initializer("", np.float32(0.5)), gr.make_initializer("", np.int8(0))
+    codes = gr.op.QuantizeLinear("x", scale, zero, outputs=["codes"])
+    gr.make_tensor_output(codes)
+    gr.make_tensor_output(gr.op.DequantizeLinear(codes, scale, zero, outputs=["y"]))
+    assert arrange_quantized(gr) == 0
+    assert gr.get_type("codes") == dtypes.int8

@@ -168,6 +168,20 @@ def test_other_recurrences_stay(step: Any) -> None:
         check(model, torch_scan, args)
 
 
+def crossed(state: torch.Tensor, q: Any, k: Any, v: Any, g: Any, a: Any, b: Any) -> Any:
+    """Rates of the batch, one beside the other: they scale the columns of the values."""
+    state = state * a.exp()[..., None, None] + k[..., :, None] * (v * b.reshape(-1))[..., None, :]
+    return state, (q[..., None, :] @ state).squeeze(-2)
+
+
+def test_a_batch_that_stands_along_another_axis_stays() -> None:
+    state, *given = (each[:, :1].clone() for each in rows(VALUES, 3))
+    args = (state, *given)
+    model, counts = exported(Scanned(crossed), args)
+    assert counts["Scan"] == 1
+    check(model, Scanned(crossed), args)
+
+
 def test_only_for_the_runtime_that_has_it() -> None:
     """Neither in standard ONNX, nor without rules, nor in float64."""
     for options in (

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.codes import is_rounded_weight
 from ortable.passes.rewrite.words.numbers import are_moderate, is_moderate, number_of, quotient
 from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, fits_gemm, scaled_weight, shifted_bias, varies_last
 from ortable.prelude.facts import dim_of, dtype_of, fits_attribute, is_constant, is_float, is_wide, rank_of
@@ -376,9 +375,6 @@ def match_matmul_add_to_gemm(m: Matcher, root: Node) -> Match | None:
             continue
         if not fits_gemm(graph, bias, product):
             m.refuse('fits_gemm(bias, product)')
-            continue
-        if not not is_rounded_weight(graph, b):
-            m.refuse('not is_rounded_weight(b)')
             continue
         return Match((root, n1), (root.outputs[0],), (a, b, bias))
     return None

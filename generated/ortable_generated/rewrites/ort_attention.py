@@ -7,7 +7,7 @@ from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.attention import are_split_rows, attention_scale, last_positions, merged_heads, merged_transposed_heads, total_length
 from ortable.passes.rewrite.words.masks import empty_rows_are_zero, expanded_mask, hides_later_keys, is_causal_mask, mask_broadcasts_to_scores, zeroes_only_empty_rows
-from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
+from ortable.passes.rewrite.words.numbers import for_cpu
 from ortable.passes.rewrite.words.shapes import known_rank
 from ortable.prelude.facts import dim_of, shape_of, static
 from ortable.prelude.values import reshape_to
@@ -1364,9 +1364,6 @@ def accept_ort_attention_with_bias(m: Matcher, query: Any, transposed: Any, fact
     scale = attention_scale(graph, factor, divisor)
     if not scale > 0:
         m.refuse('scale > 0')
-        return None
-    if not is_float32(graph, bias):
-        m.refuse('is_float32(bias)')
         return None
     if not mask_broadcasts_to_scores(graph, bias, query, transposed):
         m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')

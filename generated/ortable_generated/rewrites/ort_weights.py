@@ -39,9 +39,6 @@ def match_ort_bits_bias(m: Matcher, root: Node) -> Match | None:
         if not is_bias_row(graph, bias, codes, 0):
             m.refuse('is_bias_row(bias, codes, 0)')
             continue
-        if not is_float32(graph, x):
-            m.refuse('is_float32(x)')
-            continue
         return Match((root, n1), (root.outputs[0],), (x, codes, scales, zeros, bias, kept))
     return None
 

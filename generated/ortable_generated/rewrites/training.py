@@ -623,7 +623,6 @@ def make_reduce_squeeze(graph: Graph, res: ResultSpec, total: Result) -> Any:
 
 def match_silu_gradient(m: Matcher, root: Node) -> Match | None:
     """s = Sigmoid(x); y = Mul(x, s); slope = Mul(s, Add(1.0, Mul(x, Sub(1.0, s)))); return (slope, y)"""
-    graph = m.graph
     if len(root.inputs) != 2 or root.attrs:
         return None
     for s, r1 in m.orders(root):
@@ -660,9 +659,6 @@ def match_silu_gradient(m: Matcher, root: Node) -> Match | None:
                         if r8 != x:
                             continue
                         if r9 != s:
-                            continue
-                        if not is_float(graph, x):
-                            m.refuse('is_float(x)')
                             continue
                         return Match((root, n5, n1, n2, n3, n4), (root.outputs[0], n5.outputs[0]), (x,))
     return None

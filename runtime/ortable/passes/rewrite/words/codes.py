@@ -25,7 +25,6 @@ __all__ = [
     "group_of",
     "groups_are_whole",
     "inner_size",
-    "is_rounded_weight",
     "outer_size",
     "packed_codes",
     "packed_rows",
@@ -136,15 +135,6 @@ def weight_codes(
     ]
     rounding.codes[w, axis] = names[0], names[1], names[2]
     return rounding.codes[w, axis]
-
-
-def is_rounded_weight(graph: Graph, w: Result) -> Bool:
-    """Whether ``weights=`` has rounded a weight: ONNX Runtime has kernels for MatMul of it, none
-    for Gemm."""
-    rounding, node = _rounding(graph), graph.values[w].producer
-    if rounding is None or node is None or not node.inputs:
-        return False
-    return any(node.inputs[0] == codes for codes, _, _ in rounding.codes.values())
 
 
 # -- codes as kernels take them

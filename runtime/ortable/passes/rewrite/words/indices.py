@@ -71,6 +71,8 @@ def enumerates_elements(graph: Graph, x: Result, indices: Result) -> Bool:
     shape, grid = shape_or_none(graph, x), shape_or_none(graph, indices)
     if shape is None or grid is None or not grid or not isinstance(grid[-1], int):
         return False
+    if grid[-1] < 1:  # no place is named, as ONNX does not allow
+        return False
     array = small_constant(graph, indices)
     if array is not None:
         return _is_grid(array, shape)
