@@ -351,6 +351,8 @@ OTHERS = [
     c("TfIdfVectorizer", i(1, 2, 3, dtype=I32), mode="TF", min_gram_length=1, max_gram_length=1,
         max_skip_count=0, ngram_counts=[0], ngram_indexes=[0, 4], pool_int64s=[1, 2]),
     c("OneHot", i(1, 2), s(4.0, F), f(2)),
+    *(c(f"Bitwise{op}", f(2, 3, dtype=I64), f(3, dtype=I64)) for op in ("And", "Or", "Xor")),
+    c("BitwiseNot", f(2, 3, dtype=I64)),
 ]  # fmt: skip
 
 _LIST = [f(2, 3), f(2, 3), f(2, 3)]

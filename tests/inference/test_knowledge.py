@@ -43,26 +43,14 @@ def _is_content(info: Any) -> bool:
 
 @cache
 def _with_content(index: int) -> frozenset[int]:
-    """The outputs whose content a rule could know: small, of ints, where one case of the operator
-    knows it."""
+    """The outputs whose content a rule could know: small, of ints."""
     real = [content(each) for each in results(index)]
     small = {k for k, each in enumerate(real) if each is not None and _size(each) <= LIMIT}
-    return frozenset(small & _carrying().get(key_of(CASES[index]), set()))
+    return frozenset(small)
 
 
 def _size(value: Any) -> int:
     return len(value) if isinstance(value, tuple) else 1
-
-
-@cache
-def _carrying() -> dict[str, set[int]]:
-    """By operator, the outputs of which the rule tells the content in some case."""
-    found: dict[str, set[int]] = {}
-    for case in CASES:
-        answers = infer(case, [static(each) for each in case.inputs])
-        told = {place for place, (_, _, value) in enumerate(answers) if value is not None}
-        found.setdefault(key_of(case), set()).update(told)
-    return found
 
 
 def _situations(index: int) -> Iterator[tuple[str, list[Any], bool]]:
