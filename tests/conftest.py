@@ -30,12 +30,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
     parser.addoption(
-        "--every-case",
-        action="store_true",
-        help="take out each lowering case of each spec in turn, not only those of ten entries",
-    )
-
-    parser.addoption(
         "--sweeps",
         action="store_true",
         help="collect tests/sweeps too: programs and models that others wrote (make sweeps)",

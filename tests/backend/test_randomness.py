@@ -8,6 +8,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from ortable import to_onnx
+from ortable.errors import ExportError
+
 X = torch.linspace(0.05, 0.95, 12).reshape(3, 4)
 
 
@@ -228,13 +231,11 @@ def test_checkpoint_with_dropout():
 
 
 def test_export_still_draws_with_onnx():
-    import ortable
-
     class Drops(torch.nn.Module):
         def forward(self, x):
             return torch.native_dropout(x, 0.5, True)[0]
 
-    model = ortable.to_onnx(Drops().train(), (X,))
+    model = to_onnx(Drops().train(), (X,))
     assert "Dropout" in [node.op_type for node in model.graph.node]
 
 
@@ -248,3 +249,28 @@ def test_draws_of_a_size_that_a_guard_has_made_a_number() -> None:
     torch.manual_seed(0)
     found = torch.compile(draw, backend="ortable", dynamic=True)(*args)
     assert all(map(torch.equal, found, expected))
+
+
+@pytest.mark.parametrize("name", ["rand", "bernoulli", "normal", "multinomial"])
+def test_draws_from_a_generator_of_the_user(name: str) -> None:
+    """They leave the common generator as it was; an export has no place for one."""
+    own = torch.Generator()
+    draw = {
+        "rand": lambda x: x + torch.rand(3, 4, generator=own),
+        "bernoulli": lambda x: torch.bernoulli(x, generator=own) + 1,
+        "normal": lambda x: x * torch.normal(0.0, 1.0, (3, 4), generator=own),
+        "multinomial": lambda x: torch.multinomial(x, 2, generator=own) + 1,
+    }[name]
+    own.manual_seed(3)
+    expected = draw(X)
+    own.manual_seed(3)
+    before = torch.get_rng_state()
+    assert torch.equal(torch.compile(draw, backend="ortable")(X), expected)
+    assert torch.equal(torch.get_rng_state(), before)
+
+    class Draws(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return draw(x)
+
+    with pytest.raises(ExportError, match="CUSTOM_OBJ, which ONNX cannot hold"):
+        to_onnx(Draws(), (X,))

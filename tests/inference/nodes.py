@@ -16,7 +16,7 @@ F, D, H, I64, I32, U8, B = (
 
 @dataclass(frozen=True)
 class Case:
-    """One node. ``known`` False: the rule may leave shapes unknown even for static inputs."""
+    """One node; an input that is a list is a sequence."""
 
     op: str
     inputs: tuple[Any, ...]
@@ -24,11 +24,28 @@ class Case:
     outputs: int = 1
     opset: int = 18
     domain: str = ""
-    known: bool = True
 
     def __str__(self) -> str:
-        shapes = "_".join("x".join(map(str, i.shape)) or "0d" for i in self.inputs if i is not None)
-        return f"{self.op}-{self.opset}-{shapes}"
+        given = ", ".join(
+            [*map(_text, self.inputs), *(f"{k}={_said(v)}" for k, v in self.attrs.items())]
+        )
+        return f"{self.domain and 'ms.'}{self.op}-{self.opset}({given})"
+
+
+def _text(value: Any) -> str:
+    """An input in a name: its dtype and sizes, and what a few ints are."""
+    if value is None or isinstance(value, list):
+        return "none" if value is None else f"[{', '.join(map(_text, value))}]"
+    sizes = f"{value.dtype.kind}{value.dtype.itemsize}[{','.join(map(str, value.shape))}]"
+    told = (
+        value.size < 5 if value.dtype.kind in "iu" else value.dtype.kind == "f" and not value.ndim
+    )
+    return f"{sizes}={_said(value)}" if told else sizes
+
+
+def _said(value: Any) -> str:
+    listed = value.tolist() if isinstance(value, np.ndarray) else value
+    return str(listed).replace(" ", "")
 
 
 def f(*shape: int, dtype: Any = F) -> np.ndarray:
@@ -54,11 +71,10 @@ def c(
     outputs: int = 1,
     opset: int = 18,
     domain: str = "",
-    known: bool = True,
     **attrs: Any,
 ) -> Case:
     """A case."""
-    return Case(op, inputs, attrs, outputs, opset, domain, known)
+    return Case(op, inputs, attrs, outputs, opset, domain)
 
 
 _END = 2**63 - 1
@@ -155,13 +171,14 @@ VIEW = [
     c("Shape", f(2, 3, 4), start=2, end=9), c("Shape", f(2, 3, 4), start=3, end=1),
     c("Shape", s(1)), c("Size", f(2, 3)), c("Size", s(1)), c("Range", s(2), s(9), s(3)),
     c("Range", s(9), s(2), s(-3)), c("Range", s(3), s(1), s(1)),
-    c("Range", s(0, F), s(5, F), s(1, F)), c("Range", s(0, F), s(1, F), s(0.25, F), known=False),
+    c("Range", s(0), s(9), s(1)), c("Range", s(0, F), s(5, F), s(1, F)),
+    c("Range", s(0, F), s(1, F), s(0.25, F)),
     c("ConstantOfShape", i(2, 3)), c("ConstantOfShape", i(3), value=np.array([7], I64)),
     c("ConstantOfShape", i(), value=np.array([7], I64)),
     c("ConstantOfShape", i(2), value=np.array([True])), c("EyeLike", f(3, 4)),
     c("EyeLike", f(3, 4), dtype=7),
-    c("Compress", f(3, 4), np.array([True, False]), axis=1, known=False),
-    c("NonZero", f(3, 4), known=False), c("Unique", f(5), outputs=4, known=False),
+    c("Compress", f(3, 4), np.array([True, False]), axis=1),
+    c("NonZero", f(3, 4)), c("Unique", f(5), outputs=4),
     c("DepthToSpace", f(1, 8, 2, 3), blocksize=2), c("SpaceToDepth", f(1, 2, 4, 6), blocksize=2),
     c("CenterCropPad", f(5, 6), i(3, 8)), c("CenterCropPad", f(5, 6), i(3), axes=[-1]),
     c("ReverseSequence", f(3, 4), i(1, 2, 3, 2)), c("Constant", value=np.arange(3)),
@@ -255,7 +272,7 @@ SPATIAL = [
     c("Resize", f(1, 1, 4, 5), None, np.array([0.6, 0.35], F), axes=[2, 3]),
     c("Resize", f(1, 1, 4, 5), None, np.array([1, 1, 0.5, 3], F), mode="linear"),
     c("Resize", f(1, 1, 4, 5), None, None, i(8, 6), axes=[2, 3],
-        keep_aspect_ratio_policy="not_larger", known=False),
+        keep_aspect_ratio_policy="not_larger"),
     c("GridSample", f(1, 2, 4, 5), f(1, 3, 6, 2)),
     c("GridSample", f(1, 2, 3, 4, 5), f(1, 2, 3, 6, 3), opset=20),
     c("AffineGrid", f(1, 2, 3), i(1, 2, 4, 5), opset=20),
@@ -264,7 +281,8 @@ SPATIAL = [
     c("MaxRoiPool", f(1, 2, 6, 6), f(3, 5) * 0, pooled_shape=[2, 3]),
     c("ConvInteger", np.ones((1, 2, 5, 5), U8), np.ones((3, 2, 3, 3), U8)),
     c("DeformConv", f(1, 2, 5, 5), f(3, 2, 3, 3), f(1, 18, 3, 3), opset=19),
-    c("DFT", f(2, 6, 1), axis=1), c("DFT", f(2, 6, 1), axis=1, onesided=1),
+    c("DFT", f(2, 6, 2), axis=1, inverse=1, onesided=1), c("DFT", f(2, 6, 1), axis=1),
+    c("DFT", f(2, 6, 1), axis=1, onesided=1),
     c("DFT", f(2, 6, 2), s(4), opset=20), c("DFT", f(2, 6, 1), None, s(1), opset=20, onesided=1),
     c("STFT", f(2, 16, 1), s(4), f(8)), c("STFT", f(2, 16, 1), s(4), None, s(8), onesided=0),
     c("HannWindow", s(10)), c("HammingWindow", s(10), output_datatype=11),
@@ -292,4 +310,60 @@ MICROSOFT = [
     c("RotaryEmbedding", f(1, 2, 3, 4), s(0).reshape(1), f(8, 2), f(8, 2), domain=MS),
 ]  # fmt: skip
 
-CASES = [*ELEMENTWISE, *REDUCE, *VIEW, *LINALG, *SPATIAL, *MICROSOFT]
+_BYTES = np.arange(64, dtype=U8)
+_AT_ONE = {"domain": MS, "outputs": 2, "q_num_heads": 2, "kv_num_heads": 2}
+STATES = [
+    c("GroupQueryAttention", f(1, 1, 32), f(1, 1, 32), f(1, 1, 32), f(1, 2, 4, 16),
+        f(1, 2, 4, 16), i(4, dtype=I32), s(5, I32), num_heads=2, kv_num_heads=2, domain=MS,
+        outputs=3),
+    c("GroupQueryAttention", f(1, 3, 96), None, None, None, None, i(2, dtype=I32), s(3, I32),
+        num_heads=2, kv_num_heads=2, domain=MS, outputs=3),
+    c("LinearAttention", f(1, 3, 8), f(1, 3, 8), f(1, 3, 10), f(1, 2, 4, 5),
+        update_rule="linear", **_AT_ONE),
+    c("LinearAttention", f(1, 3, 8), f(1, 3, 8), f(1, 3, 10), update_rule="linear", **_AT_ONE),
+    c("CausalConvWithState", f(1, 4, 6), f(4, 1, 3), f(4), f(1, 4, 2), domain=MS, outputs=2),
+    c("CausalConvWithState", f(1, 4, 6), f(4, 1, 3), domain=MS, outputs=2),
+    c("MultiHeadAttention", f(1, 5, 8), f(1, 6, 8), f(1, 6, 8), num_heads=2, domain=MS, outputs=3),
+    c("MatMulNBits", f(2, 3, 32), _BYTES[:64].reshape(4, 1, 16), f(4), K=32, N=4, bits=4,
+        block_size=32, domain=MS),
+    c("GatherBlockQuantized", _BYTES.reshape(4, 16), i(0, 2), f(4, 2), bits=4, block_size=16,
+        quantize_axis=1, gather_axis=0, domain=MS),
+    c("GatherBlockQuantized", _BYTES.reshape(2, 32), np.zeros((2, 3), I64), f(2, 2), bits=8,
+        block_size=16, quantize_axis=1, gather_axis=0, domain=MS),
+]  # fmt: skip
+
+_TEXTS = np.array([["one two", "three"], ["four", "five six"]], dtype=object)
+_BOXES = np.array([[[0, 0, 1, 1], [0, 0, 1, 1], [0, 5, 1, 6]]], F)
+OTHERS = [
+    c("BitCast", f(2, 3), to=6, opset=26), c("CumProd", f(2, 3), s(1), opset=26),
+    c("QLinearConv", np.ones((1, 2, 5, 5), U8), s(0.5, F), s(1, U8), np.ones((3, 2, 3, 3), U8),
+        s(0.5, F), s(1, U8), s(0.5, F), s(1, U8), pads=[1, 1, 0, 0]),
+    c("QLinearMatMul", np.ones((2, 3), U8), s(0.5, F), s(1, U8), np.ones((3, 4), U8), s(0.5, F),
+        s(1, U8), s(0.5, F), s(1, U8)),
+    c("NonMaxSuppression", _BOXES, f(1, 1, 3), s(3), s(0.5, F), s(0.0, F)),
+    c("StringConcat", _TEXTS, _TEXTS[:1], opset=20),
+    c("RegexFullMatch", _TEXTS, opset=20, pattern="f.*"),
+    c("StringSplit", _TEXTS, opset=20, outputs=2, delimiter=" "),
+    c("StringNormalizer", _TEXTS[0], case_change_action="UPPER"),
+    c("StringNormalizer", _TEXTS[0], stopwords=["three"]),
+    c("TfIdfVectorizer", np.array([[1, 2, 3], [3, 2, 1]], I32), mode="TF", min_gram_length=1,
+        max_gram_length=1, max_skip_count=0, ngram_counts=[0], ngram_indexes=[0, 1, 2],
+        pool_int64s=[1, 2, 3]),
+    c("TfIdfVectorizer", i(1, 2, 3, dtype=I32), mode="TF", min_gram_length=1, max_gram_length=1,
+        max_skip_count=0, ngram_counts=[0], ngram_indexes=[0, 4], pool_int64s=[1, 2]),
+    c("OneHot", i(1, 2), s(4.0, F), f(2)),
+    *(c(f"Bitwise{op}", f(2, 3, dtype=I64), f(3, dtype=I64)) for op in ("And", "Or", "Xor")),
+    c("BitwiseNot", f(2, 3, dtype=I64)),
+]  # fmt: skip
+
+_LIST = [f(2, 3), f(2, 3), f(2, 3)]
+SEQUENCES = [
+    c("SequenceConstruct", f(2, 3), f(4)), c("SequenceEmpty", dtype=1),
+    c("SequenceInsert", _LIST, f(2, 3), s(1)), c("SequenceErase", _LIST, s(0)),
+    c("SequenceAt", _LIST, s(0)), c("SequenceLength", _LIST),
+    c("ConcatFromSequence", _LIST, axis=1), c("ConcatFromSequence", _LIST, axis=0, new_axis=1),
+    c("SplitToSequence", f(6, 2), s(3)), c("Optional", f(2, 3)), c("OptionalHasElement", f(2, 3)),
+    c("OptionalGetElement", f(2, 3)),
+]  # fmt: skip
+
+CASES = [*ELEMENTWISE, *REDUCE, *VIEW, *LINALG, *SPATIAL, *MICROSOFT, *STATES, *OTHERS, *SEQUENCES]

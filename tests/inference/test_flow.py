@@ -4,12 +4,20 @@ not."""
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import onnx.parser
+import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 from ortable import dims
 from ortable.inference.value_info import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
+from tests.suites.onnx_forms import inferred, wrong_inference
+
+from .nodes import f
 
 n, m = dims.symbol("n"), dims.symbol("m")
 
@@ -90,3 +98,88 @@ def test_if_has_no_dtype_where_its_branches_differ() -> None:
     for then, other in ((yes, no), (no, yes)):
         found = _infer("If", [ValueInfo("cond", 9, ())], 1, then_branch=then, else_branch=other)
         assert found == ((None, (n,), None),)
+
+
+_HEAD = '<ir_version: 10, opset_import: ["" : 18]> g '
+# How much the rules know of each output, with static sizes and with symbols: a name of a size in a
+# graph that is read is only a name, so that symbols are known through the inputs of the node alone.
+FLOWS: dict[str, tuple[str, dict[str, Any], str, str]] = {
+    "If": (
+        """(bool c, float[N,3] x) => (y, z) {
+            y, z = If (c) <
+                then_branch = yes () => (float[N,3] a, float[M] p) {
+                    a = Relu (x)
+                    i = Constant <value_ints = [0]> ()
+                    j = Constant <value_ints = [1]> ()
+                    k = Constant <value_ints = [1]> ()
+                    p0 = Slice (x, i, j, k)
+                    shape = Constant <value_ints = [-1]> ()
+                    p = Reshape (p0, shape)
+                },
+                else_branch = no () => (float[N,3] b, float[M] q) {
+                    b = Neg (x)
+                    shape = Constant <value_ints = [-1]> ()
+                    q = Reshape (x, shape)
+                }>
+        }""",
+        {"c": np.array(True), "x": f(4, 3)},
+        "sizes dtype",
+        "dtype dtype",
+    ),
+    "Loop": (
+        """(int64 n, float[N,3] x) => (y, s) {
+            c = Constant <value = bool {1}> ()
+            y, s = Loop (n, c, x) <
+                body = once (int64 i, bool before, float[N,3] a)
+                        => (bool d, float[N,3] b, float[N,3] t) {
+                    d = Identity (before)
+                    b = Add (a, a)
+                    t = Neg (a)
+                }>
+        }""",
+        {"n": np.array(2), "x": f(4, 3)},
+        "sizes dtype",
+        "dtype dtype",
+    ),
+    "Scan": (
+        """(float[3] start, float[N,3] x) => (last, all) {
+            last, all = Scan (start, x) <num_scan_inputs = 1,
+                body = once (float[3] a, float[3] b) => (float[3] c, float[3] d) {
+                    c = Add (a, b)
+                    d = Identity (c)
+                }>
+        }""",
+        {"start": f(3), "x": f(4, 3)},
+        "sizes sizes",
+        "sizes sizes",
+    ),
+    "SequenceMap": (
+        """(float[N,3] x) => (n) {
+            s = SequenceConstruct (x, x)
+            t = SequenceMap (s) <body = once (float[N,3] a) => (float[N,3] b) { b = Neg (a) }>
+            n = SequenceLength (t)
+        }""",
+        {"x": f(4, 3)},
+        "sizes",
+        "sizes",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", ["static", "symbolic"])
+@pytest.mark.parametrize("name", FLOWS)
+def test_results_of_graphs_are_those_of_the_runtime(name: str, sizes: str) -> None:
+    text, feeds, static, symbolic = FLOWS[name]
+    if sizes == "static":
+        text = text.replace("[N", "[4")
+    model = onnx.parser.parse_model(_HEAD + text)
+    expected = ReferenceEvaluator(model).run(None, feeds)
+    builder = inferred(model)
+    assert wrong_inference(builder, feeds, expected) == ""
+    found = []
+    for info in builder.outputs:
+        assert info.dtype is not None
+        found.append("dtype" if info.shape is None else "sizes")
+        given = {n for each in builder.inputs for d in each.shape or () for n in dims.symbols(d)}
+        assert all(dims.symbols(d) <= given for d in info.shape or ())
+    assert " ".join(found) == (static if sizes == "static" else symbolic)

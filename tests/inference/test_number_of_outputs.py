@@ -36,6 +36,7 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "RandomNormal": {"shape": (2,)},
     "RandomUniform": {"shape": (2,)},
     "SpaceToDepth": {"blocksize": 2},
+    "TfIdfVectorizer": {"ngram_indexes": (0,)},
     "com.microsoft::MatMulNBits": {"N": 8, "K": 32, "block_size": 32},
     "com.microsoft::LinearAttention": {"q_num_heads": 2, "kv_num_heads": 2},
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ortable.debug.harness import entries as harness
-from ortablegen.aten.model import AliasEntry, OpEntry, Sample
+from ortablegen.aten.model import AliasEntry, OpEntry, Sample, Targets
 from ortablegen.aten.read import read_folder
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.schemas.registry import import_problem, installed_torch
@@ -138,14 +138,31 @@ def test_sample_calls_equal_eager(key: str, request: pytest.FixtureRequest) -> N
                 raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error
 
 
+# Rules that leave a shape open although they are no `meta`: what -1 stands for is in FX's metadata.
+OPEN = frozenset({"aten::_reshape_copy", "aten::reshape", "aten::view"})
+TARGETS = Targets(entry for entry in ENTRIES.values() if isinstance(entry, OpEntry))
+
+
+def _is_left_to_torch(entry: OpEntry | AliasEntry, number: int, what: str) -> bool:
+    """Whether the rule of a result says `meta`, and so nothing."""
+    of = entry if isinstance(entry, OpEntry) else TARGETS.of(entry)
+    assert of is not None
+    rule = of.out[min(number, len(of.out) - 1)]  # one rule for all of a list
+    return what == "shape" and rule.shape.kind == "meta"
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_rules_equal_eager(part: int) -> None:
     for key in sorted(ENTRIES)[part::PARTS]:
-        entry = ENTRIES[key]
-        for sample in entry.samples if why_absent(entry) is None else ():
+        entry, is_open = ENTRIES[key], False
+        if why_absent(entry) is not None:
+            continue
+        for sample in entry.samples:
             if sample.refused is None:
                 with naming(key):
-                    harness.check_rule(entry.schema, sample)
+                    left = harness.check_rule(entry.schema, sample)
+                is_open |= not all(_is_left_to_torch(entry, *each) for each in left)
+        assert is_open == (key in OPEN), f"{key}: whether its rule knows nothing of a result"
 
 
 def _cases_taken(key: str) -> frozenset[int]:

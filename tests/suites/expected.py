@@ -18,17 +18,20 @@ import yaml
 from .workers import Record
 
 LISTABLE = ("uncaptured", "refused", "missing", "unrunnable")
+FACTS = ("deviates", "unsized")  # listed besides an outcome
 FOLDER = Path(__file__).parent / "expected"
 
 
 @dataclass(frozen=True)
 class Expectations:
     """``listed``: the outcome of each case that is listed; ``floors``: least counts;
-    ``deviations``: cases in which a runtime itself differs, with the fact that tells of it."""
+    ``deviations``: cases in which a runtime itself differs, with the fact that tells of it;
+    ``unsized``: cases of whose outputs the rules of inference do not know all sizes."""
 
     listed: Mapping[str, str]
     floors: Mapping[str, int]
     deviations: frozenset[str] = field(default_factory=frozenset)
+    unsized: frozenset[str] = field(default_factory=frozenset)
 
 
 def load(name: str) -> Expectations:
@@ -36,20 +39,21 @@ def load(name: str) -> Expectations:
     can not be listed, or for a case that is listed twice."""
     content = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
     listed: dict[str, str] = {}
-    deviations: set[str] = set()
+    facts: dict[str, set[str]] = {name: set() for name in FACTS}
     for group in content.get("exceptions") or ():
         outcome, cases = group.get("outcome"), _cases(group.get("cases") or ())
-        if not group.get("reason") or not cases or outcome not in (*LISTABLE, "deviates"):
+        if not group.get("reason") or not cases or outcome not in (*LISTABLE, *FACTS):
             raise ValueError(f"{name}.yaml: a group needs outcome, reason and cases: {group}")
-        known = deviations if outcome == "deviates" else set(listed)
+        known = facts[outcome] if outcome in facts else set(listed)
         twice = [case for case in cases if case in known]
         if twice or len(set(cases)) != len(cases):
             raise ValueError(f"{name}.yaml: listed twice: {twice or cases}")
-        if outcome == "deviates":
-            deviations.update(cases)
+        if outcome in facts:
+            known.update(cases)
         else:
             listed.update(dict.fromkeys(cases, outcome))
-    return Expectations(listed, content.get("floors") or {}, frozenset(deviations))
+    deviations, unsized = (frozenset(facts[name]) for name in FACTS)
+    return Expectations(listed, content.get("floors") or {}, deviations, unsized)
 
 
 def _cases(listed: Sequence[Any]) -> list[str]:
@@ -117,9 +121,12 @@ def judge(
         ):
             said = record.facts.get("deviation") or "no deviation any more"
             wrong.append(f"{case}: what the runtime itself does is not as listed: {said[:200]}")
+        inferred = "sizes" if record is None else record.facts.get("inferred", "sizes")
+        if record is not None and (inferred != "sizes") != (case in expected.unsized):
+            wrong.append(f"{case}: what the rules know is not as listed: {inferred}")
     wrong += [
         f"{case}: listed, and no such case"
-        for case in (*expected.listed, *expected.deviations)
+        for case in (*expected.listed, *expected.deviations, *expected.unsized)
         if case not in everything
     ]
     whole = set(chosen) == set(everything)

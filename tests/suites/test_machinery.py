@@ -44,6 +44,19 @@ def test_a_deviation_must_be_listed():
     assert len(verdict(dict.fromkeys(CASES, "exact"), deviates="onnxruntime")) == 3
 
 
+def test_what_the_rules_do_not_know_must_be_listed():
+    exact = dict.fromkeys(CASES, "exact")
+    assert verdict(exact, inferred="sizes") == []
+    for known in ("shape", "dtype", "nothing", "refused"):
+        assert len(verdict(exact, inferred=known)) == 3
+    records = [Record(case, "exact", facts={"inferred": "dtype"}) for case in CASES]
+    listed = Expectations({}, {}, unsized=frozenset(CASES))
+    assert judge(records, CASES, CASES, listed, {}) == []
+    assert len(judge(records, CASES, [*CASES, "c"], listed, {})) == 0
+    more = Expectations({}, {}, unsized=frozenset([*CASES, "c"]))
+    assert judge(records, CASES, CASES, more, {}) == ["c: listed, and no such case"]
+
+
 def test_a_run_over_nothing_fails():
     assert judge([], [], CASES, Expectations({}, {}), {}) == ["nothing was run"]
 

@@ -3,6 +3,7 @@ no line numbers."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -172,7 +173,8 @@ def _case(entry: OpEntry, case: LowerCase, number: int, needs: Needs) -> list[st
         tests.append(f"graph.opset {case.opset[0]} {case.opset[1]}")
     if case.when is not None:
         text = expression_text(case.when.expression, needs)
-        tests.append(f"({text})" if tests and " or " in text else text)
+        is_loose = " or " in text or isinstance(case.when.expression, ast.IfExp)
+        tests.append(f"({text})" if tests and is_loose else text)
     note = "".join(c if c.isprintable() or c == "\n" else "?" for c in case.note or "")
     body = [f"# {line}" for line in note.splitlines()]
     if len(entry.every_case()) > 1:

@@ -101,10 +101,7 @@ def aten_fmax(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Res
         graph.case = 1
         best = graph.make_node('Where', [graph.make_node('IsNaN', [other]), self, graph.make_node('Max', [self, other])])
         return graph.make_node('Where', [graph.make_node('IsNaN', [self]), other, best], res.outputs)
-    if dtype_of(graph, res) == boolean:
-        graph.case = 2
-        return graph.make_node('Or', [self, other], res.outputs)
-    graph.case = 3
+    graph.case = 2
     return larger_of(graph, self, other)
 
 
@@ -115,10 +112,7 @@ def aten_fmin(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Res
         graph.case = 1
         best = graph.make_node('Where', [graph.make_node('IsNaN', [other]), self, graph.make_node('Min', [self, other])])
         return graph.make_node('Where', [graph.make_node('IsNaN', [self]), other, best], res.outputs)
-    if dtype_of(graph, res) == boolean:
-        graph.case = 2
-        return graph.make_node('And', [self, other], res.outputs)
-    graph.case = 3
+    graph.case = 2
     return smaller_of(graph, self, other)
 
 

@@ -175,14 +175,10 @@ def complex_aten_count_nonzero_dim_IntList(graph: Graph, res: ResultSpec, self: 
 
 def complex_aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    if as_float(ord) == float('inf') or as_float(ord) == -float('inf'):
-        graph.case = 2
-        size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
-        return reduced_extreme(graph, size, axes_of(graph, self, dim), keepdim, as_float(ord) > 0)
     if as_float(ord) == 0:
-        graph.case = 3
+        graph.case = 2
         return cast(graph, count_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
-    graph.case = 4
+    graph.case = 3
     size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
     return power_norm(graph, size, as_float(ord), axes_of(graph, self, dim), keepdim)
 

@@ -208,13 +208,8 @@ def aten_row_stack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
 
 def aten_sum_to_size(graph: Graph, res: ResultSpec, self: Result, size: SymInts) -> Result:
     """aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor"""
-    axes = broadcast_axes(graph, self, size)
-    if len(axes) == 0:
-        graph.case = 1
-        return cast(graph, self, dtype_of(graph, res))
     # torch adds up in the dtype of sum, where it adds up at all
-    graph.case = 2
-    total = summed_over(graph, cast(graph, self, dtype_of(graph, res)), axes, True)
+    total = summed_over(graph, cast(graph, self, dtype_of(graph, res)), broadcast_axes(graph, self, size), True)
     return reshape_to(graph, total, size)
 
 

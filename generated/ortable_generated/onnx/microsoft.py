@@ -32,7 +32,7 @@ def infer_com_microsoft_CausalConvWithState(inputs, attrs, n_outputs, opset):
         return ((input.dtype or weight.dtype, input.shape, None),)
     known = (
         (input.dtype or weight.dtype, input.shape, None),
-        (input.dtype or weight.dtype, None, None),
+        (input.dtype or weight.dtype, inference.causal_state(input.shape, weight.shape, attrs.get('ndim', 1), attrs.get('channels_last', 0), attrs.get('dilation', 1), attrs.get('state_window', 0)), None),
     )
     return known[:n_outputs]
 
@@ -113,7 +113,7 @@ def infer_com_microsoft_LinearAttention(inputs, attrs, n_outputs, opset):
         return ((query.dtype or key.dtype or value.dtype, value.shape if inference.required(attrs, 'q_num_heads', 'com.microsoft::LinearAttention') <= inference.required(attrs, 'kv_num_heads', 'com.microsoft::LinearAttention') else None, None),)
     known = (
         (query.dtype or key.dtype or value.dtype, value.shape if inference.required(attrs, 'q_num_heads', 'com.microsoft::LinearAttention') <= inference.required(attrs, 'kv_num_heads', 'com.microsoft::LinearAttention') else None, None),
-        (query.dtype if past_state is None else past_state.dtype, None if past_state is None else past_state.shape, None),
+        (query.dtype if past_state is None else past_state.dtype, inference.linear_state(query.shape, value.shape, inference.required(attrs, 'q_num_heads', 'com.microsoft::LinearAttention'), inference.required(attrs, 'kv_num_heads', 'com.microsoft::LinearAttention')) if past_state is None else past_state.shape, None),
     )
     return known[:n_outputs]
 

@@ -82,7 +82,8 @@ def infer_StringConcat(inputs, attrs, n_outputs, opset):
 def infer_StringNormalizer(inputs, attrs, n_outputs, opset):
     """StringNormalizer(X: tensor(string)) -> (Y: tensor(string))"""
     # stop words are dropped
-    return ((dtypes.string, None, None),)
+    X = inputs[0]
+    return ((dtypes.string, X.shape if attrs.get('stopwords') is None else None, None),)
 
 
 def infer_StringSplit(inputs, attrs, n_outputs, opset):
@@ -99,4 +100,5 @@ def infer_StringSplit(inputs, attrs, n_outputs, opset):
 
 def infer_TfIdfVectorizer(inputs, attrs, n_outputs, opset):
     """TfIdfVectorizer(X: T) -> (Y: T1)"""
-    return ((dtypes.float32, None, None),)
+    X = inputs[0]
+    return ((dtypes.float32, inference.tf_idf(X.shape, inference.required(attrs, 'ngram_indexes', 'TfIdfVectorizer')), None),)

@@ -100,10 +100,11 @@ def infer_NonZero(inputs, attrs, n_outputs, opset):
 
 def infer_OneHot(inputs, attrs, n_outputs, opset):
     """OneHot(indices: T1, depth: T2, values: T3) -> (output: T3)"""
+    # depth may be a float
     indices = inputs[0]
     depth = inputs[1]
     values = inputs[2]
-    return ((values.dtype, inference.one_hot(indices.shape, depth.value, attrs.get('axis', -1)), None),)
+    return ((values.dtype, inference.one_hot(indices.shape, inference.whole_number(depth), attrs.get('axis', -1)), None),)
 
 
 def infer_Pad(inputs, attrs, n_outputs, opset):

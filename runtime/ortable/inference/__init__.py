@@ -23,6 +23,7 @@ from .linalg import (
     einsum,
     fused_matmul,
     gemm,
+    linear_state,
     loss,
     matmul,
     matmul_nbits,
@@ -49,6 +50,7 @@ from .shape import (
 )
 from .spatial import (
     affine_grid,
+    causal_state,
     col2im,
     conv,
     conv_transpose,
@@ -116,11 +118,13 @@ from .view import (
     split,
     squeeze,
     static_ints,
+    tf_idf,
     tile,
     top_k,
     tuple_of,
     unsqueeze,
     vector,
+    whole_number,
 )
 
 __all__ = [
@@ -137,6 +141,7 @@ __all__ = [
     "attention_scores",
     "broadcast",
     "cast_value",
+    "causal_state",
     "center_crop_pad",
     "clip_value",
     "col2im",
@@ -172,6 +177,7 @@ __all__ = [
     "keep_leading",
     "length",
     "like_value",
+    "linear_state",
     "loss",
     "matmul",
     "matmul_nbits",
@@ -225,6 +231,7 @@ __all__ = [
     "sub_value",
     "sum_value",
     "tensor_dtype",
+    "tf_idf",
     "tile",
     "top_k",
     "tuple_of",
@@ -233,5 +240,6 @@ __all__ = [
     "unsqueeze_value",
     "vector",
     "where_value",
+    "whole_number",
     "window",
 ]

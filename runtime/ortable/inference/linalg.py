@@ -238,6 +238,16 @@ def ms_attention(
     return None if weights is None else x[:2] + (dims.floordiv(weights[1], 3),)
 
 
+def linear_state(
+    query: Shape | None, value: Shape | None, q_num_heads: int, kv_num_heads: int
+) -> Shape | None:
+    """State of com.microsoft LinearAttention: ``(batch, heads, size of a key, size of a value)``"""
+    if query is None or value is None or len(query) != 3 or len(value) != 3:
+        return None
+    sizes = dims.floordiv(query[2], q_num_heads), dims.floordiv(value[2], kv_num_heads)
+    return (query[0], kv_num_heads, *sizes)
+
+
 def loss(target: Shape | None, reduction: str) -> Shape | None:
     """NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss: a scalar unless ``reduction`` is none."""
     return target if reduction == "none" else ()

@@ -296,16 +296,18 @@ def roi_align(x: Shape | None, rois: Shape | None, height: int, width: int) -> S
 
 
 def dft(x: Shape | None, dft_length: Value, axis: int, inverse: int, onesided: int) -> Shape | None:
-    """DFT: ``dft_length`` () when omitted; one-sided keeps half the frequencies; the inverse of
-    that is unknown here."""
-    if x is None or (inverse and onesided):
+    """DFT: ``dft_length`` () when omitted; one-sided keeps half the frequencies, and the inverse of
+    that gives real numbers, an even number of them where nothing else is said."""
+    if x is None:
         return None
-    size: Dim | None = x[axis] if dft_length == () else scalar(dft_length)
+    real = inverse and onesided
+    own = 2 * (x[axis] - 1) if real else x[axis]
+    size: Dim | None = own if dft_length == () else scalar(dft_length)
     if size is None:
         return None
     result = list(x)
-    result[axis] = dims.floordiv(size, 2) + 1 if onesided else size
-    result[-1] = 2
+    result[axis] = dims.floordiv(size, 2) + 1 if onesided and not real else size
+    result[-1] = 1 if real else 2
     return tuple(result)
 
 
@@ -328,6 +330,16 @@ def stft(
         return None
     frames = dims.floordiv(x[1] - size, step) + 1
     return x[0], frames, dims.floordiv(size, 2) + 1 if onesided else size, 2
+
+
+def causal_state(
+    x: Shape | None, weight: Shape | None, ndim: int, channels_last: int, dilation: int, window: int
+) -> Shape | None:
+    """State of com.microsoft CausalConvWithState, the places before the next one: ``(batch,
+    channels, (kernel - 1) * dilation)``; unknown of other layouts."""
+    if x is None or weight is None or ndim != 1 or channels_last or window:
+        return None
+    return (*x[:2], (weight[2] - 1) * dilation)
 
 
 def mel_weights(dft_length: Value, num_mel_bins: Value) -> Shape | None:

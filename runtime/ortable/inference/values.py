@@ -11,7 +11,7 @@ from ortable import dims
 
 from .dtype import INDEX_TYPES
 from .shape import Dim, Shape
-from .view import Value, scalar, slice_length, static_ints, vector
+from .view import Value, scalar, slice_length, static_ints, vector, whole_number
 
 # Longer vectors are data, not shapes.
 LIMIT = 64
@@ -76,6 +76,8 @@ def _mod(a: Dim, b: Dim) -> Dim | None:
 
 
 def _fmod(a: Dim, b: Dim) -> Dim | None:
+    if type(a) is int and type(b) is int and b != 0:
+        return abs(a) % abs(b) * (1 if a >= 0 else -1)
     return dims.mod(a, b) if a >= 0 and b > 0 else None
 
 
@@ -235,23 +237,11 @@ def split_value(value: Value, shapes: Sequence[Shape | None]) -> tuple[Value, ..
 def range_length(start: Any, limit: Any, delta: Any) -> Shape | None:
     """Range: the number of steps; the arguments are whole inputs (ValueInfo). Floats only where
     they are whole numbers."""
-    numbers = [_number(info) for info in (start, limit, delta)]
+    numbers = [whole_number(info) for info in (start, limit, delta)]
     first, last, step = numbers
     if first is None or last is None or type(step) is not int or step == 0:
         return None
     return (dims.maximum(dims.ceildiv(last - first, step), 0),)
-
-
-def _number(info: Any) -> Dim | None:
-    known = scalar(info.value)
-    if known is not None or info.constant is None:
-        return known
-    items = info.constant.tolist()
-    while isinstance(items, list):
-        if len(items) != 1:
-            return None
-        items = items[0]
-    return int(items) if isinstance(items, (int, float)) and items == items // 1 else None
 
 
 def range_value(start: Value, limit: Value, delta: Value) -> Value:

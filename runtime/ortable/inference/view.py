@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd
+from typing import Any
 
 from ortable import dims
 from ortable.errors import BuilderError
@@ -28,6 +29,19 @@ def scalar(value: Value) -> Dim | None:
     if isinstance(value, tuple):
         return value[0] if len(value) == 1 else None
     return value
+
+
+def whole_number(info: Any) -> Dim | None:
+    """The one number of a whole input (ValueInfo), of floats where it is a whole one."""
+    known = scalar(info.value)
+    if known is not None or info.constant is None:
+        return known
+    items = info.constant.tolist()
+    while isinstance(items, list):
+        if len(items) != 1:
+            return None
+        items = items[0]
+    return int(items) if isinstance(items, (int, float)) and items == items // 1 else None
 
 
 def static_ints(value: Value) -> list[int] | None:
@@ -346,6 +360,11 @@ def one_hot(indices: Shape | None, depth: Value, axis: int = -1) -> Shape | None
         return None
     axis = normalize_axis(axis, len(indices) + 1)
     return indices[:axis] + (size,) + indices[axis:]
+
+
+def tf_idf(x: Shape | None, ngram_indexes: Sequence[int]) -> Shape | None:
+    """TfIdfVectorizer: the last axis counts each n-gram where its index says."""
+    return None if x is None else x[:-1] + (max(ngram_indexes) + 1,)
 
 
 def center_crop_pad(shape: Shape | None, target: Value, axes: Sequence[int] | None) -> Shape | None:

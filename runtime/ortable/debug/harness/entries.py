@@ -320,8 +320,9 @@ def _check_axes(model: onnx.ModelProto) -> None:
             assert axis >= 0, f"{node.op_type} over axis {axis}"
 
 
-def check_rule(schema: OpSchema, sample: Sample) -> None:
-    """The entry's shape and dtype rule against eager; what a rule leaves open is not compared."""
+def check_rule(schema: OpSchema, sample: Sample) -> list[tuple[int, str]]:
+    """The entry's shape and dtype rule against eager. Gives what the rule leaves open, which cannot
+    be compared: numbers of results, each with ``shape`` or ``dtype``."""
     expected, tensors = eager(schema, sample)
     builder = GraphBuilder(18)
     feed = iter(
@@ -336,9 +337,11 @@ def check_rule(schema: OpSchema, sample: Sample) -> None:
             values[argument.name] = dtypes.from_torch(getattr(torch, values[argument.name]))
     rules = RULES[schema.key](builder, **values)
     results = list(expected) if isinstance(expected, list | tuple) else [expected]
+    left: list[tuple[int, str]] = []
     for number, ((dtype, shape), result) in enumerate(zip(rules, results, strict=False)):
         if not isinstance(result, torch.Tensor):
             continue
+        left += [(number, "dtype")] * (dtype is None) + [(number, "shape")] * (shape is None)
         if dtype is not None:
             given = dtypes.name(dtypes.from_torch(result.dtype))
             assert dtypes.name(dtype) == given, (
@@ -350,6 +353,7 @@ def check_rule(schema: OpSchema, sample: Sample) -> None:
                 f"result {number} of {schema.key}: the rule says {tuple(shape)},"
                 f" torch gives {tuple(result.shape)}"
             )
+    return left
 
 
 def narrowed_attributes(builder: Graph) -> list[str]:
