@@ -8,8 +8,10 @@ import errno
 import gc
 import itertools
 import os
+import signal
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import onnxruntime
@@ -18,10 +20,11 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
 import ortable
+from ortable.backend.aot import forward_only
 from ortable.backend.cache.memory import conversions
 from ortable.errors import ProviderError
 
-from .test_interrupts import Counting, X
+from .test_interrupts import Counting, Plain, X
 
 AT = (0, 1, 2, 3)  # the sessions of `_calls`: with inputs, with constants, forward, backward
 _numbers = itertools.count(1)
@@ -166,6 +169,36 @@ def test_a_converter_of_the_user_that_raises() -> None:
         ortable.to_onnx(module, (X,), dispatcher=dispatcher)
     assert "tanh" in str(caught.value)
     ortable.to_onnx(module, (X,), validate=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
+def test_a_fork_while_another_thread_makes_a_graph_for_inference(monkeypatch: Any) -> None:
+    """The thread, and what it held, do not exist in the child, which makes the graph itself."""
+    module = Plain()
+    model, expected = _fresh(module), module(X)
+    for _ in range(3):
+        model(X)
+    inside, go, made = threading.Event(), threading.Event(), forward_only._made
+
+    def waiting(forward: Any) -> Any:
+        inside.set()
+        assert go.wait(60)
+        return made(forward)
+
+    monkeypatch.setattr(forward_only, "_made", waiting)
+    other = threading.Thread(target=model, args=(X,))
+    other.start()
+    assert inside.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        forward_only._made = made
+        os._exit(0 if torch.allclose(model(X), expected) else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    go.set()
+    other.join(60)
+    assert code == 0
+    torch.testing.assert_close(model(X), expected)
 
 
 LEAVING = """
