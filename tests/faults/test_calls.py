@@ -23,6 +23,7 @@ import ortable
 from ortable.backend.aot import forward_only
 from ortable.backend.cache.memory import conversions
 from ortable.errors import ProviderError
+from ortable_generated.aten import dispatch
 
 from .test_interrupts import Counting, Plain, X
 
@@ -146,13 +147,19 @@ def _raising(*args: Any, **kwargs: Any) -> Any:
     raise ValueError("of the user's own")
 
 
+OF_THE_USER = ortable.ExportOptions(
+    decomposition_table={torch.ops.aten.tanh.default: _raising}  # type: ignore[dict-item]
+)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"pre_ort_model_transforms": _raising}, "of the user's own"),
         ({"storage": Refusing()}, "the storage is full"),
+        ({"export_options": OF_THE_USER}, "of the user's own"),
     ],
-    ids=["transform", "storage"],
+    ids=["transform", "storage", "decomposition"],
 )
 def test_code_of_the_user_that_raises(options: dict[str, Any], said: str) -> None:
     module = Counting()
@@ -169,6 +176,39 @@ def test_a_converter_of_the_user_that_raises() -> None:
         ortable.to_onnx(module, (X,), dispatcher=dispatcher)
     assert "tanh" in str(caught.value)
     ortable.to_onnx(module, (X,), validate=True)
+
+
+def test_a_decomposition_of_the_user_that_raises_in_an_export() -> None:
+    with pytest.raises(ortable.ExportError, match="of the user's own"):
+        ortable.to_onnx(Plain(), (X,), export_options=OF_THE_USER)
+    ortable.to_onnx(Plain(), (X,), validate=True)
+
+
+SPEC = """
+- op: aten::tanh(Tensor self) -> Tensor
+  out: {shape: same(self), dtype: same(self)}
+  lower:
+    python: mine
+    why: it raises
+  cases: [{self: "f32[2,3]"}]
+"""
+
+
+@pytest.mark.usefixtures("own_specs")
+def test_a_function_of_the_user_s_specs_that_raises(tmp_path: Any) -> None:
+    """As a converter, in a compilation and in an export; with another file all is well again."""
+    path, module = tmp_path / "own.yaml", Plain()
+    path.write_text(SPEC)
+    before = dict(dispatch.CONVERTERS)
+    ortable.load_specs(path, lowerings={"mine": _raising}, override=True)
+    with pytest.raises(BackendCompilerFailed) as caught:
+        _fresh(module)(X)
+    with pytest.raises(ortable.OrtableError, match="of the user's own") as exported:
+        ortable.to_onnx(module, (X,))
+    for error in (caught.value.inner_exception, exported.value):
+        assert "of the user's own" in str(error) and "aten::tanh" in str(error)
+    dispatch.CONVERTERS.update(before)
+    torch.testing.assert_close(_fresh(module)(X), module(X))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
