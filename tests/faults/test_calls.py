@@ -133,6 +133,39 @@ def test_weights_that_do_not_fit_into_memory() -> None:
     assert "freeze='off'" in done.stdout
 
 
+EXPORT = """
+import os, re, resource, sys, torch, ortable
+model, x = torch.nn.Linear(6000, 6000, bias=False), torch.ones(1, 6000)
+program = ortable.export(model, (x,), input_names=["x"])
+used = int(re.search(r"VmSize:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
+for external in (False, True):
+    resource.setrlimit(resource.RLIMIT_AS, (used + 20 * 2**20, -1))
+    try:
+        program.save("m.onnx", external_data=external)
+    except (ortable.ExportError, MemoryError) as error:
+        print(type(error).__name__, error)
+    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+    assert os.listdir() == [], os.listdir()
+for external in (False, True):
+    program.save("m.onnx", external_data=external)
+torch.testing.assert_close(program(x), model(x), rtol=1e-3, atol=1e-3)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="asks Linux for its memory")
+def test_an_initializer_that_does_not_fit_into_memory(tmp_path: Any) -> None:
+    """A real limit again: the weights of a model that is saved in one piece."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", EXPORT],
+        capture_output=True, text=True, timeout=120, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    one_piece, beside = done.stdout.splitlines()
+    assert one_piece.startswith("ExportError there is not enough memory to write the model")
+    assert beside.startswith("MemoryError")
+
+
 class Refusing(dict[str, Any]):
     """A storage that cannot store."""
 
