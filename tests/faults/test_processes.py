@@ -4,6 +4,7 @@ meets no half file, waits for nobody who is gone, and cleans up."""
 from __future__ import annotations
 
 import os
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 
 from ortable.backend import folder as room
-from ortable.ir.proto.atomic_files import NEW
+from ortable.ir.proto.atomic_files import NEW as BESIDE
 from tests.rotation import turn
 
 from .processes import Herd, compiles, damages, fills, herd, prepare, slowly, writes_and_reads
+from .scenarios import NEW, OLD, SCENARIOS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
 
@@ -35,7 +37,7 @@ def assert_well(found: Herd, kills: int) -> None:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.name.startswith(NEW)]
+    return [path for path in folder.iterdir() if path.name.startswith(BESIDE)]
 
 
 def assert_cleaned(folder: Path, kills: int) -> None:
@@ -87,3 +89,23 @@ def test_one_process_that_damages(shared: Path, tmp_path: Path) -> None:
     assert_well(found, 15)
     assert found.said["damaged"] and found.said["damage done"] and found.said["miss"]
     assert_cleaned(shared, 15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["model", "model and shards", "exported program", "picture"])
+def test_three_processes_that_write_one_file(name: str, tmp_path: Path) -> None:
+    """Nobody is refused, and what is there in the end is one of them, whole."""
+    it, folder = SCENARIOS[name], tmp_path / "files"
+    folder.mkdir()
+    it.write(folder, OLD)
+
+    def write(draw: random.Random) -> str:
+        it.write(folder, draw.choice((OLD, NEW)))
+        return "written"
+
+    for seed in range(6):
+        (tmp_path / "stop").unlink(missing_ok=True)
+        found = herd([write] * 3, 2, 0.1, turn() + seed, tmp_path)
+        assert_well(found, 2)
+        assert found.said["written"] > 3
+        assert it.read(folder) in (OLD, NEW)
