@@ -264,6 +264,7 @@ def served(application: Any) -> Iterator[str]:
 def test_answers_of_an_exported_model_are_eager_s() -> None:
     with served(app.exported()) as url:
         found = clients.load(url, 60, clients=4, seed=turn(), bad=3)
+        assert clients.main(["--url", url, "--requests", "10", "--clients", "2"]) == 0
     assert found.wrong == ()
     assert (found.answered, found.refused) == (40, 20) and found.calls <= 40
     assert found.refused >= len(clients.BAD)
