@@ -29,7 +29,19 @@ from torch import nn
 import ortable
 
 NAME, LARGEST_BATCH = "classifier", 32
-TYPES = {onnx.TensorProto.FLOAT: "TYPE_FP32", onnx.TensorProto.INT64: "TYPE_INT64"}
+# Triton's name for each of ONNX's types that it knows; the names of integers are the same.
+TYPES = {
+    onnx.TensorProto.DataType.Value(name): f"TYPE_{theirs}"
+    for name, theirs in (
+        *((f"{sign}INT{bits}",) * 2 for sign in ("", "U") for bits in (8, 16, 32, 64)),
+        ("BOOL", "BOOL"),
+        ("FLOAT16", "FP16"),
+        ("BFLOAT16", "BF16"),
+        ("FLOAT", "FP32"),
+        ("DOUBLE", "FP64"),
+        ("STRING", "STRING"),
+    )
+}
 
 
 def classifier() -> nn.Module:
@@ -40,14 +52,18 @@ def classifier() -> nn.Module:
 
 
 def tensors(values: Sequence[onnx.ValueInfoProto]) -> str:
-    """Entries of config.pbtxt; the batch is not among their dims."""
+    """Entries of config.pbtxt. The batch is not among their dims: ``max_batch_size`` stands for it,
+    so each value must have it, and of free size. A value of one number a row has to have a size
+    there, which `reshape` takes away again."""
     entries = []
     for value in values:
-        kind = value.type.tensor_type
-        dims = ", ".join(str(d.dim_value or -1) for d in kind.shape.dim[1:])
-        entries.append(
-            f'  {{ name: "{value.name}" data_type: {TYPES[kind.elem_type]} dims: [ {dims} ] }}'
-        )
+        batch, *rest = value.type.tensor_type.shape.dim or [None]
+        if batch is None or not batch.dim_param:
+            raise ValueError(f"{value.name} has no batch of free size: declare it in the export")
+        dims = ", ".join(str(d.dim_value or -1) for d in rest) or "1"
+        kind = TYPES[value.type.tensor_type.elem_type]
+        reshape = "" if rest else " reshape { shape: [ ] }"
+        entries.append(f'  {{ name: "{value.name}" data_type: {kind} dims: [ {dims} ]{reshape} }}')
     return ",\n".join(entries)
 
 
@@ -69,8 +85,9 @@ dynamic_batching {{
 """
 
 
-def write(folder: Path) -> Path:
-    """The repository: <folder>/classifier/config.pbtxt and 1/model.onnx; the model's path."""
+def write(folder: Path, external_data: bool | None = None) -> Path:
+    """The repository: <folder>/classifier/config.pbtxt and 1/model.onnx, with 1/model.onnx.data
+    beside it where the weights are large, or ``external_data`` asks for it; the model's path."""
     path = folder / NAME / "1" / "model.onnx"  # 1 is the version
     path.parent.mkdir(parents=True, exist_ok=True)
     program = ortable.export(
@@ -81,8 +98,9 @@ def write(folder: Path) -> Path:
         output_names=["probabilities"],
     )
     program.validate().check()  # equal to eager, at other batch sizes too
-    program.save(path)
-    (folder / NAME / "config.pbtxt").write_text(config(onnx.load(path)))
+    program.save(path, external_data=external_data)
+    graph = onnx.load(path, load_external_data=False)
+    (folder / NAME / "config.pbtxt").write_text(config(graph))
     return path
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import ortable
+from ortable.backend.cache.memory import forget
 
 from .freezing import BATCH, backends, check, compile_frozen, is_frozen, make_model, rests
 
@@ -90,6 +91,23 @@ def test_weights_in_the_graph_are_not_passed_and_their_changes_are_seen(backends
     WRITES[name](model)
     rests(compiled, model, backends)
     assert is_frozen(backends[-1])
+
+
+def test_a_forked_child_has_no_call_of_a_session_of_its_parent(backends):
+    model = make_model()
+    torch.set_num_threads(2)  # a session of one thread works in a child, too
+    try:
+        with FREE:
+            compiled = compile_frozen(model, backends)
+        assert backends[-1]._short is not None
+        before = backends[-1].session
+        forget()  # as in the child
+        assert before in backends[-1].after_fork()
+        assert backends[-1]._short is None and backends[-1]._call is None
+        check(compiled, model)
+        assert backends[-1].session is not before
+    finally:
+        torch.set_num_threads(1)
 
 
 def test_weights_in_the_graph_that_are_results_are_passed(backends):

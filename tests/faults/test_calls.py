@@ -8,8 +8,10 @@ import errno
 import gc
 import itertools
 import os
+import signal
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import onnxruntime
@@ -18,10 +20,12 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
 import ortable
+from ortable.backend.aot import forward_only
 from ortable.backend.cache.memory import conversions
 from ortable.errors import ProviderError
+from ortable_generated.aten import dispatch
 
-from .test_interrupts import Counting, X
+from .test_interrupts import Counting, Plain, X
 
 AT = (0, 1, 2, 3)  # the sessions of `_calls`: with inputs, with constants, forward, backward
 _numbers = itertools.count(1)
@@ -129,6 +133,39 @@ def test_weights_that_do_not_fit_into_memory() -> None:
     assert "freeze='off'" in done.stdout
 
 
+EXPORT = """
+import os, re, resource, sys, torch, ortable
+model, x = torch.nn.Linear(6000, 6000, bias=False), torch.ones(1, 6000)
+program = ortable.export(model, (x,), input_names=["x"])
+used = int(re.search(r"VmSize:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
+for external in (False, True):
+    resource.setrlimit(resource.RLIMIT_AS, (used + 20 * 2**20, -1))
+    try:
+        program.save("m.onnx", external_data=external)
+    except (ortable.ExportError, MemoryError) as error:
+        print(type(error).__name__, error)
+    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+    assert os.listdir() == [], os.listdir()
+for external in (False, True):
+    program.save("m.onnx", external_data=external)
+torch.testing.assert_close(program(x), model(x), rtol=1e-3, atol=1e-3)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="asks Linux for its memory")
+def test_an_initializer_that_does_not_fit_into_memory(tmp_path: Any) -> None:
+    """A real limit again: the weights of a model that is saved in one piece."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", EXPORT],
+        capture_output=True, text=True, timeout=120, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    one_piece, beside = done.stdout.splitlines()
+    assert one_piece.startswith("ExportError there is not enough memory to write the model")
+    assert beside.startswith("MemoryError")
+
+
 class Refusing(dict[str, Any]):
     """A storage that cannot store."""
 
@@ -143,13 +180,19 @@ def _raising(*args: Any, **kwargs: Any) -> Any:
     raise ValueError("of the user's own")
 
 
+OF_THE_USER = ortable.ExportOptions(
+    decomposition_table={torch.ops.aten.tanh.default: _raising}  # type: ignore[dict-item]
+)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"pre_ort_model_transforms": _raising}, "of the user's own"),
         ({"storage": Refusing()}, "the storage is full"),
+        ({"export_options": OF_THE_USER}, "of the user's own"),
     ],
-    ids=["transform", "storage"],
+    ids=["transform", "storage", "decomposition"],
 )
 def test_code_of_the_user_that_raises(options: dict[str, Any], said: str) -> None:
     module = Counting()
@@ -166,6 +209,69 @@ def test_a_converter_of_the_user_that_raises() -> None:
         ortable.to_onnx(module, (X,), dispatcher=dispatcher)
     assert "tanh" in str(caught.value)
     ortable.to_onnx(module, (X,), validate=True)
+
+
+def test_a_decomposition_of_the_user_that_raises_in_an_export() -> None:
+    with pytest.raises(ortable.ExportError, match="of the user's own"):
+        ortable.to_onnx(Plain(), (X,), export_options=OF_THE_USER)
+    ortable.to_onnx(Plain(), (X,), validate=True)
+
+
+SPEC = """
+- op: aten::tanh(Tensor self) -> Tensor
+  out: {shape: same(self), dtype: same(self)}
+  lower:
+    python: mine
+    why: it raises
+  cases: [{self: "f32[2,3]"}]
+"""
+
+
+@pytest.mark.usefixtures("own_specs")
+def test_a_function_of_the_user_s_specs_that_raises(tmp_path: Any) -> None:
+    """As a converter, in a compilation and in an export; with another file all is well again."""
+    path, module = tmp_path / "own.yaml", Plain()
+    path.write_text(SPEC)
+    before = dict(dispatch.CONVERTERS)
+    ortable.load_specs(path, lowerings={"mine": _raising}, override=True)
+    with pytest.raises(BackendCompilerFailed) as caught:
+        _fresh(module)(X)
+    with pytest.raises(ortable.OrtableError, match="of the user's own") as exported:
+        ortable.to_onnx(module, (X,))
+    for error in (caught.value.inner_exception, exported.value):
+        assert "of the user's own" in str(error) and "aten::tanh" in str(error)
+    dispatch.CONVERTERS.update(before)
+    torch.testing.assert_close(_fresh(module)(X), module(X))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
+def test_a_fork_while_another_thread_makes_a_graph_for_inference(monkeypatch: Any) -> None:
+    """The thread, and what it held, do not exist in the child, which makes the graph itself."""
+    module = Plain()
+    model, expected = _fresh(module), module(X)
+    for _ in range(3):
+        model(X)
+    inside, go, made = threading.Event(), threading.Event(), forward_only._made
+
+    def waiting(forward: Any) -> Any:
+        inside.set()
+        assert go.wait(60)
+        return made(forward)
+
+    monkeypatch.setattr(forward_only, "_made", waiting)
+    other = threading.Thread(target=model, args=(X,))
+    other.start()
+    assert inside.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        forward_only._made = made
+        os._exit(0 if torch.allclose(model(X), expected) else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    go.set()
+    other.join(60)
+    assert code == 0
+    torch.testing.assert_close(model(X), expected)
 
 
 LEAVING = """

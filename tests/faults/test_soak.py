@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
@@ -13,6 +14,18 @@ pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="
 
 def test_threads_that_call_compile_write_and_refresh() -> None:
     trouble = threads(160, callers=4, compilers=1)
+    assert (trouble.wrong, trouble.said) == (0, [])
+
+
+@pytest.mark.slow
+def test_threads_that_change_at_every_instruction() -> None:
+    """A thread runs for five milliseconds otherwise, in which much that is not atomic seems so."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        trouble = threads(2_000)
+    finally:
+        sys.setswitchinterval(before)
     assert (trouble.wrong, trouble.said) == (0, [])
 
 

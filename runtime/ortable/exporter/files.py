@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from google.protobuf.message import EncodeError
 
 from ortable.exporter.request.arguments import checked_path
 from ortable.exporter.request.record import ExportRecord
@@ -41,7 +42,7 @@ def write_model(
 
     Every file is complete before it replaces an older one. ``record.verbose`` shows how far the
     weights are. Raises ExportError when the folder is missing or cannot be written to, the disk is
-    full, or the model is over protobuf's limit of 2 GB; nothing is left behind.
+    full, memory is, or the model is over protobuf's limit of 2 GB; nothing is left behind.
     """
     path = checked_path("filename", Path(filename))
     try:
@@ -66,6 +67,11 @@ def _serialized(model: onnx.ModelProto) -> bytes:
         raise ExportError(
             "the model is too large for one protobuf file (2 GB): use large_model=True, weights "
             "then go to files beside it"
+        ) from error
+    except (EncodeError, MemoryError) as error:  # protobuf says "Failed to serialize proto"
+        raise ExportError(
+            "there is not enough memory to write the model in one piece: with large_model=True "
+            "weights go to a file beside it, one after the other. Nothing was written"
         ) from error
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import logging
 import operator
+import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -108,6 +109,19 @@ def _has_tensors_only(metadata: Any) -> bool:
     return tensors and any(each.requires_grad for each in results)
 
 
+_alive: weakref.WeakSet[_ForwardOnly] = weakref.WeakSet()
+
+
+def _unlock() -> None:
+    """In a forked child, where a thread that had a lock does not exist."""
+    for each in list(_alive):
+        each._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
+
+
 class _ForwardOnly:
     """The calls of one forward graph; `caller` is what dynamo calls."""
 
@@ -130,6 +144,7 @@ class _ForwardOnly:
         self._wanted = False
         self._lock = threading.Lock()
         self.inference: Callable[[list[Any]], Any] | None = None
+        _alive.add(self)
 
     def _watched(self, *given: Any) -> Any:
         """A call of the forward graph, and a look at what becomes of it."""
@@ -179,20 +194,21 @@ class _ForwardOnly:
         self._waiting.discard(reference)
 
     def _stay(self, run: Run) -> None:
-        """One candidate is chosen for good; the other one may go, with its graph or session."""
+        """One candidate is chosen for good; the other one may go, with its graph or session.
+
+        It is what calls meet first of all: interrupted behind that, something is kept in vain."""
+        self.caller.__setstate__((run, (), {}, None))
         self._forward = None
         self._watching.clear()
         if run == self.plain:
             self.inference = None
-        self.caller.__setstate__((run, (), {}, None))
 
     def _switched(self, given: Sequence[Any]) -> Any:
         """The first call after it is clear that nobody differentiates: the graph for inference is
-        made."""
+        made. Where that is interrupted, the next call begins anew."""
         with self._lock:
             forward = self._forward
             if forward is not None:
-                self._forward = None
                 self.inference = _made(forward)
                 if self.inference is None:
                     self._stay(self.plain)

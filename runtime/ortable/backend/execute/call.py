@@ -434,7 +434,7 @@ class OrtBackend:
         sessions = [self._plain_session, *(frozen.session for frozen in self._sets.values())]
         if self._make is None or not any(map(_has_threads, sessions)):
             return []
-        self._sets, self._plain, self._call = {}, None, None
+        self._sets, self._plain, self._call, self._short = {}, None, None, None
         self.session = self._plain_session = None
         return [session for session in sessions if session is not None]
 

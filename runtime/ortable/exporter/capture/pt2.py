@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 
 from ortable.errors import ExportError
 from ortable.exporter.signature import caches
+from ortable.ir.proto.atomic_files import alone
 
 from .pt2_trust import check_archive, check_sizes
 
@@ -144,6 +145,7 @@ def save_program(exported: ExportedProgram, path: str | os.PathLike[str]) -> Non
             ) from error
         text.write_text(str(exported), encoding="utf-8")
         # Whoever dies in between leaves a program without a text, never with that of another one.
-        Path(f"{target}.graph").unlink(missing_ok=True)
-        os.replace(program, target)
-        os.replace(text, f"{target}.graph")
+        with alone(target.parent):
+            Path(f"{target}.graph").unlink(missing_ok=True)
+            os.replace(program, target)
+            os.replace(text, f"{target}.graph")

@@ -9,7 +9,8 @@ import itertools
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -17,8 +18,14 @@ from onnx import ModelProto
 
 from .tensor_proto import external_tensors
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 _ENDING = ".data"
 NEW = ".new-"  # how the name begins that a file of `write_file` has until it is complete
+_TRIES, _PAUSE = 6000, 0.01  # a minute, in which many large models take their names
 _READ_AT_MOST = 1 << 27  # bytes of an old model that is read to find its data files
 
 
@@ -79,6 +86,11 @@ class FileSet:
         for stream in self._streams:
             _flush(stream)  # may be the write that does not fit on the disk
             stream.close()
+        with alone(self.target.parent):
+            self._place(content)
+        _flush_folder(self.target.parent)
+
+    def _place(self, content: Callable[[Mapping[str, str]], bytes]) -> None:
         old = self._old_data_files()
         taken = self._free_names()
         placed: list[Path] = []
@@ -96,7 +108,6 @@ class FileSet:
         _remove(old - set(placed))
         with contextlib.suppress(OSError):  # a file system without hard links: names stay
             self._take_names(taken, content, mode)
-        _flush_folder(self.target.parent)
 
     def _take_names(
         self, taken: Mapping[str, str], content: Callable[[Mapping[str, str]], bytes], mode: int
@@ -169,6 +180,47 @@ class FileSet:
             if entry.key == "location"
         }
         return {folder / name for name in found & named}
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Nobody else on this machine puts files into a folder's places meanwhile: otherwise each of
+    two writers takes the other's data files for those of the old model.
+
+    It is a lock of the system on the folder, which leaves no file, and goes with a process that
+    dies. Where there is none (Windows, some network drives), or somebody holds it for a minute, the
+    block runs without."""
+    handle = _locked(folder)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            # not only closed: a process that was forked meanwhile has it open, too
+            fcntl.flock(handle, fcntl.LOCK_UN)
+            os.close(handle)
+
+
+def _locked(folder: Path) -> int | None:
+    if fcntl is None:
+        return None
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        for _ in range(_TRIES):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return handle
+            except BlockingIOError:
+                time.sleep(_PAUSE)
+    except BaseException as error:
+        os.close(handle)
+        if isinstance(error, OSError):
+            return None
+        raise
+    os.close(handle)
+    return None
 
 
 def _remove(paths: Iterable[Path]) -> None:
