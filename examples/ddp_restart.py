@@ -121,15 +121,15 @@ def main() -> int:
 
     pairs = zip(training.network.parameters(), again.network.parameters(), strict=True)
     same = all(torch.equal(mine, theirs) for mine, theirs in pairs)
+    dist.barrier()
+    if rank == 0:
+        shutil.rmtree(folder)
     print(
         f"process {rank}, life {lives + 1}: began with epoch {begin + 1}, graphs found: {found}, "
         f"weights are those of a training without a death: {same}\n",
         end="",
         flush=True,
     )
-    dist.barrier()
-    if rank == 0:
-        shutil.rmtree(folder)
     dist.destroy_process_group()
     return int(not same)
 
