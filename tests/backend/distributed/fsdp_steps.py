@@ -104,7 +104,7 @@ def recomputed_activations(rank, world):
 
 
 class Products(nn.Module):
-    """What rounds in the same places in torch and ONNX Runtime: products, and one function."""
+    """What rounds in the same places in torch and ONNX Runtime: products, and ReLU."""
 
     def __init__(self):
         super().__init__()
@@ -156,14 +156,15 @@ def steps_in_bfloat16(model, backend, rank, world):
 
 
 def mixed_precision(rank, world):
-    """Exactly what the same graphs give in torch."""
+    """What the same graphs give in torch, up to one rounding of bfloat16: sums of products are in
+    another order before they are rounded."""
     torch.manual_seed(0)
     model = Stack()
     mine, storage = steps_in_bfloat16(model, "ortable", rank, world)
     theirs, _ = steps_in_bfloat16(model, "aot_eager", rank, world)
     assert any(record["onnx"].graph.node for record in storage["instance"])
     for got, expected in zip(mine, theirs, strict=True):
-        torch.testing.assert_close(got, expected, rtol=0, atol=0)
+        torch.testing.assert_close(got, expected, rtol=2**-7, atol=1e-5)
 
 
 CASES = [
