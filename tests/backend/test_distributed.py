@@ -1,62 +1,54 @@
-"""Two processes on this machine, gloo: DistributedDataParallel, FSDP2, collectives in the graph.
-`torchrun` starts each script of `distributed/` once; every case in it is a test here."""
+"""Several processes on this machine, gloo: DistributedDataParallel, FSDP2, collectives in the
+graph. `torchrun` starts each script of `distributed/` once for each number of processes; every case
+in it is a test here."""
 
 from __future__ import annotations
 
 import ast
 import functools
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
-import torch
 
-FOLDER = Path(__file__).parent / "distributed"
-ROOT = FOLDER.parents[2]
-TIMEOUT = 120
+from tests.backend.launch import FOLDER, needs_gloo, torchrun
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
-        reason="this build of torch has no gloo",
-    ),
-]
+TIMEOUT = 180
+
+# Each script, and the numbers of processes that it runs with.
+SCRIPTS = {
+    "collectives.py": (2,),
+    "ddp.py": (2,),
+    "ddp_training.py": (2, 4),
+    "ddp_steps.py": (2, 4),
+    "fsdp.py": (2, 4),
+    "fsdp_frozen.py": (2,),
+    "fsdp_steps.py": (2, 4),
+    "meshes.py": (4,),
+    "shared_cache.py": (4,),
+}
+
+pytestmark = [pytest.mark.slow, needs_gloo]
 
 
 @functools.cache
-def outcomes(script):
-    """What became of each case of a script in each process, `{case: (text, text)}`, and the end of
-    what the processes wrote."""
+def outcomes(script, processes):
+    """What became of each case of a script in each process, `{case: (text, text, ...)}`, and the
+    end of what the processes wrote."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-        command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
-        command += [str(FOLDER / script), folder]
-        paths = [ROOT / "runtime", ROOT / "generated", ROOT / "codegen", ROOT]
-        environment = dict(os.environ, OMP_NUM_THREADS="1")
-        environment["PYTHONPATH"] = os.pathsep.join(str(path) for path in paths)
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=TIMEOUT, env=environment
-            )
-            written = done.stderr[-4000:]
-        except subprocess.TimeoutExpired as expired:
-            tail = (expired.stderr or b"")[-4000:].decode(errors="replace")
-            written = f"no end after {TIMEOUT} s\n{tail}"
-        files = [Path(folder) / f"{rank}.json" for rank in range(2)]
+        done = torchrun(FOLDER / script, folder, processes=processes, timeout=TIMEOUT)
+        files = [Path(folder) / f"{rank}.json" for rank in range(processes)]
         found = [json.loads(file.read_text()) if file.exists() else {} for file in files]
-    cases = {name: tuple(each.get(name) for each in found) for name in {*found[0], *found[1]}}
-    return cases, written
+    names = {name: None for each in found for name in each}
+    cases = {name: tuple(each.get(name) for each in found) for name in names}
+    return cases, done.stderr[-4000:]
 
 
-def check(script, case):
-    cases, written = outcomes(script)
+def check(script, case, processes):
+    cases, written = outcomes(script, processes)
     if case not in cases:
-        failed = [name for name, texts in cases.items() if texts != ("ok", "ok")]
+        failed = [name for name, texts in cases.items() if set(texts) != {"ok"}]
         if failed:
             pytest.fail(f"{case} was not reached: {', '.join(failed)} failed before it")
         pytest.fail(f"no process came to {case}:\n{written}")
@@ -77,12 +69,13 @@ def cases_of(script):
 
 def every_case():
     return [
-        pytest.param(script, case, id=f"{script[:-3]}-{case}")
-        for script in ("collectives.py", "ddp.py", "ddp_training.py", "fsdp.py", "fsdp_frozen.py")
+        pytest.param(script, case, processes, id=f"{script[:-3]}-{case}-{processes}")
+        for script, numbers in SCRIPTS.items()
+        for processes in numbers
         for case in cases_of(script)
     ]
 
 
-@pytest.mark.parametrize(("script", "case"), every_case())
-def test_in_two_processes(script, case):
-    check(script, case)
+@pytest.mark.parametrize(("script", "case", "processes"), every_case())
+def test_in_several_processes(script, case, processes):
+    check(script, case, processes)

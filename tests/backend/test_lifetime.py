@@ -270,6 +270,27 @@ def test_a_forked_child_makes_sessions_of_its_own(freeze):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+FORK_FIRST = """
+import os, sys, torch
+from ortable.backend.aot import build
+from ortable.backend.aot.entry import ortable
+child = os.fork()
+if child == 0:
+    with torch.no_grad():
+        torch.compile(torch.nn.Linear(2, 2), backend=ortable)(torch.ones(1, 2))
+    sys.exit(3)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
+def test_a_child_that_was_forked_before_the_first_model_ends():
+    """onnxruntime was imported, and nothing compiled: a server that loads its code first."""
+    done = python(FORK_FIRST, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def _child(model, batch, queue):
     from ortable.backend.aot.entry import ortable
 

@@ -1,10 +1,11 @@
-"""FSDP2 (`fully_shard`) and torch.compile, per block and whole, two processes."""
+"""FSDP2 (`fully_shard`) and torch.compile, per block and whole."""
 
 from __future__ import annotations
 
 import copy
 
 import torch
+import torch.distributed as dist
 from harness import assert_gradients, run_cases, share
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -35,7 +36,7 @@ class Model(nn.Module):
 
 
 def sharded(model, compile_blocks=False, **arguments):
-    mesh = init_device_mesh("cpu", (2,))
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     for block in model.blocks:
         if compile_blocks:
             block.compile(backend="ortable")

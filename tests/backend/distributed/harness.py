@@ -1,5 +1,5 @@
 """What the workers share: a process group, cases run in order, outcomes written for pytest.
-A worker is started by torchrun, twice; `run_cases` is its main function."""
+A worker is started by torchrun; `run_cases` is its main function."""
 
 from __future__ import annotations
 
@@ -67,6 +67,30 @@ def assert_gradients(expected, got, atol=1e-5):
         torch.testing.assert_close(
             gradient, parameter.grad, rtol=1e-3, atol=atol, msg=lambda m, n=name: f"{n}: {m}"
         )
+
+
+def assert_same_state(expected, got, rtol=1e-3, atol=1e-5):
+    """Parameters, gradients and buffers of `got` equal those of `expected`, dtypes included;
+    sharded ones are gathered first."""
+    state = {plain(name): whole(value) for name, value in got.state_dict().items()}
+    assert state.keys() == expected.state_dict().keys()
+    for name, value in expected.state_dict().items():
+        torch.testing.assert_close(
+            state[name], value, rtol=rtol, atol=atol, msg=lambda m, n=name: f"{n}: {m}"
+        )
+    assert_gradients(expected, got, atol=max(atol, 1e-5))
+
+
+def whole(tensor):
+    """All of a sharded tensor."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def gathered(tensor):
+    """A tensor as each of the processes has it."""
+    found = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(found, tensor.contiguous())
+    return found
 
 
 def plain(name):

@@ -21,14 +21,10 @@ class _Forkable(Protocol):
 
 
 _alive: weakref.WeakSet[Any] = weakref.WeakSet()
-_registered: list[bool] = []
 
 
 def protect(backend: _Forkable) -> None:
     """Calls `backend.after_fork()` in every child that is forked while the backend lives."""
-    if not _registered and hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_in_child)
-        _registered.append(True)
     _alive.add(backend)
 
 
@@ -50,3 +46,8 @@ def _exit_without_destructors() -> None:
         return
     libc.on_exit(libc["_exit"], None)
     libc.__cxa_atexit(libc.fflush, None, None)  # the handler that is added last runs first
+
+
+# When this is imported, so is onnxruntime: a child that compiles its first model must end as well.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

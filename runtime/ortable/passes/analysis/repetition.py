@@ -27,9 +27,13 @@ def _known(graph: Graph, x: str) -> bool | None:
         return False
     half = array.shape[-1] // 2
     first, second = array[..., :half], array[..., half:]
-    if first.shape == second.shape and (first == second).all():
-        return True
-    return np.array_equal(first, second, equal_nan=True)
+    same = np.array_equal(first, second, equal_nan=True)
+    # 0.0 and -0.0 are equal, and quotients show which one it was
+    return same and (array.dtype.kind != "f" or _signs_agree(first, second))
+
+
+def _signs_agree(first: np.ndarray, second: np.ndarray) -> bool:
+    return np.array_equal(np.signbit(first)[first == 0], np.signbit(second)[first == 0])
 
 
 def _joined(walk: Walk[str, bool], node: Node) -> bool:
