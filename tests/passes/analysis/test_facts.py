@@ -150,6 +150,16 @@ def test_halves_that_are_equal(g: GraphBuilder) -> None:
     assert np.array_equal(found[..., :3], found[..., 3:])
 
 
+@pytest.mark.parametrize(
+    ("row", "same"),
+    [([1.0, -0.0, 1.0, -0.0], True), ([np.nan, 2.0, np.nan, 2.0], True), ([1.0, 2.0, 1.0], False),
+     ([0.0, 2.0, -0.0, 2.0], False)],
+)  # fmt: skip
+def test_halves_of_constants_are_equal_with_their_signs(row: list[float], same: bool) -> None:
+    g = GraphBuilder(18)
+    assert halves_are_equal(g, g.make_initializer("", np.array([row], dtype=np.float32))) is same
+
+
 def test_a_result_that_counts_along_an_axis(g: GraphBuilder) -> None:
     column = g.op.Unsqueeze(rows(g), ints(g, 1))
     assert iota_of(g, column) == (0, N)

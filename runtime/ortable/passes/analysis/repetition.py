@@ -27,9 +27,11 @@ def _known(graph: Graph, x: str) -> bool | None:
         return False
     half = array.shape[-1] // 2
     first, second = array[..., :half], array[..., half:]
-    same = np.array_equal(first, second, equal_nan=True)
+    if first.shape != second.shape:
+        return False
+    same = (first == second).all() or np.array_equal(first, second, equal_nan=True)
     # 0.0 and -0.0 are equal, and quotients show which one it was
-    return same and (array.dtype.kind != "f" or _signs_agree(first, second))
+    return bool(same and (array.dtype.kind != "f" or _signs_agree(first, second)))
 
 
 def _signs_agree(first: np.ndarray, second: np.ndarray) -> bool:

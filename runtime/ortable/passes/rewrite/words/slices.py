@@ -115,7 +115,9 @@ def slices_half(
     shape = graph.get_shape(x)
     size = shape[-1] if shape else 1
     given = [small_constant(graph, each) for each in (begin, end, axes)]
-    if type(size) is not int or size < 2 or size % 2 or any(a is None or a.size != 1 for a in given):
+    if type(size) is not int or size < 2 or size % 2:
+        return False
+    if any(each is None or each.size != 1 for each in given):
         return False
     first, last, axis = (int(a.reshape(-1)[0]) for a in given)  # type: ignore[union-attr]
     if axis % len(shape) != len(shape) - 1:
