@@ -1,9 +1,5 @@
-"""Golden files of codegen: each ``fail/*.yaml`` has its errors beside it, each ``pass/*.yaml`` its
-generated Python.
-
-``python -m tests.codegen.aten.golden`` rewrites them after a wanted change; read the diff before
-you commit it.
-"""
+"""The front end of specs/aten for golden files: a YAML file comes in, the errors or the Python that
+codegen makes of it go out. Called by tests/codegen/golden.py."""
 
 from __future__ import annotations
 
@@ -53,15 +49,3 @@ def python_of(path: Path) -> str:
     if path.stem == "torch_dispatch":
         family = "ortable_generated/aten/dispatch.py"
     return files.get(family, files["ortable_generated/aten/dispatch.py"])
-
-
-def main() -> None:
-    """Rewrite every golden file."""
-    for path in sorted((HERE / "fail").glob("*.yaml")):
-        path.with_suffix(".err").write_text(errors_of(path))
-    for path in sorted((HERE / "pass").glob("*.yaml")):
-        path.with_suffix(".out").write_text(python_of(path))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,5 @@
-"""Golden files of rewrites: each ``fail/*.yaml`` has its errors beside it, each ``pass/*.yaml`` its
-generated Python.
-
-``python -m tests.codegen.rewrites.golden`` rewrites them after a wanted change; read the diff
-before you commit it.
-"""
+"""The front end of specs/rewrites for golden files: a YAML file comes in, the errors or the Python
+that codegen makes of it go out. Called by tests/codegen/golden.py."""
 
 from __future__ import annotations
 
@@ -36,15 +32,3 @@ def python_of(path: Path) -> str:
     check_rewrites(rewrites, diagnostics)
     diagnostics.raise_if_any()
     return rewrites_text(rewrites, path.name)
-
-
-def main() -> None:
-    """Rewrite every golden file."""
-    for path in sorted((HERE / "fail").glob("*.yaml")):
-        path.with_suffix(".err").write_text(errors_of(path))
-    for path in sorted((HERE / "pass").glob("*.yaml")):
-        path.with_suffix(".out").write_text(python_of(path))
-
-
-if __name__ == "__main__":
-    main()
