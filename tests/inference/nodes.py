@@ -258,7 +258,7 @@ SPATIAL = [
         "AveragePool", "LpPool") for v in (18, 22) for a in _POOL + _CEIL),
     c("MaxPool", f(1, 2, 9, 8), kernel_shape=[3, 3], outputs=2),
     c("MaxPool", f(1, 2, 9, 8), kernel_shape=[3, 3], dilations=[2, 2]),
-    c("MaxPool", f(1, 2, 9, 8), kernel_shape=[3, 3], dilations=[2, 2], outputs=2),
+    c("MaxPool", f(1, 2, 9, 7), kernel_shape=[3, 3], dilations=[2, 2], outputs=2),
     c("MaxPool", f(1, 2, 10), kernel_shape=[1], strides=[3], ceil_mode=1),
     c("MaxPool", f(1, 2, 11), kernel_shape=[2], strides=[4], pads=[0, 1], ceil_mode=1),
     c("GlobalAveragePool", f(1, 2, 3, 4)), c("GlobalMaxPool", f(1, 2, 3)),
