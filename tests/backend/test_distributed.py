@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.backend.launch import FOLDER, needs_gloo, torchrun
+from tests.rotation import turn
 
 TIMEOUT = 180
 
@@ -67,15 +68,18 @@ def cases_of(script):
     raise AssertionError(f"{script} has no CASES")
 
 
-def every_case():
-    return [
+def pytest_generate_tests(metafunc):
+    """Scripts that run with two numbers of processes do with one of them, which the commit chooses,
+    and with both where ``--every-program`` asks for it."""
+    every = metafunc.config.getoption("--every-program")
+    chosen = [
         pytest.param(script, case, processes, id=f"{script[:-3]}-{case}-{processes}")
-        for script, numbers in SCRIPTS.items()
-        for processes in numbers
+        for place, (script, numbers) in enumerate(SCRIPTS.items(), turn())
+        for processes in (numbers if every else [numbers[place % len(numbers)]])
         for case in cases_of(script)
     ]
+    metafunc.parametrize(("script", "case", "processes"), chosen)
 
 
-@pytest.mark.parametrize(("script", "case", "processes"), every_case())
 def test_in_several_processes(script, case, processes):
     check(script, case, processes)
