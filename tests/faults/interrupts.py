@@ -3,12 +3,14 @@ called by the tests of this folder."""
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import ortable
@@ -31,13 +33,27 @@ class Lines:
         return self.line if frame.f_code.co_filename.startswith(OURS) else None
 
     def line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line":
+        if event == "line" and not _leaves_a_block(frame):
             self.run.append((frame.f_code.co_filename, frame.f_lineno))
             if len(self.run) - 1 == self.at:
                 self.where = self.run[-1]
                 sys.settrace(None)
                 raise KeyboardInterrupt
         return self.line
+
+
+def _leaves_a_block(frame: FrameType) -> bool:
+    """Whether a `with` statement is run for the second time, to leave its block. Python tells of
+    its line again, but takes no signal between the block's end and `__exit__`, so that a Ctrl-C
+    cannot keep a lock there; an exception from here could."""
+    starts = [first for first, _, line in frame.f_code.co_lines() if line == frame.f_lineno]
+    return frame.f_lasti > min(starts) and _is_with(frame.f_code, frame.f_lineno)
+
+
+@cache
+def _is_with(code: CodeType, line: int) -> bool:
+    text = linecache.getline(code.co_filename, line).lstrip()
+    return text.startswith(("with ", "async with "))
 
 
 def interrupted(at: int, work: Callable[[], Any]) -> Lines:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ortable.ir.proto import atomic_files
+
 from .layer import ERRORS, count, dies_at, fails_at
 from .scenarios import ABSENT, NEW, OLD, SCENARIOS
 
@@ -84,3 +86,22 @@ def _state(scenario: str, folder: Path) -> str:
         return SCENARIOS[scenario].read(folder)
     except FileNotFoundError:
         return ABSENT
+
+
+def test_a_file_that_goes_while_it_is_looked_at_is_replaced_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process drops entries of a cache: between two questions the file was no file, and was
+    written to as a stream is, so that readers saw a part of it."""
+    path, taken = tmp_path / "entry", []
+    path.write_bytes(b"old")
+    is_file, replace = Path.is_file, os.replace
+
+    def gone(self: Path, *rest: object) -> bool:
+        self.unlink(missing_ok=True)
+        return is_file(self)
+
+    monkeypatch.setattr(Path, "is_file", gone)
+    monkeypatch.setattr(os, "replace", lambda a, b: (taken.append(b), replace(a, b))[1])
+    atomic_files.write_file(path, b"new")
+    assert taken == [path] and path.read_bytes() == b"new"

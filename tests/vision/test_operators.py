@@ -18,7 +18,7 @@ def test_entries_of_torchvision_equal_eager_and_none_is_skipped() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p"]
     command += ["tests.vision.operators", "tests/specs/test_cases.py", "-k", "torchvision"]
     done = subprocess.run(
-        [*command, "--opsets", "all", "--sweeps"], cwd=ROOT, capture_output=True, text=True,
+        [*command, "--opsets", "all"], cwd=ROOT, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:]

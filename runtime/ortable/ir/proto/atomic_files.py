@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import os
 import secrets
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,7 +37,7 @@ def write_file(path: Path, content: bytes) -> None:
     Raises:
         OSError: the system does not let it; nothing is left behind.
     """
-    if path.exists() and not path.is_file():
+    if _is_stream(path):
         path.write_bytes(content)
         return
     path = Path(os.path.realpath(path))  # a link stays
@@ -47,6 +48,15 @@ def write_file(path: Path, content: bytes) -> None:
     except BaseException:
         _remove([beside])
         raise
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether something other than a file is there. It is asked once: between two questions another
+    process may remove the file."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
 
 
 class FileSet:
