@@ -74,6 +74,7 @@ TORCHS_OWN = (
     "onnx_symbolic::_symbolic_multi_out could not be converted: the ONNX graph computes",
     "onnx_symbolic::_symbolic could not be converted: the ONNX graph computes",
 )
+_MIXED_DTYPES = re.compile(r"bound to different types .* in node \(_symbolic\w*\)")
 FINDS = ("mismatch", "error", "invalid", "crash", "timeout")
 Words = Any
 
@@ -418,7 +419,9 @@ def _in_onnx_runtime(
             feeds[value.name] = torch.view_as_real(tensor) if tensor.is_complex() else tensor
         found = run_onnx(model, feeds)
     except Exception as error:
-        return Outcome("invalid", _reason(error))
+        # the program names the ONNX operator itself, and gives it what it does not take
+        own = _MIXED_DTYPES.search(str(error)) is not None
+        return Outcome("discarded" if own else "invalid", _reason(error))
     outputs = [value.name for value in model.graph.output]
     after = dict(zip(names, wanted[len(program.outputs) :], strict=True))
     try:
