@@ -4,7 +4,6 @@ scripts in build/fuzz and a `Tally`. Called by `__main__` and by the tests."""
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import functools
 import json
@@ -13,7 +12,6 @@ import os
 import pickle
 import random
 import re
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +22,8 @@ from typing import Any
 import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+
+from tests.limits import at_most
 
 from . import onnx_programs, oracle
 from .catalog import BUILD, catalog, unreachable
@@ -75,20 +75,6 @@ class Tally:
 
 class Timeout(BaseException):
     """A program takes too long."""
-
-
-@contextlib.contextmanager
-def _alarm(seconds: int) -> Iterator[None]:
-    def stop(*_: Any) -> None:
-        raise Timeout
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 class Worker:
@@ -188,7 +174,7 @@ class Worker:
 
     def outcome(self, program: Program, mode: str) -> Outcome:
         try:
-            with _alarm(SLOWEST):
+            with at_most(SLOWEST, Timeout):
                 return self.check(program, mode)
         except Timeout:
             return Outcome("timeout", f"more than {SLOWEST} seconds")
@@ -253,7 +239,7 @@ class Worker:
         """Checks a graph, for the target and opset that its first case is for."""
         self.log.write_bytes(pickle.dumps((program, "onnx")))
         try:
-            with _alarm(SLOWEST):
+            with at_most(SLOWEST, Timeout):
                 outcome, model = onnx_programs.check(program)
         except Timeout:
             outcome, model = Outcome("timeout", f"more than {SLOWEST} seconds"), b""

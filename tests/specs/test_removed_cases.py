@@ -7,12 +7,9 @@ entry may be affected. `make opsets` runs them.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,6 +21,7 @@ from ortablegen.aten.model import AliasEntry, LowerCase, OpEntry, Specs
 from ortablegen.aten.read import read_folder, read_text
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.source.diagnostics import Diagnostics
+from tests.limits import at_most
 
 from .test_cases import ENTRIES, ROOT, UNTAKEN, skip_absent
 
@@ -174,24 +172,8 @@ def _some_sample_fails(entry: OpEntry) -> bool:
         for opset in (FLOOR, CEILING):
             for target in (None, "onnxruntime"):
                 try:
-                    with _at_most(SECONDS):
+                    with at_most(SECONDS, TimeoutError):  # a lowering that never ends fails, too
                         harness.check_sample_at(entry.schema, sample, opset, target)
                 except Exception:
                     return True
     return False
-
-
-@contextlib.contextmanager
-def _at_most(seconds: int) -> Iterator[None]:
-    """A lowering that never ends fails: one for numbers that the case would have refused."""
-
-    def stop(*_: Any) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
