@@ -1,0 +1,56 @@
+"""Faults that are drawn come with the tests that run their line; which those are is recorded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from .drawn import _line, draw
+from .mutants import ROOT
+from .reach import Reach, read_reach
+
+SPREAD = """def spread(a, b):
+    first = (
+        a
+        - b
+    )
+    return first if first > 0 else -first
+"""
+
+
+def test_a_fault_is_on_the_line_that_differs_or_on_the_one_that_ran_before_it() -> None:
+    assert _line(SPREAD, "first > 0", "first >= 0", {6}) == 6
+    assert _line(SPREAD, "a\n        - b", "b\n        - a", {2, 4}) == 2
+    # not a line of the statement before
+    assert _line(SPREAD, "first > 0", "first >= 0", {2}) == 6
+
+
+def test_tests_of_a_line_alternate_between_files_the_shortest_first() -> None:
+    tests = frozenset({"a.py::slow", "a.py::fast", "b.py::one", "a.py::mid"})
+    seconds = {"a.py::slow": 3.0, "a.py::fast": 0.1, "b.py::one": 2.0, "a.py::mid": 1.0}
+    reach = Reach({"m.py": {7: tests}}, seconds)
+    assert reach.of("m.py", 7) == ["a.py::fast", "b.py::one", "a.py::mid", "a.py::slow"]
+    assert reach.of("m.py", 8) == reach.of("n.py", 7) == []
+
+
+def test_what_is_drawn_can_be_put_in_and_is_another_for_another_seed() -> None:
+    nothing = Reach({}, {})
+    first, second = draw(nothing, 5, 1), draw(nothing, 5, 2)
+    assert [each.name for each in first] == [each.name for each in draw(nothing, 5, 1)]
+    assert {each.name for each in first}.isdisjoint(each.name for each in second)
+    for each in (*first, *second):
+        assert not each.run
+        assert (ROOT / each.file).read_text().count(each.text) == 1
+        assert each.by != each.text
+
+
+def test_a_recorded_run_names_the_tests_of_a_line(tmp_path: Path) -> None:
+    test = "tests/dims/test_dims.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    plugin = ["-p", "tests.mutate.reach", "--reach", str(tmp_path)]
+    subprocess.run([*command, *plugin, test], cwd=ROOT, check=True, capture_output=True)
+    reach = read_reach(tmp_path)
+    assert reach.seconds and all(each.startswith(test) for each in reach.seconds)
+    lines = reach.tests["runtime/ortable/dims/expression.py"]
+    assert any(tests for tests in lines.values())
