@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from .drawn import _line, draw
-from .mutants import ROOT
+from .mutants import ROOT, mutated
 from .reach import Reach, read_reach
 
 SPREAD = """def spread(a, b):
@@ -34,15 +34,26 @@ def test_tests_of_a_line_alternate_between_files_the_shortest_first() -> None:
     assert reach.of("m.py", 8) == reach.of("n.py", 7) == []
 
 
-def test_what_is_drawn_can_be_put_in_and_is_another_for_another_seed() -> None:
-    nothing = Reach({}, {})
-    first, second = draw(nothing, 5, 1), draw(nothing, 5, 2)
-    assert [each.name for each in first] == [each.name for each in draw(nothing, 5, 1)]
-    assert {each.name for each in first}.isdisjoint(each.name for each in second)
+def test_what_is_drawn_can_be_put_in_and_is_another_for_another_seed(tmp_path: Path) -> None:
+    source = tmp_path / "runtime" / "ortable" / "numbers.py"
+    source.parent.mkdir(parents=True)
+    lines = [f"    if a + {n} < b - {n}:\n        return {n}\n" for n in range(1, 40)]
+    source.write_text("def of(a, b):\n" + "".join(lines))
+    tests = {"runtime/ortable/numbers.py": {line: frozenset({"a.py::one"}) for line in range(90)}}
+    reach = Reach(tests, {"a.py::one": 1.0})
+    first, second = draw(reach, 5, 1, tmp_path), draw(reach, 5, 2, tmp_path)
+    assert first == draw(reach, 5, 1, tmp_path) != second
     for each in (*first, *second):
-        assert not each.run
-        assert (ROOT / each.file).read_text().count(each.text) == 1
-        assert each.by != each.text
+        assert each.run == ("a.py::one",)
+        changed = mutated(each, source.read_text())
+        differing = [
+            number
+            for number, (a, b) in enumerate(
+                zip(source.read_text().splitlines(), changed.splitlines(), strict=True), 1
+            )
+            if a != b
+        ]
+        assert differing == [int(each.name.rpartition(":")[2])]
 
 
 def test_a_recorded_run_names_the_tests_of_a_line(tmp_path: Path) -> None:

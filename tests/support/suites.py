@@ -57,7 +57,7 @@ def suites(jobs: int) -> tuple[Suite, ...]:
     short = ("--bounded", "--parts", "8", "--jobs", str(jobs))
     return (
         Suite("run", "`make run`", ("examples/train_diabetes.py",)),
-        Suite("documents", "blocks of the documents", _pytest(pages)),
+        Suite("documents", "blocks of the documents", (*_pytest(pages), *parallel)),
         Suite("core", "core tests", (*_pytest(*CORE), *parallel, "--deselect", pages)),
         Suite("conformance", "short conformance", ("-m", "tests.conformance", *short)),
     )
