@@ -13,6 +13,7 @@ import ast
 import random
 import sys
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tests.rotation import turn
@@ -20,10 +21,12 @@ from tests.rotation import turn
 from .mutants import ROOT, Mutant
 from .propose import proposals
 from .reach import MEASURED, Reach, read_reach
-from .runner import faults, workers
+from .runner import Verdict, Worker, Workers, workers
 
-BUDGET = 40.0  # seconds of tests for a fault, as they took with coverage
-MOST = 80  # tests
+# Seconds of tests for a fault, as they took with coverage: at first, and again where none notices.
+BUDGETS = (40.0, 400.0)
+LIMITS = (150.0, 900.0)  # then they hang
+NOTICED = ("failed", "crashed", "late", "broken")  # broken: where the tests are imported
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,49 +38,70 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     reach = read_reach()
     drawn = draw(reach, given.count, turn() if given.seed is None else given.seed)
-    reached = {each.name: each for each in drawn if each.run}
-    noticed = 0
+    left = {each.name: each for each in drawn if each.run}
     with workers(given.jobs) as pool:
-        for verdict in faults(pool, list(reached.values())):
-            noticed += verdict.killed
-            word = "noticed" if verdict.killed else f"NOT NOTICED ({verdict.outcome})"
-            print(f"{word} {verdict.seconds:5.1f} s  {verdict.name}  {verdict.test[:80]}")
-            if not verdict.killed:
-                print(_shown(reached[verdict.name], reach))
-            sys.stdout.flush()
-    for each in drawn:
-        if not each.run:
-            print(f"NO TEST RUNS IT  {each.name}\n{_shown(each, reach)}")
-    print(f"{noticed} of {len(drawn)} noticed, {len(drawn) - len(reached)} where no test runs")
+        _run(pool, left, LIMITS[0])
+        longer = {name: within(reach, each, BUDGETS[1]) for name, each in left.items()}
+        again = {name: each for name, each in longer.items() if each.run != left[name].run}
+        left = {name: each for name, each in left.items() if name not in again}
+        _run(pool, again, LIMITS[1])
+        left |= again
+    for each in left.values():
+        print(f"NOT NOTICED  {each.name}\n{_shown(each, reach)}")
+    unrun = [each for each in drawn if not each.run]
+    for each in unrun:
+        print(f"NO TEST RUNS IT  {each.name}\n{_shown(each, reach)}")
+    noticed = len(drawn) - len(left) - len(unrun)
+    print(f"{noticed} of {len(drawn)} noticed, {len(unrun)} where no test runs")
     return 0
 
 
+def _run(pool: Workers, mutants: dict[str, Mutant], limit: float) -> None:
+    """Runs the tests of each, and takes out those that a test notices."""
+
+    def work(worker: Worker, mutant: Mutant) -> Verdict:
+        worker.overlay.apply(mutant)
+        try:
+            return worker.run(mutant.name, mutant.run, "", limit, False)
+        finally:
+            worker.overlay.restore(mutant)
+
+    for verdict in pool.each(list(mutants.values()), work):
+        word = "noticed" if verdict.outcome in NOTICED else "passed "
+        print(f"{word} {verdict.seconds:5.1f} s  {verdict.name}  {verdict.test[:90]}", flush=True)
+        if verdict.outcome in NOTICED:
+            del mutants[verdict.name]
+
+
 def draw(reach: Reach, count: int, seed: int, root: Path = ROOT) -> list[Mutant]:
-    """So many faults of all that `propose` finds, with the tests to run."""
+    """So many faults of all that `propose` finds, one of a line, with the tests to run."""
     every = [
         (path.relative_to(root).as_posix(), old, new)
         for folder in MEASURED
         for path in sorted((root / folder).rglob("*.py"))
         for old, new in proposals(path.read_text())
     ]
-    chosen = random.Random(seed).sample(every, count)
-    found = []
-    for file, old, new in chosen:
+    random.Random(seed).shuffle(every)
+    found: dict[str, Mutant] = {}
+    for file, old, new in every:
         line = _line((root / file).read_text(), old, new, reach.tests.get(file, {}))
-        run = tuple(_affordable(reach, reach.of(file, line)))
-        found.append(Mutant(f"{file}:{line}", "drawn", file, old, new, "", run))
-    return found
+        mutant = Mutant(f"{file}:{line}", "drawn", file, old, new, "", ())
+        found.setdefault(mutant.name, within(reach, mutant, BUDGETS[0]))
+        if len(found) == count:
+            break
+    return list(found.values())
 
 
-def _affordable(reach: Reach, tests: Sequence[str]) -> list[str]:
+def within(reach: Reach, mutant: Mutant, budget: float) -> Mutant:
+    """The same with tests that take so many seconds, one at least."""
+    file, _, line = mutant.name.rpartition(":")
     taken: list[str] = []
-    left = BUDGET
-    for test in tests:
-        left -= reach.seconds[test]
-        if taken and (left < 0 or len(taken) == MOST):
+    for test in reach.of(file, int(line)):
+        budget -= reach.seconds[test]
+        if taken and budget < 0:
             break
         taken.append(test)
-    return taken
+    return replace(mutant, run=tuple(taken))
 
 
 def _line(text: str, old: str, new: str, ran: Collection[int]) -> int:

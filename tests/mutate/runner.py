@@ -42,7 +42,7 @@ class Verdict:
         return self.outcome in ("failed", "crashed", "late", "refused")
 
 
-class _Worker:
+class Worker:
     """An overlay, and the process that runs tests in it."""
 
     def __init__(self, root: Path, folder: Path) -> None:
@@ -84,11 +84,11 @@ class _Worker:
 class Workers:
     """Several of them; each item of a list goes to the one that is free."""
 
-    def __init__(self, workers: Sequence[_Worker]) -> None:
+    def __init__(self, workers: Sequence[Worker]) -> None:
         self._workers = workers
 
     def each(
-        self, items: Sequence[Item], work: Callable[[_Worker, Item], Verdict]
+        self, items: Sequence[Item], work: Callable[[Worker, Item], Verdict]
     ) -> Iterator[Verdict]:
         """The verdict on each item, as they come.
 
@@ -100,7 +100,7 @@ class Workers:
             waiting.put(item)
         done: queue.Queue[Verdict | BaseException] = queue.Queue()
 
-        def serve(worker: _Worker) -> None:
+        def serve(worker: Worker) -> None:
             try:
                 while True:
                     done.put(work(worker, waiting.get_nowait()))
@@ -122,7 +122,7 @@ class Workers:
 def workers(jobs: int, root: Path = ROOT) -> Iterator[Workers]:
     """Processes with an overlay each, while the block runs."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        started = [_Worker(root, Path(folder, str(number))) for number in range(jobs)]
+        started = [Worker(root, Path(folder, str(number))) for number in range(jobs)]
         try:
             yield Workers(started)
         finally:
@@ -153,7 +153,7 @@ def together(runs: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
 def faults(pool: Workers, mutants: Sequence[Mutant]) -> Iterator[Verdict]:
     """The tests of every mutant with its fault."""
 
-    def work(worker: _Worker, mutant: Mutant) -> Verdict:
+    def work(worker: Worker, mutant: Mutant) -> Verdict:
         worker.overlay.apply(mutant)
         try:
             return worker.run(mutant.name, mutant.run, mutant.generates, LIMIT, False)
