@@ -119,6 +119,14 @@ def test_weights_that_require_grad_give_results_that_do_not():
     assert skips_the_wrapper(made[0])
 
 
+def test_weights_that_dynamo_leaves_in_the_graph_need_no_wrapper():
+    model = torch.nn.Linear(3, 2)
+    compiled, made = compile_collecting(model)
+    with torch.no_grad(), torch._dynamo.config.patch(install_free_tensors=True):
+        torch.testing.assert_close(compiled(torch.ones(1, 3)), model(torch.ones(1, 3)))
+    assert made[0].__qualname__.startswith("OrtBackend.")
+
+
 def test_results_survive_the_next_call():
     compiled, _ = compile_collecting(added)
     with torch.no_grad():

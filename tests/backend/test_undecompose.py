@@ -51,6 +51,17 @@ def test_upsampling_with_a_free_batch_size_is_one_resize():
     assert run(function, x) == ["Resize"]
 
 
+def test_rows_that_a_free_size_moves_are_no_resize():
+    def function(x, y):
+        rows = (torch.arange(10) // 2 + y.shape[0]) % 5
+        columns = torch.arange(12) // 2
+        return torch.ops.aten._unsafe_index(x, [None, None, rows[:, None], columns])
+
+    y = torch.randn(3, 2)
+    torch._dynamo.mark_dynamic(y, 0)
+    assert "Resize" not in run(function, torch.randn(2, 3, 5, 6), y)
+
+
 @pytest.mark.parametrize(
     "settings",
     [

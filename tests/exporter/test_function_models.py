@@ -151,3 +151,27 @@ def test_a_chosen_class_of_a_transformers_model() -> None:
     model = to_onnx(module, args, export_modules_as_functions={"BertSelfAttention"})
     assert {name.partition("_")[0] for name in functions_of(model)} == {"BertSelfAttention"}
     assert_close(run_onnx(model, feeds_of(model, args)), eager(module, args))
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.large = torch.nn.Parameter(torch.rand(40, 40))
+        self.small = torch.nn.Parameter(torch.rand(40))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.large * self.small
+
+
+def test_of_a_large_model_functions_hold_the_small_weights_alone() -> None:
+    module = torch.nn.Sequential(Scaled())
+    large = to_onnx(
+        module,
+        (torch.rand(2, 40),),
+        export_modules_as_functions={Scaled},
+        large_model=True,
+        external_threshold=1024,
+    )
+    (function,) = large.proto.functions
+    assert len(function.input) == 2, "the rows and the large weight"
+    assert [node.op_type for node in function.node].count("Constant") == 1

@@ -59,6 +59,15 @@ def test_every_kind_of_result_equals_eager_on_two_sizes() -> None:
         assert_same(model, module, (torch.rand(rows, 3), torch.rand(length)))
 
 
+def test_keys_become_names_with_the_characters_that_names_have() -> None:
+    class Keys(torch.nn.Module):
+        def forward(self, x):
+            return {"a b-c": x + 1, "a.b": x + 2, "a/b": x + 3, "a_b": x + 4}
+
+    model = to_onnx(Keys(), (torch.rand(2),), output_names="auto")
+    assert list(sizes(model.graph.output)) == ["a_b_c", "a.b", "a_b", "a_b_1"]
+
+
 def test_a_float_is_a_0d_tensor_of_doubles_as_in_python() -> None:
     class Float(torch.nn.Module):
         def forward(self, x):

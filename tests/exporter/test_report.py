@@ -109,7 +109,11 @@ def test_a_smallest_size_that_torch_found_is_told() -> None:
     with pytest.raises(InputError, match=r"5 or more there, a bound that torch.export found$"):
         program(torch.rand(1, 1, 16, 4))
     assert program(torch.rand(1, 1, 16, 5)).shape == (1, 2, 5)
-    # a bound of the caller's is theirs
+    # bounds of the caller are theirs
+    with pytest.raises(InputError, match=r"the model takes 16 or more there$"):
+        shapes["image"][3] = torch.export.Dim("width", min=16)
+        program = export(Strided().eval(), (torch.rand(2, 1, 16, 40),), dynamic_shapes=shapes)
+        program(torch.rand(1, 1, 16, 15))
     with pytest.raises(InputError, match=r"the model takes . to 64 there$"):
         program(torch.rand(65, 1, 16, 5))
 

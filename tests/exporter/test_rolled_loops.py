@@ -73,7 +73,7 @@ class Backwards(Net):
 class Rows(Net):
     def forward(self, x):
         h = self.start(x)
-        for row in x.transpose(0, 1):
+        for row in x.transpose(0, 1).unbind():
             h = self.cell(row, h)
         other = [row.sum() for row in x.unbind(1)]
         return h, torch.stack(other)

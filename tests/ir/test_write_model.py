@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from ortable import GraphBuilder, dims, dtypes
 from ortable.builder import LargeModel
 from ortable.errors import BuilderError
+from ortable.ir.proto.node_names import name_nodes
 
 
 def linear(opset=18, **options):
@@ -129,6 +130,19 @@ def test_metadata_comes_from_the_origin_once_per_origin():
     assert calls == ["node1"]
     assert {e.key: e.value for e in model.metadata_props} == {"author": "me"}
     onnx.checker.check_model(model)
+
+
+def test_nodes_get_the_names_of_their_fx_nodes_but_for_those_that_somebody_named():
+    builder = GraphBuilder(18)
+    builder.make_tensor_input("x", dtypes.float32, (2,))
+    builder.origin = {"fx_node": "total"}
+    y = "x"
+    for name in ("", "Add3", "mine", "mi1", "Adder"):
+        y = builder.make_node("Add", [y, "x"], name=name)
+    name_nodes(builder)
+    named = [node.name for node in builder.nodes]
+    assert named[2:] == ["mine", "mi1", "Adder"]
+    assert all(name.startswith("total") for name in named[:2])
 
 
 def test_value_info_is_written_when_asked_for():

@@ -258,6 +258,17 @@ def test_a_weight_that_is_only_read_transposed_is_turned_without_a_copy(gr, ort)
         assert got.tolist() == wanted.tolist()
 
 
+def test_a_weight_whose_transpose_says_no_axes_stays(gr, ort):
+    """Transpose without perm reverses them: as good, but no exporter writes it."""
+    gr.make_initializer("w", np.arange(6, dtype=np.float32).reshape(3, 2))
+    rows = gr.op.Unsqueeze("x", np.array([0]))
+    gr.make_tensor_output(gr.op.MatMul(rows, gr.op.Transpose("w")))
+    expected = ort(gr, {"x": X})
+    gr.optimize(weight_transposes=True)
+    assert "Transpose" in ops(gr)
+    assert ort(gr, {"x": X})[0].tolist() == expected[0].tolist()
+
+
 def test_folding_stores_neither_quantised_weights_as_floats_nor_a_weight_twice(gr):
     gr.make_initializer("q", np.arange(6, dtype=np.int8).reshape(2, 3))
     gr.make_initializer("w", np.arange(6, dtype=np.float32).reshape(2, 3))

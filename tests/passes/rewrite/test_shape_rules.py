@@ -27,6 +27,16 @@ def graph_of(**shapes: tuple[Any, ...]) -> GraphBuilder:
     return builder
 
 
+def test_sizes_side_by_side_are_a_run_and_indices_beyond_the_axes_are_none() -> None:
+    graph = graph_of(x=(N, 3, M, 5))
+    assert shapes.shape_run(graph, "x", 0, None, [1, 2]) == [1, 3]
+    assert shapes.shape_run(graph, "x", 1, None, [-1]) == [3, 4]
+    assert shapes.shape_run(graph, "x", 1, 3, [0, 1]) == [1, 3]
+    for indices in ([2, 1], [0, 2], [1, 1], [4], [-5], [0, 4], []):
+        assert shapes.shape_run(graph, "x", 0, None, indices) == [], indices
+    assert shapes.shape_run(graph, "x", 1, 3, [2]) == []
+
+
 def ops(builder: GraphBuilder) -> list[str]:
     return [node.op_type for node in builder.nodes]
 

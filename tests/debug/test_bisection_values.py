@@ -1,0 +1,48 @@
+"""Which of the values that two runs leave behind differ, and how that is said."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+
+from ortable.debug.bisection.values import Tolerances, collected, differing
+
+ONE = torch.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "said"),
+    [
+        (ONE, ONE + 1e-7, None),
+        (ONE, ONE.double(), "dtype torch.float64 in place of torch.float32"),
+        (ONE, ONE[:1], r"shape \[1, 3\] in place of \[2, 3\]"),
+        (ONE, ONE + torch.eye(2, 3), r"2 of 6 values, most at \[0, 0\]: 2 in place of 1"),
+        (torch.tensor(float("nan")), torch.tensor(float("nan")), None),
+        (torch.tensor(float("nan")), torch.tensor(1.0), "1 of 1 values, most: 1 in place of nan"),
+        (torch.tensor([3, 4]), torch.tensor([3, 5]), r"1 of 2 values, most at \[1\]: 5 in place"),
+        (torch.tensor(2), 2, "int in place of Tensor"),
+        (2, torch.tensor(2), "Tensor in place of int"),
+        (2, 2.0, "float in place of int"),
+        (2, 3, "3 in place of 2"),
+        (True, False, "False in place of True"),
+        ("a", "b", "'b' in place of 'a'"),
+        (0.5, 0.5 + 1e-13, None),
+        (0.5, 0.25, "1 of 1 values, most: 0.25 in place of 0.5"),
+        (None, None, None),
+    ],
+)
+def test_two_values(expected: Any, got: Any, said: str | None) -> None:
+    found = differing({"result": expected}, {"result": got}, Tolerances())
+    assert (found is None) == (said is None)
+    assert said is None or re.match(f"result: {said}", found or "")
+
+
+def test_a_value_that_is_missing_and_a_tolerance_that_is_given() -> None:
+    assert differing({"a": 1}, {}, Tolerances()) == "a is missing"
+    expected, got = collected("out", (ONE, {"k": ONE})), collected("out", (ONE, {"k": ONE + 0.1}))
+    assert differing(expected, got, Tolerances(atol=0.2)) is None
+    found = differing(expected, got, Tolerances())
+    assert found is not None and found.startswith("out[1]['k']: 6 of 6 values")

@@ -1,0 +1,60 @@
+"""Settings of a GenerationConfig: what does nothing is taken, what `generate` follows and the search
+of an exported model does not is refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from transformers import GenerationConfig
+
+from ortable.errors import OptionError
+from ortable.exporter.language_models.decoding import decoding_of
+
+SETTINGS: list[tuple[str, list[Any], Any]] = [
+    ("bad_words_ids", [], [[1]]),
+    ("begin_suppress_tokens", [], [1]),
+    ("exponential_decay_length_penalty", [], (1, 1.5)),
+    ("forced_bos_token_id", [], 0),
+    ("forced_eos_token_id", [], 0),
+    ("guidance_scale", [1, 1.0], 2.0),
+    ("min_length", [0], 1),
+    ("min_new_tokens", [0], 1),
+    ("no_repeat_ngram_size", [0], 1),
+    ("num_beams", [1], 2),
+    ("num_return_sequences", [1], 2),
+    ("penalty_alpha", [], 0.5),
+    ("prompt_lookup_num_tokens", [], 1),
+    ("sequence_bias", [], [[[1], 2.0]]),
+    ("stop_strings", [], ["end"]),
+    ("suppress_tokens", [], [1]),
+]
+OF_SAMPLES: list[tuple[str, list[Any], Any]] = [
+    ("epsilon_cutoff", [0, 0.0], 0.1),
+    ("eta_cutoff", [0, 0.0], 0.1),
+    ("min_p", [], 0.1),
+    ("top_h", [], 0.1),
+    ("typical_p", [1, 1.0], 0.5),
+]
+
+
+@pytest.mark.parametrize(("name", "nothing", "something"), [*SETTINGS, *OF_SAMPLES])
+def test_a_setting_that_does_something_is_refused(
+    name: str, nothing: list[Any], something: Any
+) -> None:
+    expected = decoding_of({}, sample=True)
+    for value in (None, *nothing):
+        assert decoding_of({name: value}, sample=True) == expected
+    with pytest.raises(OptionError, match=f"generation_config has {name}="):
+        decoding_of({name: something}, sample=True)
+
+
+@pytest.mark.parametrize(("name", "nothing", "something"), OF_SAMPLES)
+def test_what_only_drawing_follows_is_nothing_to_a_greedy_search(
+    name: str, nothing: list[Any], something: Any
+) -> None:
+    assert decoding_of({name: something}) == decoding_of({})
+
+
+def test_the_defaults_of_transformers_do_nothing() -> None:
+    assert decoding_of(GenerationConfig().to_dict(), sample=True).ends == ()
