@@ -1,5 +1,5 @@
-"""Settings of a GenerationConfig: what does nothing is taken, what `generate` follows and the search
-of an exported model does not is refused by name."""
+"""Settings of a GenerationConfig: what does nothing is taken, and what `generate` follows and the
+search of an exported model does not is refused by name."""
 
 from __future__ import annotations
 
