@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+import ortable
+
 SIZES = {"even": [3, 3, 3, 3], "uneven": [1, 4, 0, 2], "skewed": [0, 5000, 0, 1]}
 
 
@@ -119,3 +121,24 @@ def test_weights_of_samples_are_trained():
         function(weight, indices, offsets, factors).square().sum().backward()
         grads += [weight.grad, factors.grad]
     torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 4], [0, 1, 4], [0, 0, 3], [0]])
+def test_offsets_of_the_model_itself(offsets) -> None:
+    """Known when the model is converted; some are evenly spaced from 0, which is another graph."""
+
+    class Bags(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.randn(10, 3))
+            self.register_buffer("offsets", torch.tensor(offsets))
+
+        def forward(self, indices):
+            return nn.functional.embedding_bag(indices, self.table, self.offsets, mode="sum")
+
+    model, example = Bags(), torch.arange(6) % 4
+    for shapes in (None, {"indices": {0: "n"}}):
+        program = ortable.export(model, (example,), dynamic_shapes=shapes)
+        for count in (6, 8) if shapes else (6,):
+            indices = torch.randint(0, 10, (count,))
+            torch.testing.assert_close(program(indices), model(indices))

@@ -9,6 +9,7 @@ import pytest
 from transformers import GenerationConfig
 
 from ortable.errors import OptionError
+from ortable.exporter.language_models.decoder import computed_anew
 from ortable.exporter.language_models.decoding import decoding_of
 
 SETTINGS: list[tuple[str, list[Any], Any]] = [
@@ -54,6 +55,22 @@ def test_what_only_drawing_follows_is_nothing_to_a_greedy_search(
     name: str, nothing: list[Any], something: Any
 ) -> None:
     assert decoding_of({name: something}) == decoding_of({})
+
+
+@pytest.mark.parametrize(
+    ("config", "length"),
+    [
+        ({"model_type": "phi3", "rope_parameters": {"rope_type": "longrope"}}, 4096),
+        ({"model_type": "phi3", "rope_parameters": {"rope_type": "default"}}, None),
+        ({"model_type": "phi3"}, None),
+        ({"model_type": "llama", "rope_parameters": {"rope_type": "longrope"}}, None),
+    ],
+)
+def test_after_which_length_the_cache_is_computed_anew(
+    config: dict[str, Any], length: int | None
+) -> None:
+    assert computed_anew({**config, "original_max_position_embeddings": 4096}) == length
+    assert computed_anew(config) is None
 
 
 def test_the_defaults_of_transformers_do_nothing() -> None:

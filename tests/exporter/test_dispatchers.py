@@ -197,6 +197,7 @@ def test_a_name_without_overload_stands_for_those_without_their_own() -> None:
         ("torch.nn.functional.nothing", "is no operator"),
         ("Tensor.relu_", "writes in place.*'Tensor.relu'"),
         ("Tensor.nothing", "torch does not say which operator torch.Tensor.nothing calls"),
+        ("Tensor.stft", r"torch.Tensor.stft is a function in Python.*'aten::stft"),
         (lambda x: x, "torch does not say which operator"),
     ],
     ids=spelled,
@@ -204,6 +205,11 @@ def test_a_name_without_overload_stands_for_those_without_their_own() -> None:
 def test_a_key_that_names_no_operator_says_what_to_write(key, words) -> None:
     with pytest.raises(OptionError, match=words):
         Dispatcher({key: marked()})
+
+
+def test_a_method_that_torch_binds_is_its_operator() -> None:
+    """Without a row in the tables: what Python wraps, such as `Tensor.stft`, calls anything."""
+    assert operator_names("Tensor._is_zerotensor") == ("aten::_is_zerotensor",)
 
 
 def test_functions_are_checked_when_they_are_given() -> None:
