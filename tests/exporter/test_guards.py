@@ -388,3 +388,89 @@ def test_a_region_of_patches_changes_nothing_of_who_asked() -> None:
             to_onnx(program, export_options=options)
         texts.append(str(caught.value))
     assert texts[0] == texts[1] and "in forward" in texts[0]
+
+
+# -- sizes that operators take as plain numbers ---------------------------------------------------
+
+
+def attention(x):
+    return torch.nn.functional.scaled_dot_product_attention(x, x, x, scale=1 / x.shape[2])
+
+
+BAKED = {
+    "scale of attention": (attention, "1 / n == 0.125"),
+    "eps": (
+        lambda x: torch.nn.functional.layer_norm(x[..., :4], (4,), eps=x.shape[2] * 0.5),
+        "0.5 * n == 4.0",
+    ),
+    "bins": (lambda x: torch.histc(x, bins=x.shape[2] // 2), "n // 2 == 4"),
+    "groups": (
+        lambda x: torch.nn.functional.group_norm(x.transpose(1, 2), x.shape[2] // 4),
+        "n // 4 == 2",
+    ),
+    "diagonal": (lambda x: x.diagonal(x.shape[2] // 3, 1, 2), "n // 3 == 2"),
+    "scale of sizes": (
+        lambda x: torch.nn.functional.interpolate(x, scale_factor=24 / x.shape[2]),
+        "24 / n == 3.0",
+    ),
+    "classes": (
+        lambda x: torch.nn.functional.one_hot(x[0, 0, :4].gt(0).long(), x.shape[2] // 2),
+        "n // 2 == 4",
+    ),
+    "quantile": (lambda x: x.quantile(1 / x.shape[2], dim=2), "1 / n == 0.125"),
+    "beta": (lambda x: torch.nn.functional.smooth_l1_loss(x, -x, beta=1 / x.shape[2]), "1 / n"),
+}
+
+
+def _told(model) -> str:
+    """The guards in the metadata of a model."""
+    return {each.key: each.value for each in model.metadata_props}.get("ortable.guards", "")
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize(("function", "text"), BAKED.values(), ids=BAKED)
+def test_a_size_that_became_a_number_of_an_operator_is_a_guard(function, text, tmp_path) -> None:
+    """torch puts the number of the example in, which was silently that of every call."""
+    module, x = Calls(function), torch.randn(2, 3, 8)
+    with pytest.warns(UserWarning, match="holds only for sizes with"):
+        program = ortable.export(module, (x,), dynamic_shapes={"x": {2: "n"}})
+    assert text in _told(program.model_proto)
+    torch.testing.assert_close(program(x), module(x))
+    saved = torch.export.export(module, (x,), dynamic_shapes=({2: Dim.AUTO},))
+    torch.export.save(saved, tmp_path / "saved.pt2")
+    with pytest.warns(UserWarning, match="holds only for sizes with"):
+        again = ortable.export(tmp_path / "saved.pt2")
+    for call in (program, again):
+        for size in (12, 15):
+            with pytest.raises(InputError, match="the model holds only for sizes with"):
+                call(torch.randn(2, 3, size))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.chunk(2, dim=2)[0],
+        lambda x: torch.nn.functional.glu(x, 2),
+        lambda x: x.view(2, 3, 2, x.shape[2] // 2),
+        lambda x: torch.roll(x, x.shape[2] // 2, 2),
+        lambda x: x.abs().pow(x.shape[2] // 4),
+        lambda x: x.clamp(max=1 / x.shape[2]),
+    ],
+)
+def test_a_size_that_the_graph_computes_with_is_none(function) -> None:
+    module, x = Calls(function), torch.randn(2, 3, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = ortable.export(module, (x,), dynamic_shapes={"x": {2: "n"}})
+    assert not _told(program.model_proto)
+    for size in (4, 10, 12, 100):
+        y = torch.randn(2, 3, size)
+        torch.testing.assert_close(program(y), module(y))

@@ -47,8 +47,10 @@ _PATH = re.compile(r"L\['([^']*)'\]((?:\[[^\]]*\])*)(.*)")
 _REMEDY = (
     "For other sizes its results may be wrong. Take the branch out of the model, write it with "
     "torch.cond, give the dimension a torch.export.Dim with a range in which the condition holds, "
-    "or export a model for each side. ExportOptions(guards='ignore') leaves this out; the model's "
-    "metadata has it under 'ortable.guards'."
+    "or export a model for each side. Where an equality is none of your branches, a size became a "
+    "plain number of an operator (scale=1 / n): multiply by it instead. "
+    "ExportOptions(guards='ignore') leaves this out; the model's metadata has it under "
+    "'ortable.guards'."
 )
 
 
@@ -175,14 +177,19 @@ def _environment(inputs: Sequence[tuple[str, Any]]) -> Any:
     return None
 
 
-def _fixes_a_size(expression: Any) -> bool:
-    """True for ``n // 8 == 1``: torch takes sizes that are 0 or 1 in the example for constants, in
-    its own code too. (A remainder of 0 is what a view needs, eager raises otherwise.)"""
+def _fixes_a_number(expression: Any) -> bool:
+    """True for ``n // 8 == 2`` and ``1 / n == 0.125``: an argument of an operator that takes a
+    plain number has become that of the example, ``bins=n // 8``, ``scale=1 / n``; and torch takes
+    sizes that are 0 or 1 there for constants. Its own code does both. (A remainder of 0 is what a
+    view needs, eager raises otherwise.)"""
     import sympy
 
-    if not isinstance(expression, sympy.Eq) or expression.rhs not in (0, 1):
+    if not isinstance(expression, sympy.Eq):
         return False
-    return type(expression.lhs).__name__ not in ("Mod", "PythonMod")
+    left, right = expression.args
+    if left.is_number:
+        left, right = right, left
+    return right.is_number and not (right == 0 and type(left).__name__ in ("Mod", "PythonMod"))
 
 
 def _captured_here(environment: Any) -> bool:
@@ -205,14 +212,15 @@ def _source_names(environment: Any) -> dict[str, list[str]]:
 
 def _from_expression(guard: Any, environment: Any, sizes: Mapping[str, _Size]) -> Guard | None:
     expression, line = guard.expr, _decided_at(guard)
-    others = _of_a_slice(guard) or _answered_here(guard) or _fixes_a_size(expression)
-    if line is None and not others:
+    fixed = line is None and _fixes_a_number(expression)
+    if line is None and not (_of_a_slice(guard) or _answered_here(guard) or fixed):
         return None
     symbols = {str(symbol): symbol for symbol in expression.free_symbols}
     if not symbols.keys() - _checked_by_torch(environment):
         return None
     one, ranges = _unified(expression, sizes), _ranges(symbols, sizes)
-    if implied(one, ranges) or (_of_a_slice(guard) and _met_where_tried(one, ranges)):
+    tried = _of_a_slice(guard) or fixed
+    if implied(one, ranges) or (tried and _met_where_tried(one, ranges)):
         return None
     final = environment.replace(expression)
 
@@ -229,7 +237,8 @@ def _from_expression(guard: Any, environment: Any, sizes: Mapping[str, _Size]) -
 
 def _met_where_tried(expression: Any, ranges: Mapping[Any, Range]) -> bool:
     """Whether the end of a slice is on one side at every size that is tried: torch asks of all
-    slices, and many lengths are beyond proof (``n`` rows of ``n`` rounded up to chunks)."""
+    slices, and many lengths are beyond proof (``n`` rows of ``n`` rounded up to chunks); so are
+    numbers that torch's own code computes of sizes (two chunks of half a size, rounded up)."""
     import sympy
 
     free = {str(symbol): symbol for symbol in expression.free_symbols}
@@ -321,6 +330,10 @@ def _text(expression: Any, names: Mapping[str, str]) -> str:
     class Printer(PythonPrinter):  # type: ignore[misc]
         def _print_Symbol(self, symbol: Any) -> str:
             return names.get(str(symbol), str(symbol))
+
+        def _print_ToFloat(self, size: Any) -> str:
+            inside = str(self._print(size.args[0]))
+            return inside if inside.isidentifier() else f"({inside})"
 
     try:
         text = str(Printer().doprint(expression))
