@@ -8,7 +8,7 @@ from ortable.errors import UnsupportedCase
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_tanh
 from ortable.lowerings.normalization import per_channel
-from ortable.lowerings.pointwise import leaky
+from ortable.lowerings.pointwise import is_number, leaky
 from ortable.lowerings.sampling import random_slopes
 from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_exp, c_scaled
 from ortable.prelude.error_functions import erf_of
@@ -36,7 +36,7 @@ def aten__prelu_kernel(graph: Graph, res: ResultSpec, self: Result, weight: Resu
 
 def aten_celu(graph: Graph, res: ResultSpec, self: Result, alpha: Scalar = 1.0) -> Result:
     """aten::celu(Tensor self, Scalar alpha=1.) -> Tensor"""
-    if dtype_of(graph, self) == float32:
+    if dtype_of(graph, self) == float32 and is_number(alpha):
         graph.case = 1
         return graph.make_node('Celu', [self], res.outputs, alpha=float(alpha))
     graph.case = 2
@@ -48,7 +48,7 @@ def aten_celu(graph: Graph, res: ResultSpec, self: Result, alpha: Scalar = 1.0) 
 
 def aten_elu(graph: Graph, res: ResultSpec, self: Result, alpha: Scalar = 1, scale: Scalar = 1, input_scale: Scalar = 1) -> Result:
     """aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
-    if scale == 1 and input_scale == 1 and (dtype_of(graph, self) != float64):
+    if scale == 1 and input_scale == 1 and (dtype_of(graph, self) != float64) and is_number(alpha):
         graph.case = 1
         return cast(graph, graph.make_node('Elu', [opmath(graph, self)], alpha=float(alpha)), dtype_of(graph, self))
     # attributes of ONNX are float32, which float64 would see
@@ -126,12 +126,13 @@ def aten_hardtanh(graph: Graph, res: ResultSpec, self: Result, min_val: Scalar =
 
 def aten_leaky_relu(graph: Graph, res: ResultSpec, self: Result, negative_slope: Scalar = 0.01) -> Result:
     """aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
-    if dtype_of(graph, self) != float64:
+    if dtype_of(graph, self) != float64 and is_number(negative_slope):
         graph.case = 1
         return graph.make_node('LeakyRelu', [self], res.outputs, alpha=float(negative_slope))
     graph.case = 2
-    negative = graph.make_node('Mul', [self, const(graph, negative_slope, float64)])
-    return graph.make_node('Where', [graph.make_node('Greater', [self, const(graph, 0, float64)]), self, negative], res.outputs)
+    x = opmath(graph, self)
+    negative = graph.make_node('Mul', [x, const_like(graph, negative_slope, x)])
+    return cast(graph, graph.make_node('Where', [graph.make_node('Greater', [x, const_like(graph, 0, x)]), x, negative]), dtype_of(graph, self))
 
 
 def aten_log_sigmoid(graph: Graph, res: ResultSpec, self: Result) -> Result:

@@ -7,6 +7,7 @@ from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import keep_leading, unify
 from ortable.lowerings.complex.arithmetic import c_einsum, c_matmul, c_reshaped, c_sum, c_unsqueezed, promote_complex
+from ortable.lowerings.pointwise import is_number
 from ortable.lowerings.products import c_weighted, einsum_dtype, einsum_equation, einsum_product, weighted, without_product
 from ortable.lowerings.quantize import is_dequantized, rows_of
 from ortable.prelude.complex_arithmetic import c_add, c_conj, c_mul, c_permuted, c_scaled
@@ -53,7 +54,7 @@ def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: 
         graph.case = 2
         rest = matrix_product(graph, mat1, mat2)
         return rest if beta == 0 else graph.make_node('Add', [weighted(graph, self, beta), rest], res.outputs)
-    if is_float(graph, mat1) and fits_attribute(graph, alpha, mat1) and fits_attribute(graph, beta, mat1):
+    if is_float(graph, mat1) and is_number(alpha) and is_number(beta) and fits_attribute(graph, alpha, mat1) and fits_attribute(graph, beta, mat1):
         # torch does not read self when beta is 0, so NaN must not leak
         graph.case = 3
         a = untransposed(graph, mat1)
@@ -67,11 +68,14 @@ def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: 
         b = untransposed(graph, mat2)
         grown = scaled(graph, graph.make_node('Gemm', [a[0], b[0]], transA=a[1], transB=b[1]), alpha)
         return grown if beta == 0 else graph.make_node('Add', [weighted(graph, self, beta), grown], res.outputs)
-    if beta == 0:
+    if not is_number(alpha) or not is_number(beta):
         graph.case = 5
+        raise UnsupportedCase('aten::addmm: factors of an integer product that only the running model knows')
+    if beta == 0:
+        graph.case = 6
         return scaled(graph, matrix_product(graph, mat1, mat2), int(alpha))
     # onnxruntime has no integer Gemm kernel; torch cuts the factors to ints
-    graph.case = 6
+    graph.case = 7
     return graph.make_node('Add', [scaled(graph, matrix_product(graph, mat1, mat2), int(alpha)), weighted(graph, self, int(beta))], res.outputs)
 
 
@@ -253,9 +257,9 @@ def complex_aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Res
 def complex_aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
-        graph.case = 7
+        graph.case = 8
         return c_scaled(graph, c_matmul(graph, mat1, mat2), alpha)
-    graph.case = 8
+    graph.case = 9
     return c_add(graph, c_scaled(graph, c_matmul(graph, mat1, mat2), alpha), c_weighted(graph, self, beta))
 
 

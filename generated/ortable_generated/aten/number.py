@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, complex128, float32, float64, int32, int64
 from ortable.inference import broadcast
 from ortable.lowerings.float_parts import exponent_of, neighbour, scaled_by_power
+from ortable.lowerings.pointwise import is_number
 from ortable.lowerings.special.gamma import gcd_of
 from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_add, c_mul, c_power, im, re
 from ortable.prelude.facts import dtype_of, is_complex, is_float, rank_of
@@ -31,7 +32,12 @@ def aten_float_power_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, 
         # torch takes the root, which differs from C's pow at -inf
         graph.case = 1
         return graph.make_node('Sqrt', [cast(graph, self, float64)], res.outputs)
-    graph.case = 2
+    if not is_number(exponent):
+        # which of the two it is, is decided when the model runs
+        graph.case = 2
+        x, power = (cast(graph, self, float64), const(graph, exponent, float64))
+        return graph.make_node('Where', [graph.make_node('Equal', [power, const(graph, 0.5, float64)]), graph.make_node('Sqrt', [x]), graph.make_node('Pow', [x, power])], res.outputs)
+    graph.case = 3
     return graph.make_node('Pow', [cast(graph, self, float64), const(graph, exponent, float64)], res.outputs)
 
 

@@ -64,16 +64,16 @@ def aten_embedding_dense_backward(graph: Graph, res: ResultSpec, grad_output: Re
         skipped = unsqueezed(graph, graph.make_node('Equal', [positions, as_scalar(graph, padding_idx)]), [1])
         zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
         return scatter_slices(graph, zeros, 0, positions, graph.make_node('Where', [skipped, zero, graph.make_node('Div', [rows, times])]), 'add')
-    if padding_idx >= 0:
-        # rows that were read at padding_idx give no gradient, NaN included
+    if padding_idx < 0:
         graph.case = 3
-        skipped = graph.make_node('Unsqueeze', [graph.make_node('Equal', [cast(graph, indices, int64), as_vec(graph, padding_idx)]), as_vec(graph, -1)])
-        kept = graph.make_node('Where', [skipped, const(graph, 0, dtype_of(graph, grad_output)), grad_output])
-        rows = reshape_to(graph, kept, [count_of(graph, indices), width])
+        rows = reshape_to(graph, grad_output, [count_of(graph, indices), width])
         zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
         return scatter_slices(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')
+    # rows that were read at padding_idx give no gradient, NaN included
     graph.case = 4
-    rows = reshape_to(graph, grad_output, [count_of(graph, indices), width])
+    skipped = graph.make_node('Unsqueeze', [graph.make_node('Equal', [cast(graph, indices, int64), as_vec(graph, padding_idx)]), as_vec(graph, -1)])
+    kept = graph.make_node('Where', [skipped, const(graph, 0, dtype_of(graph, grad_output)), grad_output])
+    rows = reshape_to(graph, kept, [count_of(graph, indices), width])
     zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
     return scatter_slices(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')
 

@@ -48,8 +48,8 @@ def wrapped(
 ) -> OrtableError:
     """The error to raise in place of ``error``: UnsupportedCase stays one; types that do not fit
     are one where torch computes with several floating dtypes, or an operator of ONNX does not have
-    the dtype; so are shapes that cannot be told where sizes of several names meet. Everything else
-    is a ConversionError.
+    the dtype; so are shapes that cannot be told where sizes of several names meet, and what Python
+    cannot do with a number that the model computes. Everything else is a ConversionError.
 
     An error of a graph inside the graph keeps its own node in front, and gets the node that calls
     it.
@@ -63,6 +63,13 @@ def wrapped(
         error = UnsupportedCase(
             f"its arguments are of several dtypes, {' and '.join(mixed)}; cast them to one",
             details=str(error),
+        )
+    elif not isinstance(error, OrtableError) and (numbers := _computed_numbers(node)):
+        kind = UnsupportedCase
+        error = UnsupportedCase(
+            f"'{numbers[0]}' is a number that the model computes of sizes, and the converter needs "
+            "one that is known before; leave that dimension static, or compute with a tensor",
+            details=f"{type(error).__name__}: {error}",
         )
     elif isinstance(error, BuilderError) and error.without_dtype:
         kind = UnsupportedCase
@@ -97,6 +104,21 @@ def wrapped(
     )
     found.sizes = getattr(error, "sizes", ())
     return found
+
+
+def _computed_numbers(node: Node) -> list[str]:
+    """Names of the arguments that are numbers in the operator's schema and nodes in the graph."""
+    if not isinstance(node.target, OpOverload):
+        return []
+    schema = node.target._schema.arguments
+    given = {argument.name: value for argument, value in zip(schema, node.args, strict=False)}
+    given |= node.kwargs
+    numbers = ("number", "float", "int", "Optional[number]", "Optional[float]", "Optional[int]")
+    return [
+        argument.name
+        for argument in schema
+        if str(argument.type) in numbers and isinstance(given.get(argument.name), Node)
+    ]
 
 
 def _sizes(node: Node) -> list[str]:
