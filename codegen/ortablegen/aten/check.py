@@ -103,7 +103,9 @@ def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
         module = words[name].module.replace(".", "/")
         diagnostics.error(
             Span(f"runtime/{module}.py", 1, 1),
-            f"the prelude word '{name}' is a torch argument name, too",
+            f"the prelude word '{name}' is an argument name of torch, too: an entry could not say"
+            " which",
+            fix="rename the word",
         )
 
 
@@ -595,7 +597,9 @@ def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) 
             read.add(argument.name)
         elif argument.name not in given and not argument.has_default:
             diagnostics.error(
-                alias.span, f"the alias gives no value for argument '{argument.name}' of {alias.of}"
+                alias.span,
+                f"the alias gives no value for argument '{argument.name}' of {alias.of}",
+                fix=f"args: {{{argument.name}: <an expression of the alias's arguments>}}",
             )
     ignored = {name for name, _, _ in alias.ignore}
     for argument in alias.schema.arguments:

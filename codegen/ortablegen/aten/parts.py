@@ -246,14 +246,16 @@ class PartReader(EntryReader):
 
     def unread(self, node: YNode | None, schema: OpSchema) -> tuple[int, ...]:
         """Results that the sample call does not read, by position."""
-        text = self.text(node, "unused")
+        text = self.text(node, "unread")
         if node is None or text is None:
             return ()
-        found = tuple(int(part) for part in text.split() if re.fullmatch(r"[0-9]{1,4}", part))
-        if not found or max(found) >= len(schema.returns):
+        places = {str(place): place for place in range(len(schema.returns))}
+        wrong = [part for part in text.split() if part not in places]
+        if wrong or not text.split():
             fix = 'write positions from 0: unread: "1 2"'
-            self.error(node.span, f"'{text}' names no result of {schema.key}", fix=fix)
-        return found
+            named = " ".join(wrong)
+            self.error(node.span, f"unread: '{named}' names no result of {schema.key}", fix=fix)
+        return tuple(places[part] for part in text.split() if part in places)
 
     def ignore(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
         if node is None:

@@ -28,13 +28,11 @@ def parse_sample(sample: Sample, schema: OpSchema) -> dict[str, Any]:
     by_name = {argument.name: argument for argument in schema.arguments}
     values = {name: _parse(value, by_name[name]) for name, value in sample.values}
     known = {name for value in values.values() for name in _dim_names(value)}
-    for value in values.values():
-        if isinstance(value, Expression):
-            unknown = {n.id for n in ast.walk(value.tree) if isinstance(n, ast.Name)} - known
-            if unknown:
-                raise SampleProblem(
-                    f"'{', '.join(sorted(unknown))}' is no dynamic dimension of this sample call"
-                )
+    named = {name for value in values.values() for name in _expression_names(value)}
+    if unknown := named - known:
+        raise SampleProblem(
+            f"'{', '.join(sorted(unknown))}' is no dynamic dimension of this sample call"
+        )
     return values
 
 
@@ -43,6 +41,14 @@ def _dim_names(value: Any) -> list[str]:
         return [name for _, name in value.dims if name]
     if isinstance(value, list):
         return [name for each in value for name in _dim_names(each)]
+    return []
+
+
+def _expression_names(value: Any) -> list[str]:
+    if isinstance(value, Expression):
+        return [node.id for node in ast.walk(value.tree) if isinstance(node, ast.Name)]
+    if isinstance(value, list):
+        return [name for each in value for name in _expression_names(each)]
     return []
 
 
@@ -64,7 +70,8 @@ def _parse(value: object, argument: Argument) -> Any:
         tensor = tensor_sample(text)
         if tensor is not None:
             return tensor
-        if plain != "Tensor":
+        # a number stands for a tensor where torch wraps it, as in x + 1
+        if plain != "Tensor" or isinstance(literal_value(text), str):
             raise SampleProblem(
                 f"'{text}' is no tensor; argument '{argument.name}' is {argument.type}"
             )
