@@ -10,6 +10,7 @@ import re
 from ortablegen.language.entries import TARGETS, EntryReader
 from ortablegen.language.parse import parse_block, parse_expression, python_tree
 from ortablegen.language.samples import unknown_operators
+from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import meet, parse_range
 from ortablegen.schemas.registry import (
     EVERY_VERSION,
@@ -237,6 +238,18 @@ class PartReader(EntryReader):
             self.error(node.span, f"unknown target '{text}'", notes)
         return text
 
+    def sample_opset(self, node: YNode | None) -> tuple[str, int] | None:
+        """The opsets that a sample call is for, one at least."""
+        condition = self.opset(node)
+        first, last = DOMAIN_RANGE[""]
+        if node is None or condition is None:
+            return None
+        sign, version = condition
+        if version > last if sign == ">=" else version <= first:
+            notes = [f"supported are {first} to {last}"]
+            self.error(node.span, f"no supported opset is {sign}{version}", notes)
+        return condition
+
     def flag(self, node: YNode | None, what: str) -> bool:
         """``true`` or ``false``; false when it is not given."""
         text = self.text(node, what)
@@ -311,7 +324,7 @@ class PartReader(EntryReader):
             tuple(expect.split()) if expect is not None else None,
             self.text(node.get("refused"), "refused"),
             tolerance,
-            self.opset(node.get("opset")),
+            self.sample_opset(node.get("opset")),
             self.sample_target(node.get("built_for")),
             self.unread(node.get("unread"), schema),
             self.flag(node.get("random"), "random"),
