@@ -338,9 +338,11 @@ def _report(error: yaml.MarkedYAMLError, text: str, display: str, diagnostics: D
             fix="give the keys of an entry the same column, two right of its '- '",
         )
         return
-    diagnostics.error(
-        span, f"not valid YAML: {error.problem}", fix="quote text that holds ': ' or ' #'"
-    )
+    bracket = (error.problem or "").endswith(("got '['", "got '{'"))
+    fix = "quote text that holds ': ' or ' #'"
+    if bracket:
+        fix = 'quote text that holds brackets: "f32[2,3]"'
+    diagnostics.error(span, f"not valid YAML: {error.problem}", fix=fix)
 
 
 def _is_indentation(error: yaml.MarkedYAMLError, text: str) -> bool:
