@@ -72,11 +72,6 @@ def check_specs(
         _OpChecker(entry, diagnostics, user_lowerings, kernels, numbers).check()
     for alias in specs.aliases:
         _check_alias(alias, targets, diagnostics)
-    for call in specs.calls:
-        if "::" not in call.of:
-            diagnostics.error(
-                call.span, f"'of: {call.of}' is no ATen operator", fix="write aten::name"
-            )
     check_numbers(specs.numbers, diagnostics)
     for hop in specs.hops:
         if hop.python is not None:
