@@ -14,6 +14,7 @@ from ortablegen.aten.model import Specs
 from ortablegen.aten.rule_words import DTYPE_WORDS, MAX_WORDS, SHAPE_WORDS
 from ortablegen.language import vocabulary
 from ortablegen.language.word_list import BEGIN, END, with_core_words
+from ortablegen.schemas.record import Record
 from ortablegen.schemas.registry import installed_argument_names
 from ortablegen.source.diagnostics import Diagnostics
 
@@ -100,6 +101,13 @@ def test_every_prelude_word_has_a_docstring_and_a_class_of_result() -> None:
 
 def test_no_prelude_word_is_an_argument_name_of_torch() -> None:
     assert not installed_argument_names() & set(vocabulary.prelude())
+    text = "aten::x(Tensor cast, Tensor self) -> Tensor"
+    diagnostics = Diagnostics()
+    check_specs(Specs(registry=Record(((2, 13),), {"aten::x": {(2, 13): text}})), diagnostics)
+    assert [error.message for error in diagnostics.errors] == [
+        "the prelude word 'cast' is an argument name of torch, too: an entry could not say which"
+    ]
+    assert str(diagnostics.errors[0].span).startswith("runtime/ortable/prelude/")
 
 
 def test_rule_words_stay_few() -> None:

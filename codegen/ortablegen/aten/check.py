@@ -72,11 +72,6 @@ def check_specs(
         _OpChecker(entry, diagnostics, user_lowerings, kernels, numbers).check()
     for alias in specs.aliases:
         _check_alias(alias, targets, diagnostics)
-    for call in specs.calls:
-        if "::" not in call.of:
-            diagnostics.error(
-                call.span, f"'of: {call.of}' is no ATen operator", fix="write aten::name"
-            )
     check_numbers(specs.numbers, diagnostics)
     for hop in specs.hops:
         if hop.python is not None:
@@ -103,7 +98,9 @@ def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
         module = words[name].module.replace(".", "/")
         diagnostics.error(
             Span(f"runtime/{module}.py", 1, 1),
-            f"the prelude word '{name}' is a torch argument name, too",
+            f"the prelude word '{name}' is an argument name of torch, too: an entry could not say"
+            " which",
+            fix="rename the word",
         )
 
 
@@ -595,7 +592,9 @@ def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) 
             read.add(argument.name)
         elif argument.name not in given and not argument.has_default:
             diagnostics.error(
-                alias.span, f"the alias gives no value for argument '{argument.name}' of {alias.of}"
+                alias.span,
+                f"the alias gives no value for argument '{argument.name}' of {alias.of}",
+                fix=f"args: {{{argument.name}: <an expression of the alias's arguments>}}",
             )
     ignored = {name for name, _, _ in alias.ignore}
     for argument in alias.schema.arguments:

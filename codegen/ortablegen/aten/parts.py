@@ -10,6 +10,7 @@ import re
 from ortablegen.language.entries import TARGETS, EntryReader
 from ortablegen.language.parse import parse_block, parse_expression, python_tree
 from ortablegen.language.samples import unknown_operators
+from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import meet, parse_range
 from ortablegen.schemas.registry import (
     EVERY_VERSION,
@@ -237,6 +238,18 @@ class PartReader(EntryReader):
             self.error(node.span, f"unknown target '{text}'", notes)
         return text
 
+    def sample_opset(self, node: YNode | None) -> tuple[str, int] | None:
+        """The opsets that a sample call is for, one at least."""
+        condition = self.opset(node)
+        first, last = DOMAIN_RANGE[""]
+        if node is None or condition is None:
+            return None
+        sign, version = condition
+        if version > last if sign == ">=" else version <= first:
+            notes = [f"supported are {first} to {last}"]
+            self.error(node.span, f"no supported opset is {sign}{version}", notes)
+        return condition
+
     def flag(self, node: YNode | None, what: str) -> bool:
         """``true`` or ``false``; false when it is not given."""
         text = self.text(node, what)
@@ -246,14 +259,16 @@ class PartReader(EntryReader):
 
     def unread(self, node: YNode | None, schema: OpSchema) -> tuple[int, ...]:
         """Results that the sample call does not read, by position."""
-        text = self.text(node, "unused")
+        text = self.text(node, "unread")
         if node is None or text is None:
             return ()
-        found = tuple(int(part) for part in text.split() if re.fullmatch(r"[0-9]{1,4}", part))
-        if not found or max(found) >= len(schema.returns):
+        places = {str(place): place for place in range(len(schema.returns))}
+        wrong = [part for part in text.split() if part not in places]
+        if wrong or not text.split():
             fix = 'write positions from 0: unread: "1 2"'
-            self.error(node.span, f"'{text}' names no result of {schema.key}", fix=fix)
-        return found
+            named = " ".join(wrong)
+            self.error(node.span, f"unread: '{named}' names no result of {schema.key}", fix=fix)
+        return tuple(places[part] for part in text.split() if part in places)
 
     def ignore(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
         if node is None:
@@ -309,7 +324,7 @@ class PartReader(EntryReader):
             tuple(expect.split()) if expect is not None else None,
             self.text(node.get("refused"), "refused"),
             tolerance,
-            self.opset(node.get("opset")),
+            self.sample_opset(node.get("opset")),
             self.sample_target(node.get("built_for")),
             self.unread(node.get("unread"), schema),
             self.flag(node.get("random"), "random"),

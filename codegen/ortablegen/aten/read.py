@@ -357,6 +357,8 @@ class _Reader(PartReader):
         kind = node.pairs[0][0].text
         name = self.text(node.pairs[0][1], kind)
         of = self.text(node.get("of"), "of")
+        if name is not None and not _DOTTED.fullmatch(name):
+            self.error(node.span, f"'{name}' is no name of a function")
         self.note_traits(node, name)
         if of is None and node.get("traits") is not None:
             self.stand_alone()
@@ -367,9 +369,9 @@ class _Reader(PartReader):
         exported_as = self.text(node.get("exported_as"), "exported_as")
         several = self.words(node.get("several"), "several")
         operators = [of, *several, *([] if exported_as is None else [exported_as])]
-        for text, pattern in ((name, _DOTTED), *((each, _OPERATOR) for each in operators)):
-            if not pattern.fullmatch(text):
-                self.error(node.span, f"'{text}' is no name of a function or operator")
+        for text in operators:
+            if not _OPERATOR.fullmatch(text):
+                self.error(node.span, f"'{text}' is no name of an operator", fix="write aten::name")
         return CallEntry(
             kind,
             name,
@@ -406,6 +408,9 @@ class _Reader(PartReader):
         python = self.python(node)
         refuse = self.text(node.get("refuse"), "refuse")
         name = self.text(node.pairs[0][1], "hop")
+        args = self.words(node.get("args"), "args")
+        if name is not None and not self.hop_names(node, (name, *args)):
+            return None
         self.note_traits(node, name)
         if node.get("place") is not None:
             self.place(node, name, lowered=False)
@@ -420,15 +425,26 @@ class _Reader(PartReader):
                 ", the reason why it has none",
             )
             return None
-        for word in (name, *self.words(node.get("args"), "args")):
-            bare = word.removeprefix("*").removeprefix("*")
-            if not bare.isidentifier() or keyword.iskeyword(bare):
-                self.error(node.span, f"'{word}' is no name of an operator or argument")
         return HopEntry(
             name,
-            self.words(node.get("args"), "args"),
+            args,
             python,
             self.file,
             node.pairs[0][1].span,
             refuse,
         )
+
+    def hop_names(self, node: YMap, words: tuple[str, ...]) -> bool:
+        """Whether the names of an operator and its arguments are names, each argument once."""
+        bare = [word.removeprefix("*").removeprefix("*") for word in words]
+        wrong = [
+            w
+            for w, n in zip(words, bare, strict=True)
+            if not n.isidentifier() or keyword.iskeyword(n)
+        ]
+        for word in wrong:
+            self.error(node.span, f"'{word}' is no name of an operator or argument")
+        twice = [word for word, count in Counter(bare[1:]).items() if count > 1]
+        for word in twice:
+            self.error(node.span, f"args has '{word}' twice")
+        return not wrong and not twice

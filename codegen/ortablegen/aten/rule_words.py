@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ortablegen.language import vocabulary
@@ -111,15 +112,14 @@ def _check_expression(
         return
     if isinstance(node, ast.Name) and words is DTYPE_WORDS:
         if node.id not in vocabulary.DTYPES:
-            diagnostics.error(
-                code.at(node), f"'{node.id}' is no dtype", fix="a literal such as int64, or same(x)"
-            )
+            hint = _hint(node.id, vocabulary.DTYPES)
+            fix = "a dtype such as int64, or same(x)"
+            diagnostics.error(code.at(node), f"'{node.id}' is no dtype{hint}", fix=fix)
         return
     name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
     if not isinstance(node, ast.Call) or name not in words:
-        close = difflib.get_close_matches(name or ast.unparse(node), words, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
         text = name or ast.unparse(node)
+        hint = _hint(text, words)
         diagnostics.error(
             code.at(node), f"unknown rule word '{text}'{hint}", [f"words are {', '.join(words)}"]
         )
@@ -160,11 +160,16 @@ def _check_names(code: Code, node: ast.expr, names: set[str], diagnostics: Diagn
             continue
         if id(each) in called:
             if each.id not in vocabulary.prelude() and each.id not in vocabulary.BUILTINS:
-                diagnostics.error(code.at(each), f"unknown word '{each.id}' in a rule")
+                hint = _hint(each.id, [*vocabulary.prelude(), *vocabulary.BUILTINS])
+                diagnostics.error(code.at(each), f"unknown word '{each.id}' in a rule{hint}")
         elif each.id not in known:
-            close = difflib.get_close_matches(each.id, known, n=1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
+            hint = _hint(each.id, known)
             diagnostics.error(code.at(each), f"unknown name '{each.id}' in a rule{hint}")
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 @dataclass

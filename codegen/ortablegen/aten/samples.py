@@ -27,22 +27,31 @@ def parse_sample(sample: Sample, schema: OpSchema) -> dict[str, Any]:
     """The sample's arguments: TensorSample, lists, literals, :class:`Expression`."""
     by_name = {argument.name: argument for argument in schema.arguments}
     values = {name: _parse(value, by_name[name]) for name, value in sample.values}
-    known = {name for value in values.values() for name in _dim_names(value)}
-    for value in values.values():
-        if isinstance(value, Expression):
-            unknown = {n.id for n in ast.walk(value.tree) if isinstance(n, ast.Name)} - known
-            if unknown:
-                raise SampleProblem(
-                    f"'{', '.join(sorted(unknown))}' is no dynamic dimension of this sample call"
-                )
+    known: dict[str, int] = {}
+    for name, size in (dim for value in values.values() for dim in _named_dims(value)):
+        if known.setdefault(name, size) != size:
+            raise SampleProblem(f"dimension '{name}' has size {known[name]}, and size {size}")
+    named = {name for value in values.values() for name in _expression_names(value)}
+    if unknown := named - set(known):
+        raise SampleProblem(
+            f"'{', '.join(sorted(unknown))}' is no dynamic dimension of this sample call"
+        )
     return values
 
 
-def _dim_names(value: Any) -> list[str]:
+def _named_dims(value: Any) -> list[tuple[str, int]]:
     if isinstance(value, TensorSample):
-        return [name for _, name in value.dims if name]
+        return [(name, size) for size, name in value.dims if name]
     if isinstance(value, list):
-        return [name for each in value for name in _dim_names(each)]
+        return [dim for each in value for dim in _named_dims(each)]
+    return []
+
+
+def _expression_names(value: Any) -> list[str]:
+    if isinstance(value, Expression):
+        return [node.id for node in ast.walk(value.tree) if isinstance(node, ast.Name)]
+    if isinstance(value, list):
+        return [name for each in value for name in _expression_names(each)]
     return []
 
 
@@ -63,8 +72,13 @@ def _parse(value: object, argument: Argument) -> Any:
     if plain.startswith("Tensor"):
         tensor = tensor_sample(text)
         if tensor is not None:
+            if tensor.values is not None and tensor.numbers != tensor.elements:
+                raise SampleProblem(
+                    f"'{text}' has {tensor.numbers} numbers for {tensor.elements} elements"
+                )
             return tensor
-        if plain != "Tensor":
+        # a number stands for a tensor where torch wraps it, as in x + 1
+        if plain != "Tensor" or isinstance(literal_value(text), str):
             raise SampleProblem(
                 f"'{text}' is no tensor; argument '{argument.name}' is {argument.type}"
             )

@@ -104,7 +104,7 @@ class CodeChecker:
             self.error(
                 statement, f"{len(target.elts)} names on the left, {len(parts)} values on the right"
             )
-            return
+            parts = tuple(Value(Kind(ANY)) for _ in target.elts)
         for name, part in zip(target.elts, parts, strict=True):
             self.bind(name, part)
 
@@ -308,6 +308,7 @@ class CodeChecker:
                     argument,
                     f"'{name}' of a result of the graph: its numbers are not known while"
                     " converting",
+                    fix="ask for its size or dtype (dim_of, rank_of, dtype_of), or use a node",
                 )
         if name == "float" and values:
             return Value(Kind(FLOAT), held=values[0].held)
@@ -414,6 +415,7 @@ class CodeChecker:
                 self.error(
                     side, "Python arithmetic on a result of the graph", fix="use Add, Sub, Mul, Div"
                 )
+                return Value(Kind(ANY))
         if any(base in kinds.LIST.values() for base in bases):
             if isinstance(node.op, ast.Mult):
                 return Value(Kind(bases[0] if bases[0] in kinds.LIST.values() else bases[1]))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 import keyword
+import math
 import re
 from collections.abc import Iterable
 
@@ -135,11 +136,15 @@ class EntryReader:
         return None
 
     def number(self, text: str | None, node: YNode | None) -> float | None:
-        """A positive number, such as a tolerance."""
+        """A finite number of 0 or more, such as a tolerance."""
         if text is None or node is None:
             return None
         try:
-            return float(text)
+            found = float(text)
         except ValueError:
             self.error(node.span, f"'{text}' is no number")
             return None
+        if not 0 <= found < math.inf:
+            self.error(node.span, f"'{text}' is not between 0 and infinity")
+            return None
+        return found

@@ -229,7 +229,8 @@ def _check_attribute_value(
         return
     if value.kind.base == NONE or value.kind.optional:
         if required:
-            error(keyword.value, f"{name} is required, this may be None")
+            fix = "exclude None: when: x is not None"
+            error(keyword.value, f"{name} is required, this may be None", fix=fix)
         if value.kind.base == NONE:
             return
     if value.kind.base not in allowed:
@@ -241,8 +242,15 @@ def _check_attribute_value(
 
 
 def _check_outputs(call: OnnxCall, schema: OnnxSchema, count: int | None, error: Report) -> None:
-    if count is not None and not schema.accepts_outputs(count):
-        limits = _count(schema.min_outputs, schema.max_outputs, "output")
+    limits = _count(schema.min_outputs, schema.max_outputs, "output")
+    if count is None and not any(output.variadic for output in schema.outputs):
+        error(
+            call.node,
+            f"{schema.op}-{schema.since} gives {limits}, a list is taken",
+            [schema.signature()],
+            fix="for a list of results write [...], or an operator with a list of outputs",
+        )
+    elif count is not None and not schema.accepts_outputs(count):
         error(
             call.node,
             f"{schema.op}-{schema.since} gives {limits}, {count} are taken",

@@ -104,8 +104,9 @@ class _Range:
         if operator is ast.Eq:
             return self.low == self.high == number
         if operator is ast.NotEq:
-            outside = self.low > number or self.high < number
-            return outside or number in self.without
+            below = self.high < number or (self.high == number and self.open_high)
+            above = self.low > number or (self.low == number and self.open_low)
+            return below or above or number in self.without
         if operator in (ast.Gt, ast.GtE):
             strict = operator is ast.Gt and not self.open_low
             return self.low > number or (self.low == number and not strict)

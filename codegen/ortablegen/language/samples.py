@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ ABBREVIATIONS = {
     "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "b": "bool",
     "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
+_BOUNDS = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)}
+_BOUNDS |= {"uint8": (0, 255), "bool": (0, 1)}
 _SIZE = r"[0-9]{1,9}"  # elements of a dimension of an example
 _PLAIN = re.compile(r"0|[1-9][0-9]{0,18}")
 _TENSOR = re.compile(
@@ -49,6 +52,16 @@ class TensorSample:
     def shape(self) -> tuple[int, ...]:
         """The example shape."""
         return tuple(size for size, _ in self.dims)
+
+    @property
+    def elements(self) -> int:
+        """How many elements the example has."""
+        return math.prod(self.shape)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are given; 0 where none are."""
+        return len(_leaves(self.values)) if self.values is not None else 0
 
 
 @dataclass(frozen=True)
@@ -94,9 +107,40 @@ def _tensor(text: str, match: re.Match[str]) -> TensorSample:
                 f"'{part}' in '{text}' is no size; a dynamic dimension is written n=4"
             )
         dims.append((int(size), name.strip() or None))
-    given = _numbers(values) if values is not None else None
     bounds = [None if bound is None else _number(bound, text) for bound in (low, high)]
-    return TensorSample(ABBREVIATIONS[short], tuple(dims), bounds[0], bounds[1], given)
+    ends = [bound for bound in bounds if bound is not None]
+    if ends and not -math.inf < ends[0] < ends[-1] < math.inf:
+        raise SampleProblem(f"'{low}..{high}' in '{text}' is no range; write the lower end first")
+    dtype = ABBREVIATIONS[short]
+    given = _numbers(values) if values is not None else None
+    if values is not None:
+        _check_values(given, dtype, math.prod(size for size, _ in dims), text)
+    return TensorSample(dtype, tuple(dims), bounds[0], bounds[1], given)
+
+
+def _check_values(given: Any, dtype: str, count: int, text: str) -> None:
+    """Each number is one that the dtype holds; they fill the tensor, once or repeated."""
+    leaves = _leaves(given)
+    if count % max(len(leaves), 1) or (count and not leaves):
+        raise SampleProblem(f"'{text}' has {len(leaves)} numbers for {count} elements")
+    least, most = _BOUNDS.get(dtype, (None, None))
+    for leaf in leaves:
+        whole = least is None or (isinstance(leaf, int) and least <= leaf <= most)
+        plain = isinstance(leaf, int | float) or dtype.startswith("complex")
+        if isinstance(leaf, str | bytes | None) or not (whole and plain):
+            raise SampleProblem(f"'{leaf}' in '{text}' is no {dtype}")
+
+
+def _leaves(given: Any) -> list[Any]:
+    if not isinstance(given, list):
+        return [given]
+    parts = [_leaves(each) for each in given]
+    if (
+        len({(isinstance(each, list), len(part)) for each, part in zip(given, parts, strict=True)})
+        > 1
+    ):
+        raise SampleProblem(f"lists of different lengths in '{given}'")
+    return [leaf for part in parts for leaf in part]
 
 
 def _number(bound: str, text: str) -> float:

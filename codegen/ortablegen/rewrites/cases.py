@@ -27,6 +27,8 @@ from .names import Names, attribute_of, names_read
 from .pattern import Pattern
 
 _CONSTANT = "const "
+# how a case gives results
+_WRITTEN = {kinds.RESULT: '"f32[2,3]"', kinds.RESULTS: '["f32[2,3]"]'}
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def _needed_names(patterns: tuple[Pattern, ...], names: Names) -> list[str]:
     found = [
         name
         for name in patterns[0].captures()
-        if not names.kinds[name].optional and names.kinds[name].base == kinds.RESULT
+        if not names.kinds[name].optional and names.kinds[name].base in _WRITTEN
     ]
     for name, (node, attribute) in patterns[0].attribute_names().items():
         schema = attribute_of(node, attribute)
@@ -150,9 +152,8 @@ class _Case:
                 self.error(str(problem), fix=fix)
         for name in needed:
             if name not in dict(case.values):
-                result = self.names.kinds[name].base == kinds.RESULT
-                fix = f'{name}: "f32[2,3]"' if result else f"{name}: <its value>"
-                self.error(f"the case gives no value for '{name}'", fix=fix)
+                form = _WRITTEN.get(self.names.kinds[name].base, "<its value>")
+                self.error(f"the case gives no value for '{name}'", fix=f"{name}: {form}")
         for name in case.also:
             if name not in made:
                 self.unknown(name, sorted(made), "intermediate result")

@@ -326,7 +326,9 @@ class _Checker:
         patterns = self.patterns()
         before = len(self.diagnostics.errors)
         if self.opsets[0] > self.opsets[1]:
-            self.error(self.rewrite.span, f"no opset is {self.rewrite.opset}")
+            first, last = DOMAIN_RANGE[""]
+            notes = [f"supported are {first} to {last}"]
+            self.error(self.rewrite.span, f"no supported opset is {self.rewrite.opset}", notes)
         if not patterns or self.opsets[0] > self.opsets[1]:
             return
         names = names_of(self.rewrite, patterns)

@@ -6,7 +6,7 @@ import ast
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ortablegen.language.parse import Code, onnx_call
@@ -193,6 +193,17 @@ def entrance(pattern: Pattern, found: set[int], names: set[str]) -> tuple[Patter
     return None
 
 
+def _power(base: float, exponent: float) -> float:
+    """A real number that float64 can hold: `10 ** 10 ** 10` would be computed for hours."""
+    try:
+        found = float(base) ** float(exponent)
+    except OverflowError:
+        raise ArithmeticError("it is too large") from None
+    if isinstance(found, complex):
+        raise ArithmeticError("it is complex")
+    return base**exponent
+
+
 MAX_ALTERNATIVES = 16
 _NUMBERS = {"inf": math.inf, "pi": math.pi}
 _ARITHMETIC: dict[type, Callable[[float, float], float]] = {
@@ -200,7 +211,7 @@ _ARITHMETIC: dict[type, Callable[[float, float], float]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
+    ast.Pow: _power,
 }
 
 
@@ -212,13 +223,7 @@ def read_patterns(code: Code, commutative: frozenset[str]) -> tuple[Pattern, ...
         PatternProblem: for the first thing that is no pattern.
     """
     choices = [list(_statement_choices(statement)) for statement in code.body]
-    count = math.prod(len(each) for each in choices)
-    if count > MAX_ALTERNATIVES:
-        raise PatternProblem(
-            code.body[0],
-            f"{count} alternatives, at most {MAX_ALTERNATIVES} are allowed",
-            "write a second rewrite",
-        )
+    _limit(math.prod(len(each) for each in choices), code.body[0])
     return tuple(_Reader(body, commutative).pattern() for body in itertools.product(*choices))
 
 
@@ -240,7 +245,7 @@ def _choices(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.Tuple):
         return [
             ast.copy_location(ast.Tuple(list(each), ast.Load()), node)
-            for each in itertools.product(*(_choices(part) for part in node.elts))
+            for each in _together(node.elts, node)
         ]
     if not isinstance(node, ast.Call):
         return [node]
@@ -255,24 +260,29 @@ def _choices(node: ast.expr) -> list[ast.expr]:
             raise PatternProblem(
                 node, "optional takes one node with an input", "optional(Cast(x, to=kind))"
             )
-        return _limited([*_choices(inner), *_choices(inner.args[0])], node)
-    parts = [_choices(argument) for argument in node.args]
-    if math.prod(len(part) for part in parts) > MAX_ALTERNATIVES:
-        _limited([node] * math.prod(len(part) for part in parts), node)
+        found = [*_choices(inner), *_choices(inner.args[0])]
+        _limit(len(found), node)
+        return found
     return [
         ast.copy_location(ast.Call(node.func, list(each), node.keywords), node)
-        for each in itertools.product(*parts)
+        for each in _together(node.args, node)
     ]
 
 
-def _limited(found: list[ast.expr], node: ast.expr) -> list[ast.expr]:
-    if len(found) > MAX_ALTERNATIVES:
+def _together(nodes: Sequence[ast.expr], where: ast.expr) -> Iterator[tuple[ast.expr, ...]]:
+    """One choice of each of the expressions, in every combination."""
+    parts = [_choices(node) for node in nodes]
+    _limit(math.prod(len(part) for part in parts), where)
+    return itertools.product(*parts)
+
+
+def _limit(count: int, where: ast.AST) -> None:
+    if count > MAX_ALTERNATIVES:
         raise PatternProblem(
-            node,
-            f"{len(found)} alternatives, at most {MAX_ALTERNATIVES} are allowed",
+            where,
+            f"{count} alternatives, at most {MAX_ALTERNATIVES} are allowed",
             "write a second rewrite",
         )
-    return found
 
 
 # -- one alternative ----------------------------------------------------------------------------
@@ -445,7 +455,8 @@ def number(node: ast.expr) -> float | bool:
         try:
             return _ARITHMETIC[type(node.op)](number(node.left), number(node.right))
         except (ArithmeticError, TypeError) as error:
-            raise PatternProblem(node, f"cannot compute this number: {error}") from None
+            fix = "a finite number, or inf"
+            raise PatternProblem(node, f"cannot compute this number: {error}", fix) from None
     raise PatternProblem(
         node, f"'{ast.unparse(node)}' is neither a result nor a number", "a name, or a literal"
     )

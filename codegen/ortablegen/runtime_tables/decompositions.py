@@ -30,6 +30,8 @@ def emit_decompositions(path: Path, diagnostics: Diagnostics, record: Record) ->
             diagnostics.error(entry.span, "an entry needs 'op' and 'why'")
         elif missing := [v for v in record.versions if record.text(op.text, v) is None]:
             diagnostics.error(op.span, f"torch {listed(missing)} has no operator '{op.text}'")
+        elif op.text in names:
+            diagnostics.error(op.span, f"a second entry for '{op.text}'")
         else:
             names.append(op.text)
     lines = "".join(f'    "{name}",\n' for name in sorted(names))

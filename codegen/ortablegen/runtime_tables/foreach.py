@@ -8,11 +8,12 @@ import ast
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ortablegen.language.parse import python_tree
 from ortablegen.schemas.ranges import listed
 from ortablegen.schemas.record import Record
 from ortablegen.schemas.torch import Argument, OpSchema, from_torch_schema, parsed_schema
 from ortablegen.source.diagnostics import Diagnostics
-from ortablegen.source.yaml_source import YMap, YScalar, YSeq, load
+from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load
 
 _PREFIX = "aten::_foreach_"
 _KEYS = ("op", "each", "elements", "ignore")
@@ -61,9 +62,9 @@ def emit_foreach(path: Path, diagnostics: Diagnostics, record: Record) -> dict[s
     return {"ortable_generated/foreach.py": text}
 
 
-def _row(entry: object, diagnostics: Diagnostics) -> _Row | None:
+def _row(entry: YNode, diagnostics: Diagnostics) -> _Row | None:
     if not isinstance(entry, YMap):
-        diagnostics.error(entry.span, "a row is {op: aten::_foreach_x, each: calls}")  # type: ignore[attr-defined]
+        diagnostics.error(entry.span, "a row is {op: aten::_foreach_x, each: calls}")
         return None
     for key, _ in entry.items():
         if key.text not in _KEYS:
@@ -74,9 +75,14 @@ def _row(entry: object, diagnostics: Diagnostics) -> _Row | None:
         return None
     elements, ignored = entry.get("elements"), entry.get("ignore")
     names = elements.values if isinstance(elements, YSeq) else ()
-    reasons = ignored.items() if isinstance(ignored, YMap) else ()
     split = tuple(name.text for name in names if isinstance(name, YScalar))
-    return _Row(op, each, split, frozenset(key.text for key, _ in reasons))
+    if elements is not None and (not split or len(split) != len(names)):
+        diagnostics.error(elements.span, "elements is a list of arguments")
+    reasons = ignored.items() if isinstance(ignored, YMap) else ()
+    given = {key.text for key, why in reasons if isinstance(why, YScalar) and why.text.strip()}
+    if ignored is not None and (not given or len(given) != len(reasons)):
+        diagnostics.error(ignored.span, "ignore is a mapping from an argument to the reason")
+    return _Row(op, each, split, frozenset(given))
 
 
 def _schema(op: YScalar, diagnostics: Diagnostics, record: Record) -> OpSchema | None:
@@ -122,7 +128,7 @@ class _Calls:
     def text(self) -> str:
         """The expression of one element."""
         try:
-            tree = ast.parse(self._row.each.text, mode="eval").body
+            tree = python_tree(self._row.each.text, "eval").body
         except SyntaxError as error:
             self._error(f"not an expression: {error.msg}")
             return ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortablegen.source.diagnostics import Diagnostics
-from ortablegen.source.yaml_source import YMap, YScalar, load
+from ortablegen.source.yaml_source import YMap, YNode, YScalar, load
 
 _HEADER = "Generated from specs/runtime/optimizers.yaml by codegen."
 _EDIT = "Do not edit: change the spec, then run `make codegen`."
@@ -47,10 +47,10 @@ def read_optimizers(path: Path, diagnostics: Diagnostics) -> list[Optimizer]:
     return [row for row in rows if row is not None]
 
 
-def _row(entry: object, diagnostics: Diagnostics) -> Optimizer | None:
-    assert isinstance(entry, YMap)
-    given = {key.text: value.text for key, value in entry.items() if isinstance(value, YScalar)}
-    unknown = sorted({key.text for key, _ in entry.items()} - (_KEYS & set(given)))
+def _row(entry: YNode, diagnostics: Diagnostics) -> Optimizer | None:
+    pairs = entry.items() if isinstance(entry, YMap) else ()
+    given = {key.text: value.text for key, value in pairs if isinstance(value, YScalar)}
+    unknown = sorted({key.text for key, _ in pairs} - (_KEYS & set(given)))
     verdict = given.get("verdict", "")
     if unknown or given.get("level") not in _LEVELS or verdict not in _NEEDED:
         diagnostics.error(

@@ -4,16 +4,18 @@ ONNX Runtime, and what option `tune` tries; and `docs/sessions.md`, the table fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ortablegen.source.diagnostics import Diagnostics
-from ortablegen.source.yaml_source import YMap, YScalar, YSeq, load
+from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load
 
 _HEADER = "Generated from specs/runtime/session.yaml by codegen."
 _EDIT = "Do not edit: change the spec, then run `make codegen`."
-_KEYS = ("name", "range", "usual", "inference", "training", "search", "about", "source")
+_TEXTS = ("name", "usual", "inference", "training", "about", "source")
+_LISTS = ("range", "search")
 _TORCH = "torch"  # as a value: as many as torch has threads
 
 
@@ -35,7 +37,6 @@ def read_settings(path: Path, diagnostics: Diagnostics) -> list[Setting]:
     """The rows, in file order; what is wrong with one is an error of ``diagnostics``."""
     found: dict[str, Setting] = {}
     for entry in load(path, f"specs/runtime/{path.name}", diagnostics):
-        assert isinstance(entry, YMap)
         row = _row(entry, diagnostics)
         if row is None:
             continue
@@ -45,19 +46,23 @@ def read_settings(path: Path, diagnostics: Diagnostics) -> list[Setting]:
     return list(found.values())
 
 
-def _row(entry: YMap, diagnostics: Diagnostics) -> Setting | None:
-    texts = {key.text: value.text for key, value in entry.items() if isinstance(value, YScalar)}
-    lists = {key.text: _numbers(value) for key, value in entry.items() if isinstance(value, YSeq)}
-    unknown = sorted({key.text for key, _ in entry.items()} - set(_KEYS))
-    bounds = lists.get("range") or []
+def _row(entry: YNode, diagnostics: Diagnostics) -> Setting | None:
+    pairs = entry.items() if isinstance(entry, YMap) else ()
+    texts = {k.text: v.text for k, v in pairs if isinstance(v, YScalar) and k.text in _TEXTS}
+    lists = {k.text: _numbers(v) for k, v in pairs if isinstance(v, YSeq) and k.text in _LISTS}
+    unknown = sorted({key.text for key, _ in pairs} - set(texts) - set(lists))
+    bounds, search = lists.get("range") or [], lists.get("search", [])
     if unknown or len(bounds) != 2 or not all(map(texts.get, ("name", "about", "source"))):
         diagnostics.error(
             entry.span,
-            "a setting has a name, a range of two numbers, and texts about and source"
+            "a setting has a name, a range of two numbers, texts about and source, and may have"
+            " usual, inference and training, a value each, and search, a list"
             + (f"; not {', '.join(unknown)}" if unknown else ""),
         )
         return None
-    search = lists.get("search") or []
+    if search is None:
+        diagnostics.error(entry.span, "search is a list of whole numbers")
+        return None
     given = {key: texts.get(key, "") for key in ("usual", "inference", "training")}
     values = [*search, *(_number(text) for text in given.values() if text not in ("", _TORCH))]
     if not all(value is not None and bounds[0] <= value <= bounds[1] for value in values):
@@ -74,7 +79,7 @@ def _row(entry: YMap, diagnostics: Diagnostics) -> Setting | None:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.lstrip("-").isdigit() else None
+    return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else None
 
 
 def _numbers(value: YSeq) -> list[int] | None:

@@ -8,6 +8,7 @@ decides what it is.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -189,8 +190,13 @@ def _read(text: str, display: str, diagnostics: Diagnostics) -> YNode | None:
     return _Nodes(display, diagnostics).root(yaml.parse(text, Loader=yaml.SafeLoader))
 
 
+# what only an escape can write, and no file or terminal takes
+_HALF = re.compile("[\ud800-\udfff]")
+
+
 class _Unreadable(Exception):
-    """YAML that nobody writes by hand: too deep, too much of the same, a loop of aliases."""
+    """YAML that nobody writes by hand: too deep, too much of the same, a loop of aliases, half a
+    character."""
 
     def __init__(self, span: Span, message: str, fix: str | None = None) -> None:
         super().__init__(message)
@@ -297,6 +303,9 @@ class _Nodes:
             # the text of a block starts on the next line; its indentation is found by the reader of
             # the block
             span = Span(self.display, span.line + 1, 1)
+        if not event.value.isascii() and (half := _HALF.search(event.value)) is not None:
+            text = f"'\\u{ord(half[0]):04X}' is half a character"
+            raise _Unreadable(span, text, fix="write the character itself")
         return YScalar(event.value, span, style)
 
 
@@ -329,9 +338,11 @@ def _report(error: yaml.MarkedYAMLError, text: str, display: str, diagnostics: D
             fix="give the keys of an entry the same column, two right of its '- '",
         )
         return
-    diagnostics.error(
-        span, f"not valid YAML: {error.problem}", fix="quote text that holds ': ' or ' #'"
-    )
+    bracket = (error.problem or "").endswith(("got '['", "got '{'"))
+    fix = "quote text that holds ': ' or ' #'"
+    if bracket:
+        fix = 'quote text that holds brackets: "f32[2,3]"'
+    diagnostics.error(span, f"not valid YAML: {error.problem}", fix=fix)
 
 
 def _is_indentation(error: yaml.MarkedYAMLError, text: str) -> bool:

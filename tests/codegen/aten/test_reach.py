@@ -47,6 +47,11 @@ def findings(*conditions: str) -> list[tuple[int, str]]:
         "flag and not flag",
         "s == 2 and s == 3",
         "alpha == 1 and alpha < 1",
+        "s != 2 and not s != 2",
+        "s > 5 and not s != 2",
+        "s < 2 and not s != 2",
+        "alpha > 2 and not alpha != 2",
+        "alpha != 2 and alpha != 3 and not alpha != 3",
         "sizes == 'a' and sizes == 'b'",
         "(n > 2 or flag) and not flag and n <= 2",
     ],
@@ -73,6 +78,10 @@ def test_what_always_holds(text: str) -> None:
         ("flag or n == 1", "flag and s == 4"),
         ("bias is None", "bias is None and flag"),
         ("n != 1", "n == 2"),
+        ("s != 2", "s >= 3"),
+        ("s != 2", "s < 2"),
+        ("alpha != 2", "alpha == 1"),
+        ("alpha != 2", "alpha != 2 and flag"),
     ],
 )
 def test_what_an_earlier_condition_takes(before: str, text: str) -> None:
@@ -92,6 +101,11 @@ def test_what_an_earlier_condition_takes(before: str, text: str) -> None:
         ("is_half(x)", "is_float(x)", ""),
         ("flag and n == 1", "flag", ""),
         ("s == 1", "s != 1", ""),
+        ("s != 2", "s >= 2", ""),
+        ("s != 2", "s <= 2", ""),
+        ("s != 2", "s != 3", ""),
+        ("s >= 2 and not s != 2", ""),
+        ("alpha != 3 and not alpha != 2", ""),
     ],
 )
 def test_what_nobody_can_prove(texts: tuple[str, ...]) -> None:

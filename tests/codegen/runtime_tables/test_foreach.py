@@ -46,11 +46,38 @@ def test_a_row_is_a_function_with_the_signature_of_its_operator(tmp_path):
         (f'{OP}, each: "add.Tensor(self, other, alpha=alpha)", elements: [x]', "no argument 'x'"),
         (f'{OP}, each: "self + other"', "neither an argument nor a call"),
         (f"{OP}, eech: x", "unknown key 'eech'"),
+        ("op: aten::_foreach_add.List", "a row needs 'op' and 'each'"),
+        (f'{OP}, each: "add.Tensor(self,"', "not an expression: '(' was never closed"),
+        (f'{OP}, each: "{"neg(" * 60}self{")" * 60}"', "not an expression: it is nested in more"),
+        (f'{OP}, each: "add.Tensor(*self)"', "'*self' is neither an argument nor a call"),
+        (f"{GOOD}, elements: alpha", "elements is a list of arguments"),
+        (f"{GOOD}, elements: [[alpha]]", "elements is a list of arguments"),
+        (f"{GOOD}, ignore: alpha", "ignore is a mapping from an argument to the reason"),
+        (f'{GOOD}, ignore: {{alpha: ""}}', "ignore is a mapping from an argument to the reason"),
     ],
 )
 def test_what_codegen_refuses(tmp_path, row, message):
     _, errors = emitted(tmp_path, row)
     assert any(message in error for error in errors), errors
+
+
+def test_what_is_no_row(tmp_path):
+    path = tmp_path / "foreach.yaml"
+    path.write_text("- aten::_foreach_add.List\n")
+    diagnostics = Diagnostics()
+    emit_foreach(path, diagnostics, RECORD)
+    assert diagnostics.render().startswith(
+        "specs/runtime/foreach.yaml:1:3: error: a row is {op: aten::_foreach_x, each: calls}"
+    )
+
+
+def test_versions_of_torch_have_one_schema(tmp_path):
+    """A function has one signature."""
+    key = "aten::_foreach_add.List"
+    other = {**RECORD.texts[key], (2, 15): f"{key}(Tensor[] self, Tensor[] other) -> Tensor[]"}
+    _, errors = emitted(tmp_path, GOOD, record=Record(VERSIONS, {**RECORD.texts, key: other}))
+    assert errors[0].startswith("supported versions of torch differ: ")
+    assert "alpha=1) -> Tensor[] / " in errors[0] or " / aten::_foreach_add.List(" in errors[0]
 
 
 def test_an_operator_without_a_row_is_named(tmp_path):

@@ -19,7 +19,7 @@ from ortablegen.schemas.record import (
     parse_record,
     read_record,
 )
-from ortablegen.schemas.registry import installed_torch, registered_schema, schema_of
+from ortablegen.schemas.registry import installed_torch, registered_schema, schema_of, schema_of_key
 from ortablegen.schemas.torch import SchemaProblem, from_torch_schema, parsed_schema
 from ortablegen.source.diagnostics import Diagnostics
 
@@ -171,6 +171,16 @@ def test_an_operator_of_no_recorded_name_space_is_taken_as_it_stands() -> None:
     assert schema_of(text, RECORD, "a_module_that_nobody_has").text == text
     with pytest.raises(SchemaProblem, match="no operator of torch's own"):
         schema_of(text, RECORD)
+
+
+def test_a_key_that_an_absent_module_would_register_is_unknown() -> None:
+    """The installed torch lacks the operator, and why is said: its module cannot be imported."""
+    with pytest.raises(SchemaProblem, match="schema of 'nobody::op' is unknown") as caught:
+        schema_of_key("nobody::op", requires="a_module_that_nobody_has")
+    (note,) = caught.value.notes
+    assert "a_module_that_nobody_has cannot be imported: ModuleNotFoundError" in note
+    # an operator that is there needs no module
+    assert schema_of_key("aten::relu", requires="a_module_that_nobody_has").key == "aten::relu"
 
 
 def test_draws_are_found_in_the_record() -> None:

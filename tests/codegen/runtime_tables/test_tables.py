@@ -1,0 +1,134 @@
+"""Small tables of specs/runtime: decompositions, optimizers, settings of sessions.
+
+What their rows become, and what codegen refuses, at the line where it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortablegen.runtime_tables.decompositions import emit_decompositions
+from ortablegen.runtime_tables.optimizers import Optimizer, read_optimizers
+from ortablegen.runtime_tables.sessions import Setting, read_settings
+from ortablegen.schemas.record import Record
+from ortablegen.source.diagnostics import Diagnostics
+
+RECORD = Record(
+    ((2, 13), (2, 15)),
+    {
+        "aten::old": dict.fromkeys(((2, 13), (2, 15)), "aten::old() -> Tensor"),
+        "aten::new": {(2, 15): "aten::new() -> Tensor"},
+    },
+)
+OLD = "{op: aten::old, why: it is exact}"
+SETTING = "name: n, range: [0, 4], about: a, source: s"
+
+
+def _written(tmp_path: Path, name: str, rows: tuple[str, ...]) -> Path:
+    path = tmp_path / name
+    path.write_text("".join(f"- {row}\n" for row in rows))
+    return path
+
+
+def _at(diagnostics: Diagnostics) -> list[tuple[int, str]]:
+    return [(error.span.line, error.message) for error in diagnostics.errors]
+
+
+def test_operators_that_torch_decomposes(tmp_path: Path) -> None:
+    diagnostics = Diagnostics()
+    path = _written(tmp_path, "decompositions.yaml", (OLD,))
+    (text,) = emit_decompositions(path, diagnostics, RECORD).values()
+    assert not diagnostics.errors
+    assert text.endswith('DECOMPOSE: tuple[str, ...] = (\n    "aten::old",\n)\n')
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("aten::old", "an entry is {op: aten::name, why: reason}"),
+        ("{op: aten::old}", "an entry needs 'op' and 'why'"),
+        ('{op: aten::old, why: " "}', "an entry needs 'op' and 'why'"),
+        ("{op: aten::new, why: it is exact}", "torch 2.13 has no operator 'aten::new'"),
+        ("{op: aten::olt, why: it is}", "torch 2.13, 2.15 has no operator 'aten::olt'"),
+        (OLD, "a second entry for 'aten::old'"),
+    ],
+)
+def test_no_operator_that_torch_decomposes(tmp_path: Path, row: str, message: str) -> None:
+    diagnostics = Diagnostics()
+    emit_decompositions(_written(tmp_path, "d.yaml", (OLD, row)), diagnostics, RECORD)
+    assert (2, message) in _at(diagnostics)
+
+
+def test_an_optimizer(tmp_path: Path) -> None:
+    diagnostics = Diagnostics()
+    rows = ("{name: A, class: B, level: 1, verdict: idle, why: off}",)
+    path = _written(tmp_path, "optimizers.yaml", rows)
+    assert read_optimizers(path, diagnostics) == [
+        Optimizer("A", "1", "idle", why="off", type_name="B")
+    ]
+    assert not diagnostics.errors
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("A", "an optimizer has a name, a level of 0, 1, 2, 3, 4, a verdict of safe, avoided, "),
+        ("{name: A, level: 7, verdict: safe}", "an optimizer has a name, a level of 0, 1, 2"),
+        ("{name: A, level: 1, verdict: bad}", "a verdict of safe, avoided, disabled, idle"),
+        ("{name: A, level: 1, verdict: safe, when: x}", "and texts; not when"),
+        ("{name: [A], level: 1, verdict: safe}", "and texts; not name"),
+        ("{level: 1, verdict: safe}", "an optimizer that is safe needs 'name'"),
+        ("{name: A, level: 1, verdict: avoided, wrong: x}", "that is avoided needs 'instead'"),
+        ("{name: A, level: 1, verdict: idle}", "an optimizer that is idle needs 'why'"),
+        (
+            "{name: A, level: 1, verdict: safe, graphs: float64}",
+            "'graphs' of what is disabled is float64 or int8 activations",
+        ),
+        (
+            "{name: A, level: 1, verdict: disabled, wrong: x, instead: y, cost: z, graphs: all}",
+            "'graphs' of what is disabled is float64 or int8 activations",
+        ),
+    ],
+)
+def test_no_optimizer(tmp_path: Path, row: str, message: str) -> None:
+    diagnostics = Diagnostics()
+    path = _written(tmp_path, "optimizers.yaml", ("{name: A, level: 1, verdict: safe}", row))
+    assert len(read_optimizers(path, diagnostics)) == 1
+    ((line, found),) = _at(diagnostics)
+    assert line == 2 and message in found
+
+
+def test_a_setting_of_sessions(tmp_path: Path) -> None:
+    diagnostics = Diagnostics()
+    rows = (f"{{{SETTING}, usual: 0, training: torch, search: [1, 4]}}",)
+    path = _written(tmp_path, "session.yaml", rows)
+    wanted = Setting("n", (0, 4), "0", "", "torch", (1, 4), "a", "s")
+    assert read_settings(path, diagnostics) == [wanted]
+    assert not diagnostics.errors
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("n", "a setting has a name, a range of two numbers, texts about and source"),
+        ("{name: n, range: [0], about: a, source: s}", "a range of two numbers"),
+        ("{name: n, range: [0, x], about: a, source: s}", "a range of two numbers"),
+        ("{name: n, range: [0, 4], source: s}", "texts about and source"),
+        (f"{{{SETTING}, tried: [1]}}", "; not tried"),
+        (f"{{{SETTING}, search: 3}}", "search, a list; not search"),
+        (f"{{{SETTING}, inference: [3]}}", "a value each, and search, a list; not inference"),
+        (f"{{{SETTING}, search: [3, all]}}", "search is a list of whole numbers"),
+        (f"{{{SETTING}, search: [5]}}", "a value outside the range 0 to 4"),
+        (f"{{{SETTING}, inference: -1}}", "a value outside the range 0 to 4"),
+        (f"{{{SETTING}, usual: --1}}", "a value outside the range 0 to 4"),
+        (f"{{{SETTING}, usual: ²}}", "a value outside the range 0 to 4"),
+        (f"{{{SETTING}}}", "a second row for 'n'"),
+    ],
+)
+def test_no_setting_of_sessions(tmp_path: Path, row: str, message: str) -> None:
+    diagnostics = Diagnostics()
+    path = _written(tmp_path, "session.yaml", (f"{{{SETTING}}}", row))
+    assert len(read_settings(path, diagnostics)) == 1
+    ((line, found),) = _at(diagnostics)
+    assert line == 2 and message in found
