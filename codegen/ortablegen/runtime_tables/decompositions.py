@@ -25,6 +25,9 @@ def emit_decompositions(path: Path, diagnostics: Diagnostics, record: Record) ->
         if not isinstance(entry, YMap):
             diagnostics.error(entry.span, "an entry is {op: aten::name, why: reason}")
             continue
+        for key, _ in entry.items():
+            if key.text not in ("op", "why"):
+                diagnostics.error(key.span, f"'{key.text}' is no key of an entry", fix="quote why:")
         op, why = entry.get("op"), entry.get("why")
         if not isinstance(op, YScalar) or not isinstance(why, YScalar) or not why.text.strip():
             diagnostics.error(entry.span, "an entry needs 'op' and 'why'")

@@ -52,6 +52,7 @@ def test_operators_that_torch_decomposes(tmp_path: Path) -> None:
         ("{op: aten::new, why: it is exact}", "torch 2.13 has no operator 'aten::new'"),
         ("{op: aten::olt, why: it is}", "torch 2.13, 2.15 has no operator 'aten::olt'"),
         (OLD, "a second entry for 'aten::old'"),
+        ("{op: aten::other, why: it is, and more}", "'and more' is no key of an entry"),
     ],
 )
 def test_no_operator_that_torch_decomposes(tmp_path: Path, row: str, message: str) -> None:
