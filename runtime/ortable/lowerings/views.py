@@ -196,5 +196,7 @@ def metadata_bool(graph: Graph) -> Bool:
     """
     result = getattr(graph.origin, "meta", {}).get("val")
     if not isinstance(result, bool):
-        raise UnsupportedCase("how the elements lie in memory, which no metadata says")
+        raise UnsupportedCase(
+            "how the elements lie in memory, which nothing says; give example inputs (args)"
+        )
     return result
