@@ -66,8 +66,8 @@ def module_operands(
     if len(operands) > len(names):
         plural = "" if len(names) == 1 else "s"
         raise ConversionError(
-            f"the submodule takes {len(names)} argument{plural} ({', '.join(names)}), and is called "
-            f"with {len(operands)}"
+            f"the submodule takes {len(names)} argument{plural} ({', '.join(names)}), and is "
+            f"called with {len(operands)}"
         )
     for name in kwargs:
         if name not in names:

@@ -48,8 +48,8 @@ def classify(graph: Graph, index: int, leaf: Any, value: Any, seen: dict[str, in
         )
     if isinstance(value, (list, tuple)):
         raise ConversionError(
-            f"result {index} of the model is all {len(value)} results of node '{leaf.name}' in one: "
-            "return its parts, one by one, or give example inputs (`args`)"
+            f"result {index} of the model is all {len(value)} results of node '{leaf.name}' in "
+            "one: return its parts, one by one, or give example inputs (`args`)"
         )
     role: OutputRole = "tensor"
     if value in seen:
