@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.creation import linspace_values, uninitialized
+from ortable.lowerings.creation import linspace, uninitialized
 from ortable.prelude.complex_arithmetic import as_complex, part_dtype
 from ortable.prelude.facts import dim_of, dtype_of, shape_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none
@@ -84,7 +84,7 @@ def aten_full_like(graph: Graph, res: ResultSpec, self: Result, fill_value: Scal
 
 def aten_linspace(graph: Graph, res: ResultSpec, start: Scalar, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return consts(graph, linspace_values(start, end, steps, dtype_of(graph, res)), dtype_of(graph, res))
+    return linspace(graph, start, end, steps, dtype_of(graph, res))
 
 
 def aten_new_empty(graph: Graph, res: ResultSpec, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
