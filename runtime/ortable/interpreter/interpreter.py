@@ -494,7 +494,7 @@ class DynamoInterpreter:
         """Raise ConversionError when a result has another type, rank or static dimension than
         torch's."""
         names = returned if isinstance(returned, (list, tuple)) else (returned,)
-        if self.has_complex:
+        if self.has_complex or any(name.__class__ is ComplexValue for name in names):
             names = self.guarded(node, complex_numbers.compared, self.graph, res, names)
         for name, dtype, shape in zip(names, res.dtypes, res.shapes, strict=False):
             if dtype is None or not name or name.__class__ is not str:
