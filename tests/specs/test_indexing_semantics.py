@@ -109,7 +109,7 @@ _PLACE, _BIT = torch.tensor(1), torch.tensor(True)
     ("index", "words"),
     [
         (([_PLACE, _PLACE],), "a list of tensors or dynamic sizes as an index; use torch.stack"),
-        ((_BIT,), "indexing by a 0-d bool mask"),
+        ((_BIT,), "indexing by a 0-d bool mask; use torch.where"),
         ((slice(None), _BIT), "indexing by a 0-d bool mask"),
         (slice(_PLACE, None), "a slice whose ends are tensors; use torch.narrow, or .item()"),
         (slice(None, None, _PLACE), "a slice whose ends are tensors; use torch.narrow"),
@@ -143,6 +143,15 @@ class StridedPart(torch.nn.Module):
 def test_as_strided_of_a_view_with_gaps_is_refused() -> None:
     with pytest.raises(Exception, match="gaps or overlaps"):
         _converted(StridedPart(), torch.arange(12.0).reshape(3, 4))
+
+
+def test_as_strided_of_a_dynamic_tensor_that_is_not_contiguous_is_refused() -> None:
+    program = torch.export.export(
+        Strided(), (torch.ones(3, 4),), dynamic_shapes=({0: torch.export.Dim("n", min=2)},)
+    )
+    words = "aten::as_strided of a dynamic shape that is not contiguous: make its sizes static"
+    with pytest.raises(UnsupportedCase, match=words):
+        DynamoInterpreter(GraphBuilder(18)).run(program.graph_module)
 
 
 def test_getitem_of_a_sequence_of_results_adds_no_node() -> None:

@@ -173,7 +173,7 @@ def _mask_indices(graph: Graph, mask: str) -> list[str]:
     """A bool mask of rank k as k int64 vectors, the coordinates of its True elements."""
     rank = rank_of(graph, mask)
     if rank == 0:
-        raise UnsupportedCase("indexing by a 0-d bool mask")
+        raise UnsupportedCase("indexing by a 0-d bool mask; use torch.where")
     places = graph.make_node("NonZero", [mask])
     return [_row(graph, places, axis) for axis in range(rank)]
 
