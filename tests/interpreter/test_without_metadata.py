@@ -3,16 +3,18 @@ does not fit, is refused by name, with the way out."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
+import onnxruntime
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 import ortable
-from ortable.errors import ConversionError, FunctionNotFoundError, UnsupportedCase
+from ortable.errors import ConversionError, ExportError, FunctionNotFoundError, UnsupportedCase
 
 _ATEN = torch.ops.aten
 _SHAPE = r"the shape of its result, which nothing says; give example inputs \(args\)"
@@ -141,6 +143,68 @@ def test_a_submodule_that_cannot_be_traced_is_refused() -> None:
     words = "torch cannot trace this module symbolically: pass args"
     with pytest.raises(FunctionNotFoundError, match=words):
         ortable.to_onnx(_calling(_Branches(), "x", ""))
+
+
+def _assigning(
+    operation: Any,
+    *,
+    made: bool = True,
+    viewed: bool = False,
+    read: bool = False,
+    wide: bool = False,
+) -> torch.fx.GraphModule:
+    """``y = x * 2; v = y.t(); v += 3; return v, y``, as `torch._dynamo.export` writes it."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.empty(2, 2)
+    y = graph.call_function(torch.mul, (x, 2)) if made else x
+    v = graph.call_method("t", (y,)) if viewed else y
+    more = graph.call_function(torch.ops.aten.to.dtype, (x, torch.float64)) if wide else 3
+    z = graph.call_function(operation, (v, more))
+    graph.output((z, y) if read else z)
+    return torch.fx.GraphModule({}, graph)
+
+
+@pytest.mark.parametrize("where", [{"read": True}, {"viewed": True}, {"made": False}])
+def test_an_assignment_that_others_may_see_is_refused(where: dict[str, bool]) -> None:
+    words = r"cannot be converted as it is.*Give example inputs \(args\): torch.export then"
+    with pytest.raises(ExportError, match=words):
+        ortable.to_onnx(_assigning(operator.iadd, **where))
+
+
+def test_an_assignment_that_would_change_the_dtype_is_refused() -> None:
+    with pytest.raises(UnsupportedCase, match="an assignment of float64 to a tensor of float32"):
+        ortable.to_onnx(_assigning(operator.iadd, wide=True))
+
+
+def test_an_assignment_that_nobody_else_sees_is_the_operator() -> None:
+    model, x = _assigning(operator.imul), torch.rand(2, 2)
+    assert torch.equal(_run(model, x), model(x))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.std(0),
+        lambda x: torch.var(x, 1),
+        lambda x: torch.std(x, -1, True),
+        lambda x: x.std(None),
+        lambda x: x.std(False),
+        lambda x: torch.var_mean(x, 0)[0],
+        lambda x: x.var(0, correction=0),
+    ],
+)
+def test_a_number_is_no_flag(function: Callable[..., Any]) -> None:
+    """``x.std(0)``, where one overload of torch's schemas has ``unbiased`` and one ``dim``."""
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(_run(_traced(function, (4, 3)), x), function(x))
+
+
+def _run(model: torch.fx.GraphModule, x: torch.Tensor) -> torch.Tensor:
+    session = onnxruntime.InferenceSession(
+        ortable.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return torch.from_numpy(session.run(None, {"x": x.numpy()})[0])
 
 
 class _Sum(torch.nn.Module):

@@ -377,7 +377,10 @@ class DynamoInterpreter:
             return self.guarded(node, calls.known_size, self.graph, args[1], args)
         if name.startswith(calls.PYTHON) and not contains_result(args):
             return self.guarded(node, target, *args, **kwargs)
-        return self.call_alias(node, calls.alias_of(self.tables, target), args, kwargs)
+        returned = self.call_alias(node, calls.alias_of(self.tables, target), args, kwargs)
+        if target in calls.ASSIGNING:
+            self.guarded(node, calls.check_kept, self.graph, args[0], returned)
+        return returned
 
     def call_method(self, node: Node) -> Any:
         """A tensor method, through the table of methods."""
@@ -659,10 +662,7 @@ class DynamoInterpreter:
         return value
 
     def weight(self, node: Node, name: str, tensor: Any) -> Any:
-        """The initializer of a weight that ``node`` reads.
-
-        Raises UnsupportedCase for one that ONNX cannot hold: sparse, nested or quantized.
-        """
+        """The initializer of a weight; UnsupportedCase for one that ONNX cannot hold."""
         self.guarded(node, results.check_weight, tensor)
         return self.make_initializer(name, tensor)
 
