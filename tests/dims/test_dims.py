@@ -255,6 +255,18 @@ def test_division_by_zero_names_the_dimension():
         A % 0
 
 
+@pytest.mark.parametrize("exponent", [-1, 0.5])
+def test_a_dimension_has_only_whole_powers(exponent):
+    with pytest.raises(BuilderError, match=r"\(a \+ 1\)\*\*.*: a dimension has only powers >= 0"):
+        (A + 1) ** exponent
+
+
+def test_the_largest_of_no_dimension_is_an_error():
+    for function, name in ((dims.maximum, "max"), (dims.minimum, "min")):
+        with pytest.raises(BuilderError, match=rf"(?i){name}\(\) of no dimension"):
+            function()
+
+
 def test_evaluate_names_the_missing_symbol():
     with pytest.raises(BuilderError, match="No value is given for 'b'"):
         dims.evaluate(A + B, {"a": 1})

@@ -3,13 +3,18 @@ boundary."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import onnxruntime
 import pytest
 import torch
 import torch.fx.passes.shape_prop
 
 import ortable
-from ortable.errors import UnsupportedCase
+from ortable import dtypes
+from ortable.errors import ConversionError, UnsupportedCase
+from ortable.prelude.complex_value import ComplexValue
 
 
 class Filter(torch.nn.Module):
@@ -91,6 +96,44 @@ def test_an_operator_without_a_complex_form_is_refused_with_the_lines_to_add() -
 
     with pytest.raises(UnsupportedCase, match=r"has no form for complex tensors"):
         ortable.to_onnx(Scattered(), (torch.randn(3, dtype=torch.complex64),))
+
+
+@pytest.mark.parametrize(
+    ("convert", "words"),
+    [
+        (lambda graph, res, self, *rest, **more: graph.op.Slice(self, *_bounds(graph)),
+         "the ONNX graph computes float32, torch computes complex64"),
+        (lambda graph, res, self, *rest, **more: ComplexValue(self, self, dtypes.complex64),
+         "the ONNX graph computes shape 3x8, torch computes shape 3x5"),
+    ],
+)  # fmt: skip
+def test_a_converter_of_another_kind_of_result_than_torchs_is_an_error(
+    convert: Any, words: str
+) -> None:
+    class Spectrum(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.fft.rfft(x)
+
+    with pytest.raises(ConversionError, match=f"fft_rfft could not be converted: .*{words}"):
+        ortable.to_onnx(Spectrum(), (torch.randn(3, 8),), dispatcher={"aten::fft_rfft": convert})
+
+
+@pytest.mark.parametrize("has_complex", [False, True])
+def test_a_pair_in_place_of_a_real_result_is_an_error(has_complex: bool) -> None:
+    class Halved(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(torch.fft.rfft(x).abs() if has_complex else x)
+
+    def convert(graph: Any, res: Any, self: str) -> Any:
+        return ComplexValue(self, self, dtypes.complex64)
+
+    words = "the ONNX graph computes complex64, torch float32"
+    with pytest.raises(ConversionError, match=words):
+        ortable.to_onnx(Halved(), (torch.randn(3, 8),), dispatcher={"aten::relu": convert})
+
+
+def _bounds(graph: Any) -> list[str]:
+    return [graph.make_initializer("", np.array([each])) for each in (0, 5, 1)]
 
 
 def test_python_functions_and_indexing_of_a_traced_graph() -> None:

@@ -11,7 +11,7 @@ import torch
 
 from ortable import dims
 from ortable.builder import GraphBuilder
-from ortable.errors import ConversionError, FunctionNotFoundError
+from ortable.errors import ConversionError, FunctionNotFoundError, UnsupportedCase
 from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.mutation.elidable import elidable_mutations
 
@@ -255,6 +255,18 @@ def test_regions_without_grad_are_converted_in_place() -> None:
     assert any("wrap_with_set_grad" in str(n.target) for n in program.graph.nodes)
     model = interpret(program.graph_module).builder.to_onnx()
     assert [node.op_type for node in model.graph.node] == ["Relu", "Add"]
+
+
+def test_a_region_of_autocast_whose_casts_are_not_written_is_refused() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = torch.relu(x)
+        return y
+
+    program = export(Function(forward), torch.rand(2, 2))
+    words = r"autocast casts operands .*; `run_decompositions\(\{\}\)` of the exported program"
+    with pytest.raises(UnsupportedCase, match=words):
+        interpret(program.graph_module)
 
 
 def test_sizes_of_a_graph_without_metadata_come_from_the_builder() -> None:

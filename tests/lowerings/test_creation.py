@@ -1,5 +1,5 @@
 """Ranges of integers whose step is a float: torch 2.14 and newer count in double and cut the step
-off, older ones cut it off first."""
+off, older ones cut it off first. And numbers between bounds that only the call tells."""
 
 from __future__ import annotations
 
@@ -46,3 +46,33 @@ def test_a_step_of_zero_repeats_the_start() -> None:
         builder.to_onnx().SerializeToString(), providers=["CPUExecutionProvider"]
     )
     assert session.run(None, {})[0].tolist() == [5] * 10
+
+
+class _Between(torch.nn.Module):
+    """Numbers between bounds of the input: its size, and numbers that are read from it."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        size, total = x.shape[0], x.long().sum().item()
+        return (
+            torch.linspace(0, size - 1, 5),
+            torch.linspace(size, -1.5, 4, dtype=torch.float64),
+            torch.linspace(0, size - 1, 5, dtype=torch.int64),
+            torch.linspace(0, total, 3),
+            torch.linspace(size / 3, 7, 1),
+            torch.linspace(0, size, 0),
+        )
+
+
+def test_linspace_between_sizes_and_numbers_of_the_call() -> None:
+    model = _Between()
+    program = torch.export.export(
+        model, (torch.arange(3.0),), dynamic_shapes=({0: torch.export.Dim("n", min=2)},)
+    )
+    session = onnxruntime.InferenceSession(
+        ortable.to_onnx(program).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    for size in (3, 17):
+        x = torch.arange(float(size))
+        found = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+        for got, expected in zip(found, model(x), strict=True):
+            torch.testing.assert_close(torch.from_numpy(got), expected)

@@ -12,6 +12,7 @@ import torch
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.debug.harness.entries import run_onnx
+from ortable.errors import UnsupportedCase
 from ortable.interpreter import DynamoInterpreter
 from ortable.lowerings.indexing import getitem
 
@@ -53,9 +54,25 @@ MASK = torch.tensor([True, False, True])
         (X[..., 0] > 60,),
         (0, X[0] > 30),
         [],
+        [[0, 1], [2, 0]],
+        [(0, 1), 2],
+        [[0, 1]],
+        [slice(None), 0],
+        [None, 1],
+        [..., 2],
+        [torch.tensor(1), torch.tensor(2)],
+        [ROWS, 1],
+        ([[0, 1], [1, 0]], 2),
+        [[0, 1] for _ in range(40)],
+        range(2),
+        [range(2), 1],
+        (range(2), 1),
+        ((0, 1), slice(None), (2, 1)),
+        (range(0), 1),
     ],
-    ids=str,
+    ids=lambda index: str(index)[:40],
 )
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
 def test_python_indexing_equals_torch(index: Any) -> None:
     expected = X[index]
     graph = GraphBuilder(18)
@@ -68,8 +85,10 @@ def test_python_indexing_equals_torch(index: Any) -> None:
 
 
 def _as_results(graph: GraphBuilder, index: Any) -> Any:
-    if isinstance(index, tuple):
-        return tuple(_as_results(graph, each) for each in index)
+    if isinstance(index, (tuple, list)):
+        return type(index)(_as_results(graph, each) for each in index)
+    if isinstance(index, slice):
+        return slice(*(_as_results(graph, each) for each in (index.start, index.stop, index.step)))
     return graph.make_initializer("", index) if isinstance(index, torch.Tensor) else index
 
 
@@ -81,6 +100,28 @@ def _converted(module: torch.nn.Module, *args: torch.Tensor, opset: int = 18) ->
     builder.remove_unused()
     names = [record.name for record in interpreter.inputs if record.name is not None]
     return run_onnx(builder.to_onnx(), dict(zip(names, args, strict=True)))
+
+
+_PLACE, _BIT = torch.tensor(1), torch.tensor(True)
+
+
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        (([_PLACE, _PLACE],), "a list of tensors or dynamic sizes as an index; use torch.stack"),
+        ((_BIT,), "indexing by a 0-d bool mask; use torch.where"),
+        ((slice(None), _BIT), "indexing by a 0-d bool mask"),
+        (slice(_PLACE, None), "a slice whose ends are tensors; use torch.narrow, or .item()"),
+        (slice(None, None, _PLACE), "a slice whose ends are tensors; use torch.narrow"),
+        (1.5, "a float as an index; torch takes integers and bools only"),
+        (X[0, 0], "a float as an index; torch takes integers and bools only"),
+    ],
+)
+def test_an_index_that_getitem_cannot_keep_is_refused(index: Any, words: str) -> None:
+    graph = GraphBuilder(18)
+    x = graph.make_tensor_input("x", dtypes.float32, tuple(X.shape))
+    with pytest.raises(UnsupportedCase, match=words):
+        getitem(graph, None, x, _as_results(graph, index))  # type: ignore[arg-type]
 
 
 class Strided(torch.nn.Module):
@@ -102,6 +143,15 @@ class StridedPart(torch.nn.Module):
 def test_as_strided_of_a_view_with_gaps_is_refused() -> None:
     with pytest.raises(Exception, match="gaps or overlaps"):
         _converted(StridedPart(), torch.arange(12.0).reshape(3, 4))
+
+
+def test_as_strided_of_a_dynamic_tensor_that_is_not_contiguous_is_refused() -> None:
+    program = torch.export.export(
+        Strided(), (torch.ones(3, 4),), dynamic_shapes=({0: torch.export.Dim("n", min=2)},)
+    )
+    words = "aten::as_strided of a dynamic shape that is not contiguous: make its sizes static"
+    with pytest.raises(UnsupportedCase, match=words):
+        DynamoInterpreter(GraphBuilder(18)).run(program.graph_module)
 
 
 def test_getitem_of_a_sequence_of_results_adds_no_node() -> None:

@@ -156,6 +156,21 @@ def test_a_rule_in_a_file_of_operators_is_sent_where_rules_are_read(tmp_path: Pa
         load_specs(_write(tmp_path, "- rewrite: mine\n  stage: fuse\n"))
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "- hop: cond\n  python: ortable.lowerings.control_flow.cond\n  why: a test\n",
+        '- {callable: torch.celu, of: "aten::celu"}\n',
+    ],
+    ids=["hop", "callable"],
+)
+def test_entries_that_a_file_of_a_user_may_not_hold_are_errors(tmp_path: Path, entry: str) -> None:
+    words = r"my_ops\.yaml:\d+.*a user's file holds op, alias, number and condition entries"
+    with pytest.raises(SpecError, match=words):
+        load_specs(_write(tmp_path, SPEC + entry))
+    assert "ortable_test_specs::twice_relu" not in dispatch.CONVERTERS
+
+
 def test_a_file_of_a_user_imports_no_module(tmp_path: Path) -> None:
     text = SPEC.replace("  out:", "  requires: os\n  out:")
     with pytest.raises(SpecError, match="imports nothing"):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.creation import linspace_values, uninitialized
+from ortable.lowerings.creation import uninitialized
 from ortable.prelude.complex_arithmetic import as_complex, part_dtype
 from ortable.prelude.facts import dim_of, dtype_of, shape_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none
@@ -80,11 +80,6 @@ def aten_full(graph: Graph, res: ResultSpec, size: SymInts, fill_value: Scalar, 
 def aten_full_like(graph: Graph, res: ResultSpec, self: Result, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
     return filled_like(graph, self, fill_value, dtype_of(graph, res))
-
-
-def aten_linspace(graph: Graph, res: ResultSpec, start: Scalar, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
-    """aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return consts(graph, linspace_values(start, end, steps, dtype_of(graph, res)), dtype_of(graph, res))
 
 
 def aten_new_empty(graph: Graph, res: ResultSpec, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -318,10 +313,6 @@ def rule_aten_full(graph: Graph, size: SymInts, fill_value: Scalar, *, dtype: Dt
 
 def rule_aten_full_like(graph: Graph, self: Result, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
     return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
-
-
-def rule_aten_linspace(graph: Graph, start: Scalar, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return ((scalar_dtype(1.0) if dtype is None else dtype, None),)
 
 
 def rule_aten_new_empty(graph: Graph, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from ortable.prelude.facts import Bool, Dtype, Float, Int, Result, Scalar
 
 
+def aten_linspace(graph: Graph, res: ResultSpec, start: Scalar, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return linspace(graph, start, end, steps, dtype_of(graph, res))
+
+
 def aten_linspace_Scalar_Tensor(graph: Graph, res: ResultSpec, start: Scalar, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return linspace(graph, start, end, steps, dtype_of(graph, res))
@@ -67,6 +72,10 @@ def aten_range(graph: Graph, res: ResultSpec, start: Scalar, end: Scalar, *, dty
 def aten_range_step(graph: Graph, res: ResultSpec, start: Scalar, end: Scalar, step: Scalar = 1, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return arange_of(graph, dim_of(graph, res, 0), start, step, dtype_of(graph, res))
+
+
+def rule_aten_linspace(graph: Graph, start: Scalar, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+    return ((scalar_dtype(1.0) if dtype is None else dtype, None),)
 
 
 def rule_aten_linspace_Scalar_Tensor(graph: Graph, start: Scalar, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:

@@ -5,6 +5,7 @@ Each target is resolved once per interpreter."""
 from __future__ import annotations
 
 import builtins
+import contextlib
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,15 @@ from .. import dims, dtypes
 from ..errors import UnsupportedCase
 from .mutation.functionalized_calls import written_overload
 from .tables import ConverterTables
+
+# Python's `x += y` and the like, as graphs of Python functions hold them.
+ASSIGNING = frozenset(
+    getattr(operator, f"i{name}")
+    for name in (
+        *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+        *("and", "or", "xor", "lshift", "rshift"),
+    )
+)
 
 _HOMES: tuple[tuple[str, Any], ...] = (
     ("operator", operator),
@@ -78,6 +88,14 @@ class PacketCall(NamedTuple):
     python_only: dict[str, Any] = {}  # noqa: RUF012 (a NamedTuple's default, never written)
 
 
+def check_kept(graph: Graph, written: Any, returned: Any) -> None:
+    """Raise UnsupportedCase when ``x += y`` would give ``x`` another dtype, which torch keeps."""
+    if isinstance(written, str) and isinstance(returned, str):
+        kinds = [dtypes.name(graph.get_type(each)) for each in (written, returned)]
+        if kinds[0] != kinds[1]:
+            raise UnsupportedCase(f"an assignment of {kinds[1]} to a tensor of {kinds[0]}")
+
+
 def alias_of(tables: ConverterTables, target: Any) -> Any:
     """The call target of a Python function, or of an operator without an overload; None if
     unknown."""
@@ -104,8 +122,30 @@ def resolve_overload(
     if not overload:
         stand_ins = [stand_in(graph, value) for value in packed]
         named_stand_ins = {name: stand_in(graph, value) for name, value in named.items()}
-        overload = resolve_packet(qualified_op_name(packet), *stand_ins, **named_stand_ins)
+        name = qualified_op_name(packet)
+        overload = resolve_packet(name, *stand_ins, **named_stand_ins)
+        axes = _numbers_as_lists(getattr(packet, overload or "default"), stand_ins)
+        if axes is not None:
+            with contextlib.suppress(RuntimeError):  # no other overload: the number is a flag
+                overload = resolve_packet(name, *axes, **named_stand_ins)
     return getattr(packet, overload or "default"), packed, named
+
+
+def _numbers_as_lists(overload: Any, values: Sequence[Any]) -> list[Any] | None:
+    """Positional values with each int, or None, that ``overload`` takes for a flag as a list; None
+    when there is none. Python takes neither for a bool: ``x.std(0)`` is that of dimension 0, which
+    the schemas alone would read as ``unbiased=False``."""
+    flags = [
+        place
+        for place, (value, argument) in enumerate(
+            zip(values, overload._schema.arguments, strict=False)
+        )
+        if (value is None or value.__class__ is int) and argument.type.kind() == "BoolType"
+    ]
+    if not flags:
+        return None
+    lists = [[] if value is None else [value] for value in values]
+    return [lists[place] if place in flags else value for place, value in enumerate(values)]
 
 
 def _without_python_only(call: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -239,7 +239,7 @@ class DynamoInterpreter:
         if tensor is not None:
             target = str(node.target)
             wanted = self.initializer_names.get(target, target)
-            made = self.make_initializer(wanted, tensor) if node.users else None
+            made = self.weight(node, wanted, tensor) if node.users else None
             name = None if made.__class__ is ComplexValue else made
             return self._record(node, "initializer" if node.users else "unused", name, None, made)
         value = None if control_flow.is_token(node) else results.node_value(node)
@@ -261,6 +261,7 @@ class DynamoInterpreter:
                 "example inputs "
                 "(`args`), or set node.meta['val'] to a fake tensor."
             )
+        self.guarded(node, results.check_dense, value)
         dtype, shape = self.guarded(node, results.tensor_type, value, self.rename)
         name = self.input_name(node)
         declared = complex_numbers.declare_input(self.graph, name, dtype, shape)
@@ -277,7 +278,7 @@ class DynamoInterpreter:
             )
         if not isinstance(found, torch.Tensor):
             return found
-        return self.make_initializer(self._prefix + path, found) if node.users else None
+        return self.weight(node, self._prefix + path, found) if node.users else None
 
     def call_function(self, node: Node) -> Any:
         """An ATen overload (one look-up), a higher-order operator, or a Python function."""
@@ -376,7 +377,10 @@ class DynamoInterpreter:
             return self.guarded(node, calls.known_size, self.graph, args[1], args)
         if name.startswith(calls.PYTHON) and not contains_result(args):
             return self.guarded(node, target, *args, **kwargs)
-        return self.call_alias(node, calls.alias_of(self.tables, target), args, kwargs)
+        returned = self.call_alias(node, calls.alias_of(self.tables, target), args, kwargs)
+        if target in calls.ASSIGNING:
+            self.guarded(node, calls.check_kept, self.graph, args[0], returned)
+        return returned
 
     def call_method(self, node: Node) -> Any:
         """A tensor method, through the table of methods."""
@@ -494,7 +498,7 @@ class DynamoInterpreter:
         """Raise ConversionError when a result has another type, rank or static dimension than
         torch's."""
         names = returned if isinstance(returned, (list, tuple)) else (returned,)
-        if self.has_complex:
+        if self.has_complex or any(name.__class__ is ComplexValue for name in names):
             names = self.guarded(node, complex_numbers.compared, self.graph, res, names)
         for name, dtype, shape in zip(names, res.dtypes, res.shapes, strict=False):
             if dtype is None or not name or name.__class__ is not str:
@@ -656,6 +660,11 @@ class DynamoInterpreter:
         """``value``; from the first pair on, arguments are looked at."""
         self.has_complex = self.has_complex or value.__class__ is ComplexValue
         return value
+
+    def weight(self, node: Node, name: str, tensor: Any) -> Any:
+        """The initializer of a weight; UnsupportedCase for one that ONNX cannot hold."""
+        self.guarded(node, results.check_weight, tensor)
+        return self.make_initializer(name, tensor)
 
     def make_initializer(self, name: str, tensor: Any) -> Any:
         """An initializer that shares memory with ``tensor``; the graph makes tied weights one.

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Tracer
 
-from ..errors import ConversionError
+from ..errors import ConversionError, UnsupportedCase
 
 
 class _ThroughModules(Tracer):
@@ -51,10 +51,31 @@ def module_operands(
     """Operands of a submodule, one per placeholder: positional, by name, else the default of its
     forward.
 
-    Raises ConversionError when an argument is missing.
+    Raises ConversionError when an argument is missing, or is one too many, and UnsupportedCase for
+    a forward of any number of arguments: FX has one placeholder for all of them.
     """
     operands = list(args)
     inputs = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    names = [str(node.target) for node in inputs]
+    several = [name for name in names if name.startswith("*")]
+    if several:
+        raise UnsupportedCase(
+            f"the submodule takes any number of arguments ({', '.join(several)}), which its graph "
+            "does not tell apart; give example inputs (args)"
+        )
+    if len(operands) > len(names):
+        plural = "" if len(names) == 1 else "s"
+        raise ConversionError(
+            f"the submodule takes {len(names)} argument{plural} ({', '.join(names)}), and is "
+            f"called with {len(operands)}"
+        )
+    for name in kwargs:
+        if name not in names:
+            raise ConversionError(f"the submodule has no argument '{name}'")
+        if name in names[: len(operands)]:
+            raise ConversionError(
+                f"the submodule is called with two values for its argument '{name}'"
+            )
     for node in inputs[len(operands) :]:
         if node.target in kwargs:
             operands.append(kwargs[node.target])

@@ -46,6 +46,11 @@ def classify(graph: Graph, index: int, leaf: Any, value: Any, seen: dict[str, in
             f"result {index} of the model is {leaf!r:.80} ({type(leaf).__name__}): an ONNX model "
             "returns tensors and numbers. Leave it out of what forward returns"
         )
+    if isinstance(value, (list, tuple)):
+        raise ConversionError(
+            f"result {index} of the model is all {len(value)} results of node '{leaf.name}' in "
+            "one: return its parts, one by one, or give example inputs (`args`)"
+        )
     role: OutputRole = "tensor"
     if value in seen:
         role = "duplicate"

@@ -58,6 +58,26 @@ def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tupl
     )
 
 
+def check_dense(tensor: Any) -> None:
+    """Raise UnsupportedCase for an input or a weight that is sparse, nested or packed: its elements
+    do not lie as its shape says."""
+    layout = getattr(tensor, "layout", torch.strided)
+    if layout is not torch.strided or getattr(tensor, "is_nested", False):
+        kind = "torch.nested" if layout is torch.strided else str(layout)
+        raise UnsupportedCase(
+            f"a tensor of the layout {kind}: an ONNX model holds and takes dense tensors; make it "
+            "one before (`to_dense`, `torch.nested.to_padded_tensor`)"
+        )
+
+
+def check_weight(tensor: Any) -> None:
+    """Raise for a weight that no initializer can hold, as for an input of its kind."""
+    if isinstance(tensor, torch.Tensor):
+        check_dense(tensor)
+        if tensor.dtype not in ELEMENT_TYPES:
+            tensor_type(tensor, None)
+
+
 def record_of(graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | None) -> ResultSpec:
     """The record of the results of ``node``, from what FX knows of its value.
 

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from ortable import dtypes
-from ortable.dims import SymDim
-from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
-from ortable.prelude.facts import Bool, Dtype, Float, Floats, Int, Result, Scalar, Str
+from ortable.prelude.facts import Bool, Dtype, Float, Floats, Int, Result, Scalar, Str, is_static
 from ortable.prelude.promotion import in_dtype
 from ortable.prelude.shapes import expanded
 from ortable.prelude.values import cast, const, consts
@@ -22,7 +20,6 @@ from ortable.prelude.values import cast, const, consts
 __all__ = [
     "linspace",
     "linspace_dtype",
-    "linspace_values",
     "uninitialized",
     "window_values",
 ]
@@ -60,7 +57,9 @@ def linspace_dtype(dtype: Dtype) -> Dtype:
 
 
 def linspace(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Result:
-    """``torch.linspace`` between numbers or 0-d results, counted from the nearer end."""
+    """``torch.linspace`` between numbers, sizes or 0-d results, counted from the nearer end."""
+    if is_static(start) and is_static(end):
+        return consts(graph, _linspace_values(start, end, steps, dtype), dtype)
     make, compute_dtype = graph.make_node, linspace_dtype(dtype)
     low, high = (
         in_dtype(graph, in_dtype(graph, each, dtype), compute_dtype) for each in (start, end)
@@ -75,10 +74,8 @@ def linspace(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Re
     return cast(graph, result, dtype)
 
 
-def linspace_values(start: Scalar, end: Scalar, steps: Int, dtype: Dtype) -> Floats:
+def _linspace_values(start: Scalar, end: Scalar, steps: Int, dtype: Dtype) -> Floats:
     """The numbers of ``torch.linspace``: counted from both ends, so that the last one is exact."""
-    if isinstance(start, SymDim) or isinstance(end, SymDim):
-        raise UnsupportedCase("linspace from or to a dynamic dimension")
     if dtypes.is_int_type(dtype):
         start, end = int(start), int(end)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0

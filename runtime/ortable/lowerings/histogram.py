@@ -16,9 +16,9 @@ from ortable.prelude.indexing import scatter_elements
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.shapes import as_flat, expanded, sliced, zeros_of
-from ortable.prelude.values import as_vec, cast, const, consts, reshape_to
+from ortable.prelude.values import as_vec, cast, const, reshape_to
 
-from .creation import linspace, linspace_values
+from .creation import linspace
 from .sorting import searchsorted
 
 __all__ = [
@@ -130,7 +130,7 @@ def _edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None, margi
         low, high = given
         if low == high:
             low, high = low - margin, high + margin
-        return consts(graph, linspace_values(low, high, bins + 1, dtype), dtype)
+        return linspace(graph, low, high, bins + 1, dtype)
     make = graph.make_node
     least, most = (reduced_extreme(graph, x, [0], False, largest) for largest in (False, True))
     flat, wider = make("Equal", [least, most]), const(graph, margin, dtype)

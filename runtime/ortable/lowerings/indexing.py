@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import EllipsisType, NoneType
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,7 @@ def _mask_indices(graph: Graph, mask: str) -> list[str]:
     """A bool mask of rank k as k int64 vectors, the coordinates of its True elements."""
     rank = rank_of(graph, mask)
     if rank == 0:
-        raise UnsupportedCase("indexing by a 0-d bool mask")
+        raise UnsupportedCase("indexing by a 0-d bool mask; use torch.where")
     places = graph.make_node("NonZero", [mask])
     return [_row(graph, places, axis) for axis in range(rank)]
 
@@ -264,8 +265,11 @@ def getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
     unsqueeze and index.
     As in torch (and not in numpy) an int, or a 0-d int tensor, is applied first and is no advanced
     index.
+
+    Raises:
+        UnsupportedCase: a float, which torch refuses too; a list of tensors; a slice to a tensor.
     """
-    items = [_index_item(graph, each) for each in (index if isinstance(index, tuple) else (index,))]
+    items = [_index_item(graph, each) for each in _index_items(index)]
     x, axis = self, 0
     tensors: list[str | None] = []
     for place, item in enumerate(items):
@@ -288,9 +292,25 @@ def getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
     return index_tensor(graph, res, x, tensors) if tensors else x
 
 
+def _index_items(index: object) -> Sequence[object]:
+    """What stands between the brackets. A short list that holds more than numbers is, for torch, a
+    tuple without its parentheses: ``x[[[0, 1], [1, 2]]]`` is ``x[[0, 1], [1, 2]]``."""
+    if isinstance(index, tuple):
+        return index
+    if isinstance(index, list) and len(index) < 32:
+        wide = (str, list, tuple, range, slice, EllipsisType, NoneType)
+        if any(isinstance(each, wide) for each in index):
+            return index
+    return (index,)
+
+
 def _index_item(graph: Graph, item: object) -> object:
-    """Lists of numbers as index tensors; everything else as it is."""
-    if not isinstance(item, list):
+    """Lists, tuples and ranges of numbers as index tensors; everything else as it is."""
+    if isinstance(item, float) or (
+        isinstance(item, str) and dtypes.is_float_type(graph.get_type(item))
+    ):
+        raise UnsupportedCase("a float as an index; torch takes integers and bools only")
+    if not isinstance(item, (list, tuple, range)):
         return item
     if any(isinstance(each, str | SymDim) for each in item):
         raise UnsupportedCase("a list of tensors or dynamic sizes as an index; use torch.stack")

@@ -5,6 +5,8 @@ linear algebra; the product of two matrices is a word of `prelude.matrices`."""
 
 from __future__ import annotations
 
+import string
+
 from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
@@ -102,10 +104,12 @@ def einsum_product(graph: Graph, tensors: Results, equation: Str) -> Result:
     that one by one, and of ints in double. Its products of two operands are exact for ints."""
     left, _, right = equation.partition("->")
     terms, xs = left.split(","), list(tensors)
-    if "..." in equation and "..." not in right:
+    nothing = any(0 in shape_of(graph, x) for x in xs)
+    if "..." in equation and (nothing or "..." not in right):
         text = _without_ellipsis(terms, [rank_of(graph, x) for x in xs], right)
-        terms = text.partition("->")[0].split(",")
-    if any(0 in shape_of(graph, x) for x in xs):
+        left, _, right = text.partition("->")
+        terms = left.split(",")
+    if nothing:
         return _of_nothing(graph, xs, terms, right)
     dropped: list[list[str]] = [[] for _ in terms]
     for letter in sorted(set("".join(terms)) - set(right) - {"."}):
@@ -122,8 +126,6 @@ def einsum_product(graph: Graph, tensors: Results, equation: Str) -> Result:
 
 def _of_nothing(graph: Graph, xs: Results, terms: list[str], right: str) -> Result:
     """The zeros that a product of tensors without elements is: Einsum ends the process."""
-    if "." in "".join(terms) + right:
-        raise UnsupportedCase("einsum of a tensor without elements, with an ellipsis")
     sizes: dict[str, SymInt] = {}
     for x, term in zip(xs, terms, strict=True):
         for letter, size in zip(term, shape_of(graph, x), strict=True):
@@ -159,7 +161,7 @@ def _without_ellipsis(terms: list[str], ranks: Ints, right: str) -> str:
     """Ellipses of different lengths broadcast from the right in torch; ONNX wants one length, so
     they get letters."""
     used = set("".join(terms) + right)
-    free = [letter for letter in "abcdefghijklmnopqrstuvwxyz" if letter not in used]
+    free = [letter for letter in string.ascii_letters if letter not in used]
     longest = max(
         rank - len(term.replace("...", ""))
         for term, rank in zip(terms, ranks, strict=True)

@@ -150,7 +150,9 @@ def _layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
         )
     if not is_static(shape):
         if not value.is_contiguous() or not isinstance(value.storage_offset(), int):
-            raise UnsupportedCase("aten::as_strided of a dynamic shape that is not contiguous")
+            raise UnsupportedCase(
+                "aten::as_strided of a dynamic shape that is not contiguous: make its sizes static"
+            )
         return list(range(len(shape))), int(value.storage_offset())
     strides = [int(each) for each in value.stride()]
     order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
@@ -196,5 +198,7 @@ def metadata_bool(graph: Graph) -> Bool:
     """
     result = getattr(graph.origin, "meta", {}).get("val")
     if not isinstance(result, bool):
-        raise UnsupportedCase("how the elements lie in memory, which no metadata says")
+        raise UnsupportedCase(
+            "how the elements lie in memory, which nothing says; give example inputs (args)"
+        )
     return result

@@ -108,7 +108,9 @@ def dtype_of(graph: Graph, x: Result) -> Dtype:
     """The ONNX dtype of a result, of ``res``, or of a Python number (torch's default for it)."""
     if type(x) is str:
         return graph.get_type(x)
-    return number_dtype(x) if isinstance(x, bool | int | float | complex | SymDim) else x.dtype
+    if isinstance(x, bool | int | float | complex | SymDim):
+        return number_dtype(x)
+    return _said(x.dtype, "dtype")
 
 
 def rank_of(graph: Graph, x: Result) -> Int:
@@ -117,16 +119,36 @@ def rank_of(graph: Graph, x: Result) -> Int:
         return graph.get_rank(x)
     if type(x) is ComplexValue:
         return graph.get_rank(x.real)
-    return 0 if isinstance(x, bool | int | float | complex | SymDim) else len(x.shape)
+    return len(shape_of(graph, x))
+
+
+def _said(fact: Any, word: str) -> Any:
+    """What torch says of a result.
+
+    Raises:
+        UnsupportedCase: it says nothing, in a graph that was traced without example inputs.
+    """
+    if fact is None:
+        raise UnsupportedCase(
+            f"the {word} of its result, which nothing says; give example inputs (args)"
+        )
+    return fact
 
 
 def shape_of(graph: Graph, x: Result) -> SymInts:
-    """The shape of a result or ``res``: ints and symbolic ints; BuilderError when it is unknown."""
+    """The shape of a result or ``res``: ints and symbolic ints.
+
+    Raises:
+        BuilderError: the shape of a result is not known.
+        UnsupportedCase: nothing says that of ``res``.
+    """
     if type(x) is str:
         return graph.get_shape(x)
     if type(x) is ComplexValue:
         return graph.get_shape(x.real)
-    return () if isinstance(x, bool | int | float | complex | SymDim) else x.shape
+    if isinstance(x, bool | int | float | complex | SymDim):
+        return ()
+    return _said(x.shape, "shape")
 
 
 def dim_of(graph: Graph, x: Result, axis: Int) -> SymInt:

@@ -114,6 +114,58 @@ def test_too_few_results_are_a_refusal(gr: GraphBuilder) -> None:
     assert "results" in _refused(gr, broken)
 
 
+def test_a_result_that_the_graph_does_not_have_is_a_refusal(gr: GraphBuilder) -> None:
+    gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
+    broken = rule("invents", "Neg", one, lambda graph, res, x: "nobody")
+    assert _refused(gr, broken) == "the replacement gives 'nobody', which is no result of the graph"
+
+
+def test_a_read_result_that_is_not_given_is_a_refusal(gr: GraphBuilder) -> None:
+    gr.make_tensor_output(gr.op.Exp(gr.op.Neg("x", outputs=["a"]), outputs=["y"]))
+    broken = rule("drops", "Neg", one, lambda graph, res, x: None)
+    assert _refused(gr, broken) == "the replacement does not give a, which is read"
+
+
+def test_a_copy_that_names_an_output_is_kept(gr: GraphBuilder) -> None:
+    gr.make_tensor_output(gr.op.Identity("x", outputs=["y"]))
+    assert _refused(gr, rule("uncopied", "Identity", one, lambda graph, res, x: x)) == (
+        "y is an output"
+    )
+    assert torch.equal(run(gr)[0], FLOATS)
+
+
+def test_a_replacement_that_asks_for_what_it_replaces_is_refused(gr: GraphBuilder) -> None:
+    gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
+
+    def make(graph: Any, res: Any, x: str) -> Any:
+        like = graph.values[res.outputs[0]].shape
+        return graph.op.Expand(x, graph.make_initializer("", np.array(like)))
+
+    broken = rule("itself", "Neg", one, make)
+    assert _refused(gr, broken) == "the replacement reads y, which it replaces"
+
+
+def test_a_lookup_that_fails_in_a_replacement_is_no_refusal(gr: GraphBuilder) -> None:
+    """A fault of the rule: it is seen, and the graph is as it was."""
+    gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
+    before = text(gr)
+    with pytest.raises(KeyError, match="lost"):
+        rewrite(gr, [rule("faulty", "Neg", one, lambda graph, res, x: {}["lost"])])
+    assert text(gr) == before
+
+
+def test_another_rank_is_refused(gr: GraphBuilder) -> None:
+    gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
+
+    def make(graph: Any, res: Any, x: str) -> Any:
+        made = graph.op.Reshape(x, "where")
+        graph.set_rank(made, 2)
+        return made
+
+    gr.make_tensor_input("where", dtypes.int64, (2,))
+    assert _refused(gr, rule("folded", "Neg", one, make)) == "y would have rank 2 instead of 1"
+
+
 def _any_attributes(m: Any, root: Any) -> Match:
     return Match((root,), tuple(root.outputs), tuple(root.inputs))
 

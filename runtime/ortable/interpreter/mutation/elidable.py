@@ -155,8 +155,12 @@ def _is_list(result: Any) -> bool:
 
 def _only_reads(node: Node) -> bool:
     """``node`` neither writes to its arguments nor returns one of them, or a view."""
-    target = node.target
-    if not isinstance(target, OpOverload) or target._schema.is_mutable:
+    return isinstance(node.target, OpOverload) and only_reads(node.target)
+
+
+def only_reads(target: Any) -> bool:
+    """Whether an overload neither writes to its arguments nor returns one of them, or a view."""
+    if target._schema.is_mutable:
         return False
     if any(result.alias_info is not None for result in target._schema.returns):
         return False

@@ -7,14 +7,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch.fx import GraphModule, Node
 
 from ortable.compat.torch import OpOverload
+from ortable.interpreter.calls import ASSIGNING, alias_of
 from ortable.interpreter.modules import find_attribute
+from ortable.interpreter.results import UNKNOWN, is_tensor_like, node_value
 from ortable.interpreter.tables import ConverterTables
 from ortable_generated.aten import traits
 
-from .elidable import ElidableMutation, elidable_mutations
+from .elidable import ElidableMutation, elidable_mutations, only_reads
 from .functionalized_calls import holds_writes
 
 ElidableIn = Callable[[GraphModule], Mapping[Node, ElidableMutation]]
@@ -44,6 +47,43 @@ def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
     return None
 
 
+def _is_unseen(node: Node, tables: ConverterTables) -> bool:
+    """Whether ``x += 1`` and the like write to a number, or to a tensor that the graph just made
+    and that nobody else reads."""
+    known = node_value(node)
+    if known is not UNKNOWN and not is_tensor_like(known):
+        return True
+    written = node.args[0] if node.args else None
+    if not isinstance(written, Node) or set(written.users) != {node}:
+        return False
+    return _is_new(written, tables)
+
+
+def _is_new(node: Node, tables: ConverterTables) -> bool:
+    """Whether a node of a graph of Python functions makes memory of its own."""
+    if node.op == "call_method":
+        call = tables.methods.get(str(node.target))
+    elif node.op != "call_function":
+        return False
+    elif isinstance(node.target, OpOverload):
+        return only_reads(node.target)
+    elif node.target in ASSIGNING:
+        return _is_unseen(node, tables)
+    else:
+        call = alias_of(tables, node.target)
+    if call is None:
+        return False
+    namespace, _, name = call.packet.partition("::")
+    packet_name, _, overload = name.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), packet_name)
+    for each in [overload] if overload else packet.overloads():
+        schema = getattr(packet, each)._schema
+        of_tensors = bool(schema.arguments) and schema.arguments[0].type.kind() == "TensorType"
+        if of_tensors and not schema.is_mutable and not only_reads(getattr(packet, each)):
+            return False
+    return True
+
+
 def first_write(
     graph_module: GraphModule,
     tables: ConverterTables,
@@ -60,6 +100,8 @@ def first_write(
     elidable: Mapping[Node, ElidableMutation] | None = None
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
+            if node.target in ASSIGNING and not _is_unseen(node, tables):
+                return node, "it may be an input, or be read by others"
             why = writes(node, tables.mutates)
             if why is None:
                 continue

@@ -136,7 +136,9 @@ def kept_factors(graph: Graph, x: Tensor) -> Tensors:
     argument = next(iter(getattr(graph.origin, "args", ())), None)
     tensor = getattr(argument, "meta", {}).get("val")
     if tensor is None:
-        raise UnsupportedCase("LU factors of a matrix whose order in memory the graph does not say")
+        raise UnsupportedCase(
+            "LU factors of a matrix whose order in memory nothing says; give example inputs (args)"
+        )
     return lu_factors(graph, matrix_transpose(graph, x) if tensor.is_contiguous() else x)
 
 

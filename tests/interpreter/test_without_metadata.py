@@ -1,0 +1,238 @@
+"""Traced graphs, of which torch says no more than the types of the inputs: what is not known, or
+does not fit, is refused by name, with the way out."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import onnxruntime
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+import ortable
+from ortable.errors import ConversionError, ExportError, FunctionNotFoundError, UnsupportedCase
+
+_ATEN = torch.ops.aten
+_SHAPE = r"the shape of its result, which nothing says; give example inputs \(args\)"
+_EITHER_MAY_BE_1 = "shapes whose common shape depends on which dynamic size is 1"
+_BATCHES = "batches whose common shape depends on which dynamic size is 1"
+
+
+def _traced(function: Callable[..., Any], *shapes: tuple[int, ...]) -> torch.fx.GraphModule:
+    """A graph that knows the shapes of its float32 inputs; a negative size is dynamic."""
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    traced = torch.fx.symbolic_trace(function)
+    inputs = [node for node in traced.graph.nodes if node.op == "placeholder"]
+    for node, shape in zip(inputs, shapes, strict=True):
+        kinds = [DimDynamic.DYNAMIC if size < 0 else DimDynamic.STATIC for size in shape]
+        node.meta["val"] = mode.from_tensor(
+            torch.empty([abs(size) for size in shape]),
+            symbolic_context=StatelessSymbolicContext(dynamic_sizes=kinds),
+        )
+    return traced
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "words"),
+    [
+        (lambda x: torch.arange(x.shape[0]), [(-3, 2)], _SHAPE),
+        (lambda x: torch.linalg.matrix_rank(x), [(3, 4)], _SHAPE),
+        (lambda x, y: torch.linalg.solve(x, y), [(3, 3), (3, 3)], _SHAPE),
+        (lambda x, y: torch.linalg.tensorsolve(x, y), [(2, 3, 6), (2, 3)], _SHAPE),
+        (lambda x: torch.as_strided(x + 1, (2, 2), (1, 2)), [(3, 3)],
+         r"strides are unknown; give example inputs \(args\)"),
+        (lambda x: _ATEN.sym_stride.int(x, 0) + x, [(3, 3)],
+         r"where the elements lie in memory; give example inputs \(args\)"),
+        (lambda x: _ATEN._linalg_det(x + 1)[1], [(3, 3)],
+         r"order in memory nothing says; give example inputs \(args\)"),
+        (lambda x: x.reshape(-1, 0), [(3, 3)], r"a shape \[-1, 0\] with both -1 and 0 does"),
+        (lambda x, y: torch.broadcast_tensors(x, y)[0], [(-2, 3), (-4, 3)], _EITHER_MAY_BE_1),
+        (lambda x, y: torch.take_along_dim(x, y.long(), 1), [(-2, 3), (-4, 3)], _EITHER_MAY_BE_1),
+        (lambda x, y: torch.matmul(x, y), [(-2, 3, 0), (-4, 0, 3)], _BATCHES),
+        (lambda x, y: torch.linalg.solve_triangular(x, y, upper=True), [(-2, 3, 3), (-4, 3, 3)],
+         _BATCHES),
+        (lambda x, y: torch.einsum("ij,jk,kl->il", x, y), [(3, 4), (4, 5)],
+         "einsum 'ij,jk,kl->il' names 3 operands, 2 are given"),
+        (lambda x: _ATEN.is_contiguous(x), [(3, 3)],
+         "torch takes aten::is_contiguous for this call, which has no converter"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_refused(
+    function: Callable[..., Any], shapes: list[tuple[int, ...]], words: str
+) -> None:
+    with pytest.raises(UnsupportedCase, match=words):
+        ortable.to_onnx(_traced(function, *shapes))
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "words"),
+    [
+        (lambda x: torch.nn.functional.max_pool2d(x, (2, 2, 2)), (1, 1, 4, 4),
+         "3 values were given for 2 dimensions"),
+        (lambda x: x.expand(3), (3, 3),
+         r"a result of rank 2 cannot be expanded to 1 sizes: \[3\]"),
+        (lambda x: x.repeat(2), (3, 3), r"one repeat per axis of \[3, 3\], not \[2\]"),
+        (lambda x: torch.conv_transpose2d(x, torch.ones(1, 1, 2, 2)), (1, 3, 3, 3),
+         r"input \[1, 3, 3, 3\] and weight \[1, 1, 2, 2\] do not fit"),
+    ],
+)  # fmt: skip
+def test_a_call_that_torch_would_refuse_is_an_error_that_says_what_does_not_fit(
+    function: Callable[..., Any], shape: tuple[int, ...], words: str
+) -> None:
+    with pytest.raises(ConversionError, match=words):
+        ortable.to_onnx(_traced(function, shape))
+
+
+@pytest.mark.parametrize(
+    ("function", "count", "node"),
+    [
+        (lambda x: torch.max(x, 1), 2, "max_1"),
+        (lambda x: torch.linalg.slogdet(x), 2, "linalg_slogdet"),
+        (lambda x: (x + 1, x.unbind(0)), 3, "unbind"),
+        (lambda x: x.shape, 2, "getattr_1"),
+    ],
+)
+def test_results_in_one_are_refused_and_their_parts_asked_for(
+    function: Callable[..., Any], count: int, node: str
+) -> None:
+    words = rf"is all {count} results of node '{node}' in one: return its parts, one by one"
+    with pytest.raises(ConversionError, match=words):
+        ortable.to_onnx(_traced(function, (3, 3)))
+
+
+def _calling(part: torch.nn.Module, args: str, kwargs: str) -> torch.fx.GraphModule:
+    """A graph of one input, which each letter of ``args`` and the word ``kwargs`` pass to
+    ``part``."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.empty(2, 3)
+    graph.output(graph.call_module("part", (x,) * len(args), {kwargs: x} if kwargs else {}))
+    owner = torch.nn.Module()
+    owner.part = part
+    return torch.fx.GraphModule(owner, graph)
+
+
+class _Branches(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "words"),
+    [
+        ("", "", "the submodule is called without its argument 'input'"),
+        ("xxx", "", r"the submodule takes 1 argument \(input\), and is called with 3"),
+        ("x", "y", "the submodule has no argument 'y'"),
+        ("x", "input", "the submodule is called with two values for its argument 'input'"),
+    ],
+)
+def test_a_submodule_that_is_called_wrongly_is_an_error_that_names_the_call(
+    args: str, kwargs: str, words: str
+) -> None:
+    model = _calling(torch.fx.symbolic_trace(torch.nn.ReLU()), args, kwargs)
+    with pytest.raises(ConversionError, match=f"part could not be converted: {words}") as caught:
+        ortable.to_onnx(model)
+    assert "node 'part'" in str(caught.value)
+
+
+def test_a_submodule_that_cannot_be_traced_is_refused() -> None:
+    words = "torch cannot trace this module symbolically: pass args"
+    with pytest.raises(FunctionNotFoundError, match=words):
+        ortable.to_onnx(_calling(_Branches(), "x", ""))
+
+
+def _assigning(
+    operation: Any,
+    *,
+    made: bool = True,
+    viewed: bool = False,
+    read: bool = False,
+    wide: bool = False,
+) -> torch.fx.GraphModule:
+    """``y = x * 2; v = y.t(); v += 3; return v, y``, as `torch._dynamo.export` writes it."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.empty(2, 2)
+    y = graph.call_function(torch.mul, (x, 2)) if made else x
+    v = graph.call_method("t", (y,)) if viewed else y
+    more = graph.call_function(torch.ops.aten.to.dtype, (x, torch.float64)) if wide else 3
+    z = graph.call_function(operation, (v, more))
+    graph.output((z, y) if read else z)
+    return torch.fx.GraphModule({}, graph)
+
+
+@pytest.mark.parametrize("where", [{"read": True}, {"viewed": True}, {"made": False}])
+def test_an_assignment_that_others_may_see_is_refused(where: dict[str, bool]) -> None:
+    words = r"cannot be converted as it is.*Give example inputs \(args\): torch.export then"
+    with pytest.raises(ExportError, match=words):
+        ortable.to_onnx(_assigning(operator.iadd, **where))
+
+
+def test_an_assignment_that_would_change_the_dtype_is_refused() -> None:
+    with pytest.raises(UnsupportedCase, match="an assignment of float64 to a tensor of float32"):
+        ortable.to_onnx(_assigning(operator.iadd, wide=True))
+
+
+def test_an_assignment_that_nobody_else_sees_is_the_operator() -> None:
+    model, x = _assigning(operator.imul), torch.rand(2, 2)
+    assert torch.equal(_run(model, x), model(x))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.std(0),
+        lambda x: torch.var(x, 1),
+        lambda x: torch.std(x, -1, True),
+        lambda x: x.std(None),
+        lambda x: x.std(False),
+        lambda x: torch.var_mean(x, 0)[0],
+        lambda x: x.var(0, correction=0),
+    ],
+)
+def test_a_number_is_no_flag(function: Callable[..., Any]) -> None:
+    """``x.std(0)``, where one overload of torch's schemas has ``unbiased`` and one ``dim``."""
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(_run(_traced(function, (4, 3)), x), function(x))
+
+
+def _run(model: torch.fx.GraphModule, x: torch.Tensor) -> torch.Tensor:
+    session = onnxruntime.InferenceSession(
+        ortable.to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return torch.from_numpy(session.run(None, {"x": x.numpy()})[0])
+
+
+class _Sum(torch.nn.Module):
+    def forward(self, *parts: torch.Tensor) -> torch.Tensor:
+        return parts[0] + 1
+
+
+def test_a_submodule_of_any_number_of_arguments_is_refused() -> None:
+    words = r"the submodule takes any number of arguments \(\*parts\)"
+    with pytest.raises(UnsupportedCase, match=words):
+        ortable.to_onnx(_calling(_Sum(), "x", ""))
+
+
+def test_an_attribute_that_the_module_lost_is_an_error_that_names_it() -> None:
+    constant = torch.eye(3)
+    traced = _traced(lambda x: x @ constant, (2, 3))
+    (node,) = (node for node in traced.graph.nodes if node.op == "get_attr")
+    delattr(traced, str(node.target))
+    words = rf"node '{node.name}' reads '{node.target}', which .* lacks"
+    with pytest.raises(ConversionError, match=words):
+        ortable.to_onnx(traced)
+
+
+def test_an_input_of_which_nothing_is_known_is_refused() -> None:
+    traced = torch.fx.symbolic_trace(lambda x, y: x + y)
+    words = r"input 'x' of the graph cannot become an ONNX input: nothing is known about it"
+    with pytest.raises(ConversionError, match=words):
+        ortable.to_onnx(traced)
+    next(iter(traced.graph.nodes)).meta["val"] = object()
+    with pytest.raises(ConversionError, match=r"it is a object. Give example inputs \(`args`\)"):
+        ortable.to_onnx(traced)

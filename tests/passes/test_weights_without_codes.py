@@ -1,0 +1,36 @@
+"""Weights that cannot be rounded, because of one number in them: they stay as they are."""
+
+from __future__ import annotations
+
+import onnxruntime
+import pytest
+import torch
+
+import ortable
+from ortable.errors import UnsupportedCase
+from ortable.passes.weight_codes import WeightOptions, rounded
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 3e38])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_weight_with_one_number_that_is_none_has_no_codes(number: float, symmetric: bool) -> None:
+    weight = torch.rand(8, 64)
+    weight[5, 40] = number
+    words = "a weight with NaN, infinities or numbers near them has no codes"
+    with pytest.raises(UnsupportedCase, match=words):
+        rounded(weight, WeightOptions(symmetric=symmetric))
+
+
+def test_a_model_with_such_a_weight_rounds_the_others() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 32))
+    with torch.no_grad():
+        model[1].weight[0, 0] = float("nan")
+    x = torch.rand(2, 64)
+    program = ortable.export(model, (x,), weights="int4")
+    kinds = [node.op_type for node in program.model_proto.graph.node]
+    assert kinds == ["DequantizeLinear", "MatMul", "Add", "Gemm"]
+    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+    (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    expected = model(x)
+    assert torch.from_numpy(found)[:, 0].isnan().all()
+    torch.testing.assert_close(torch.from_numpy(found)[:, 1:], expected[:, 1:], atol=0.1, rtol=0.1)
