@@ -86,7 +86,11 @@ def test_a_type_that_onnx_does_not_allow_is_refused(gr):
         ("Relu", ["x", "x"], {}, "it takes 1 inputs, 2 are given"),
         ("Gemm", ["x", "x"], {"aplha": 1.0}, "it has no attribute 'aplha'; its attributes are"),
         ("Cast", ["x"], {}, "attribute 'to' is required"),
-        ("Transpose", ["x"], {"perm": [0, 1, 2]}, ""),
+        ("Transpose", ["x"], {"perm": [0, 1, 2]}, "perm [0, 1, 2] is not a permutation"),
+        ("Upsample", ["x", "x"], {}, "is deprecated since opset 10; use the operators that"),
+        ("Transpose", ["x"], {"perm": 1}, "perm=1) -> _onx_transpose0 must be INTS: 'int' object"),
+        ("Transpose", ["x"], {"perm": ["a", "b"]}, "'a' is not an integer"),
+        ("Einsum", ["x"], {"equation": 3}, "Attribute equation=3 of node Einsum(x"),
     ],
 )
 def test_what_the_schema_or_a_rule_refuses(gr, op_type, inputs, attrs, message):
@@ -150,6 +154,11 @@ def test_questions_about_unknown_results_are_builder_errors(gr):
         gr.get_type(out)
     with pytest.raises(BuilderError, match="Rank is unknown for result"):
         gr.get_rank(out)
+    gr.set_rank(out, 2)
+    with pytest.raises(BuilderError, match=f"Result '{out}' has rank 2, it cannot be set to 3"):
+        gr.set_rank(out, 3)
+    with pytest.raises(AttributeError, match="'Ops' object has no attribute '_relu'"):
+        gr.op._relu("x")
 
 
 def test_op_shortcut_takes_values_and_outputs(gr):
@@ -190,6 +199,30 @@ def test_opsets_the_target_cannot_run_are_refused_by_name():
         GraphBuilder(18, target="cpu")
 
 
+@pytest.mark.parametrize("version", ["18", 17.5, None, 0, -1])
+def test_a_version_that_is_none_is_refused_with_its_domain(version):
+    with pytest.raises(BuilderError, match="of domain '' is no version: give an integer, 18 for"):
+        GraphBuilder(version)
+    with pytest.raises(BuilderError, match=f"^Opset {version!r} of domain 'mine' is no version"):
+        GraphBuilder({"mine": version})
+
+
+def test_the_main_domain_has_two_names_and_one_version():
+    builder = GraphBuilder({"ai.onnx": 20})
+    assert builder.opset == builder.get_opset("ai.onnx") == 20
+    builder.make_tensor_input("x", dtypes.float32, (2,))
+    builder.make_tensor_output(builder.make_node("Relu", ["x"]))
+    (imported,) = builder.to_onnx().opset_import
+    assert (imported.domain, imported.version) == ("", 20)
+    assert GraphBuilder({"": 20, "ai.onnx": 20}).opsets == {"": 20}
+    with pytest.raises(
+        BuilderError, match=r"has the opsets 18 and 20 .*the same domain.*: give one"
+    ):
+        GraphBuilder({"": 18, "ai.onnx": 20})
+    with pytest.raises(BuilderError, match="Opset 99 is unknown to the installed onnx"):
+        GraphBuilder({"ai.onnx": 99})
+
+
 def test_inputs_with_unknown_sizes_ranks_and_indexed_names():
     builder = GraphBuilder(18)
     builder.make_tensor_input("input_0", dtypes.float32, (None, 3), indexed=True)
@@ -202,6 +235,20 @@ def test_inputs_with_unknown_sizes_ranks_and_indexed_names():
         builder.make_tensor_input("input_0", dtypes.float32, (1,))
     with pytest.raises(BuilderError, match="-1 is not a size"):
         builder.make_tensor_input("z", dtypes.float32, (-1,))
+    with pytest.raises(BuilderError, match="An input needs a name"):
+        builder.make_tensor_input("", dtypes.float32, (1,))
+
+
+@pytest.mark.parametrize("given", [99, -1, 1.0, True, "float", np.float32])
+def test_types_that_are_none_of_onnx_are_refused(gr, given):
+    made = gr.make_node("Thing", ["x"], domain="my.domain")
+    wanted = "is no element type of ONNX, for result '{}': give a number of onnx.TensorProto"
+    with pytest.raises(BuilderError, match=wanted.format("z")):
+        gr.make_tensor_input("z", given, (1,))
+    for declare in (gr.make_tensor_output, gr.set_type):
+        with pytest.raises(BuilderError, match=wanted.format(made)):
+            declare(made, given)
+    assert not gr.has_name("z") and not gr.has_type(made) and gr.outputs == []
 
 
 def test_outputs_are_declared_once_with_a_type(gr):

@@ -63,9 +63,10 @@ class Graph(NodeMaker):
             self.opsets = parent.opsets
             return
         if isinstance(target_opset, Mapping):
-            self.opsets = {"": versions.DEFAULT_OPSET, **target_opset}
+            self.opsets = versions.by_domain(target_opset.items())
+            self.opsets = {"": versions.DEFAULT_OPSET, **self.opsets}
         else:
-            self.opsets = {"": int(target_opset)}
+            self.opsets = versions.by_domain([("", target_opset)])
         versions.check(self.opsets, target)
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from ortable.inference.value_info import ValueInfo
 
 from . import constants, initializers
 from .dim_results import DimResults
-from .state import GraphState, describe_shape
+from .state import GraphState, check_element_type, describe_shape
 
 
 class GraphInterface(GraphState):
@@ -54,6 +54,7 @@ class GraphInterface(GraphState):
         """
         _check_indexed(name, indexed)
         self._check_new(name, "input")
+        check_element_type(name, elem_type)
         info = self.new_value(name)
         self.inputs.append(info)
         info.dtype = elem_type or None

@@ -123,6 +123,7 @@ class GraphState:
     def set_type(self, name: str, dtype: int) -> None:
         """Sets the element type. BuilderError when another one is known already."""
         info = self._info(name)
+        check_element_type(name, dtype)
         if info.dtype and info.dtype != dtype:
             raise BuilderError(
                 f"Result {name!r} is {dtypes.name(info.dtype)}, it cannot be set to "
@@ -293,6 +294,16 @@ class GraphState:
     def get_debug_msg(self) -> str:
         """Everything known so far, as text, for an error message: `Graph` has it."""
         return ""
+
+
+def check_element_type(name: str, given: Any) -> None:
+    """Raises BuilderError where what a caller gives for the type of a result is none: one of
+    torch's or numpy's, for example."""
+    if given and (isinstance(given, bool | float) or given not in dtypes.NAMES):
+        raise BuilderError(
+            f"{given!r} is no element type of ONNX, for result {name!r}: give a number of "
+            f"onnx.TensorProto, TensorProto.FLOAT ({dtypes.float32}) for example"
+        )
 
 
 def describe_shape(shape: Sequence[Dim]) -> tuple[int | str, ...]:
