@@ -259,7 +259,9 @@ def test_what_a_file_cannot_hold_is_said_when_it_is_asked_for():
             aot_compile(torch.exp, [torch.ones(3)], session_options=onnxruntime.SessionOptions())
         torch._dynamo.reset()
         compared = torch.compile(torch.exp, backend=ortable.onnx_debug_backend, fullgraph=True)
-        with pytest.raises(PrecompileError, match="^aot_compile: graphs of a backend that compares"):
+        with pytest.raises(
+            PrecompileError, match=r"^aot_compile: graphs of a backend that compares"
+        ):
             compared.aot_compile(((torch.ones(3),), {}))
         torch._dynamo.reset()
         with pytest.raises(OptionError, match="autotune"):
@@ -290,7 +292,9 @@ def test_a_model_with_files_of_its_own_is_not_kept():
         weight.external_data.add(key="location", value="w.bin")
         model.graph.initializer.append(weight)
 
-    with pytest.raises(PrecompileError, match="cannot be kept .* keeps tensors in files of its own"):
+    with pytest.raises(
+        PrecompileError, match=r"cannot be kept .* keeps tensors in files of its own"
+    ):
         sealed(pre_ort_model_transforms=move)
 
 
