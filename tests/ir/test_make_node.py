@@ -109,6 +109,12 @@ def test_shapes_that_cannot_broadcast_show_both(gr):
         gr.make_node("Add", ["x", w])
 
 
+@pytest.mark.parametrize("outputs", [0, -1])
+def test_a_number_of_outputs_that_cannot_be(gr, outputs):
+    with pytest.raises(BuilderError, match=f"Operator 'Relu' cannot have {outputs} outputs"):
+        gr.make_node("Relu", ["x"], outputs)
+
+
 def test_a_failed_node_leaves_the_graph_as_it_was(gr):
     with pytest.raises(BuilderError):
         gr.make_node("Add", ["x", "d"], ["sum"])
@@ -154,6 +160,9 @@ def test_questions_about_unknown_results_are_builder_errors(gr):
         gr.get_type(out)
     with pytest.raises(BuilderError, match="Rank is unknown for result"):
         gr.get_rank(out)
+    for rank in (-1, "2", 2.0):
+        with pytest.raises(BuilderError, match=f"{rank!r} is no rank, for result '{out}'"):
+            gr.set_rank(out, rank)
     gr.set_rank(out, 2)
     with pytest.raises(BuilderError, match=f"Result '{out}' has rank 2, it cannot be set to 3"):
         gr.set_rank(out, 3)
@@ -235,8 +244,15 @@ def test_inputs_with_unknown_sizes_ranks_and_indexed_names():
         builder.make_tensor_input("input_0", dtypes.float32, (1,))
     with pytest.raises(BuilderError, match="-1 is not a size"):
         builder.make_tensor_input("z", dtypes.float32, (-1,))
-    with pytest.raises(BuilderError, match="An input needs a name"):
-        builder.make_tensor_input("", dtypes.float32, (1,))
+    for name in ("", 3):
+        with pytest.raises(BuilderError, match=f"An input needs a name, a str, not {name!r}"):
+            builder.make_tensor_input(name, dtypes.float32, (1,))
+    for shape in ("ab", 3):
+        with pytest.raises(BuilderError, match=f"{shape!r} is no shape, for 'z': give a tuple"):
+            builder.make_tensor_input("z", dtypes.float32, shape)
+    with pytest.raises(BuilderError, match="its type must be int64, not float32"):
+        builder.make_tensor_input("z", dtypes.float32, (1,), is_dimension=True)
+    assert [each.name for each in builder.inputs] == ["input_0", "input_1"]
 
 
 @pytest.mark.parametrize("given", [99, -1, 1.0, True, "float", np.float32])

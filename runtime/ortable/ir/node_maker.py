@@ -141,6 +141,10 @@ class NodeMaker(GraphInterface):
         if outputs is None:
             outputs = 1
         if isinstance(outputs, int):
+            if outputs < 1:
+                raise BuilderError(
+                    f"Operator {op_type!r} cannot have {outputs} outputs ({self.tag})"
+                )
             if outputs == 1:
                 return [self._automatic_name(op_type, None)]
             return [self._automatic_name(op_type, index) for index in range(outputs)]

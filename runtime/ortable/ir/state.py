@@ -140,6 +140,10 @@ class GraphState:
         Args:
             owner: the result that has the shape, for names of its unknown sizes.
         """
+        if isinstance(shape, str) or not isinstance(shape, Iterable):
+            raise BuilderError(
+                f"{shape!r} is no shape, for {owner!r}: give a tuple of sizes, ('n', 3) for example"
+            )
         made = tuple(
             dim if type(dim) is int else self.to_dim(dim, f"{owner}_dim_{axis}")
             for axis, dim in enumerate(shape)
@@ -226,6 +230,8 @@ class GraphState:
     def set_rank(self, name: str, rank: int) -> None:
         """Sets the number of dimensions. BuilderError when another one is known already."""
         info = self._info(name)
+        if type(rank) is not int or rank < 0:
+            raise BuilderError(f"{rank!r} is no rank, for result {name!r} ({self.tag})")
         if info.rank is not None and info.rank != rank:
             raise BuilderError(
                 f"Result {name!r} has rank {info.rank}, it cannot be set to {rank}"
