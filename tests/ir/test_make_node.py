@@ -204,11 +204,15 @@ def test_opsets_the_target_cannot_run_are_refused_by_name():
         GraphBuilder(27, target="onnxruntime")
     with pytest.raises(BuilderError, match="Opset 99 is unknown to the installed onnx"):
         GraphBuilder(99)
+    with pytest.raises(BuilderError, match="Opset 0 is unknown to the installed onnx"):
+        GraphBuilder(0)
+    with pytest.raises(BuilderError, match=r"^Opset b.xx.{,99} or a model as a ModelProto\.$"):
+        GraphBuilder(b"x" * 9999)
     with pytest.raises(BuilderError, match="Unknown target 'cpu'"):
         GraphBuilder(18, target="cpu")
 
 
-@pytest.mark.parametrize("version", ["18", 17.5, None, 0, -1])
+@pytest.mark.parametrize("version", ["18", 17.5, None, -1])
 def test_a_version_that_is_none_is_refused_with_its_domain(version):
     with pytest.raises(BuilderError, match="of domain '' is no version: give an integer, 18 for"):
         GraphBuilder(version)
@@ -277,6 +281,8 @@ def test_outputs_are_declared_once_with_a_type(gr):
     other = gr.make_node("Thing", ["x"], domain="my.domain")
     with pytest.raises(BuilderError, match="Type is unknown for output"):
         gr.make_tensor_output(other)
+    with pytest.raises(BuilderError, match=f"3 is no shape, for '{other}'"):
+        gr.make_tensor_output(other, dtypes.float32, 3)
     assert gr.make_tensor_output([other], dtypes.float32) == [other]
 
 

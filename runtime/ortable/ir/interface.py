@@ -163,14 +163,14 @@ class GraphInterface(GraphState):
                 f"Output {name!r} is a dimension, its type must be int64 ({self.tag})"
             )
         if shape is not None:
-            self._declare_output(info, tuple(shape))
+            self._declare_output(info, shape)
         self.outputs.append(info)
         self.history.append(("make_tensor_output", name))
         return name
 
-    def _declare_output(self, info: ValueInfo, shape: tuple[Any, ...]) -> None:
+    def _declare_output(self, info: ValueInfo, shape: Sequence[Any]) -> None:
         given = self.to_shape(shape, info.name)
-        self.declared_shapes[info.name] = shape
+        self.declared_shapes[info.name] = tuple(shape)
         if info.shape is None and info.rank in (None, len(given)):
             info.shape, info.rank = given, len(given)
             return

@@ -6,6 +6,7 @@ more in `ortablegen.schemas.onnx` (tests/ir/test_versions.py compares them)."""
 from __future__ import annotations
 
 import operator
+import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -30,7 +31,7 @@ _DEFAULTS = {"ai.onnx.ml": 4, "com.microsoft": 1}
 def by_domain(opsets: Iterable[tuple[str, Any]]) -> dict[str, int]:
     """Versions by domain, in which the main domain is called "" and never "ai.onnx".
 
-    Raises BuilderError for a version that is no integer from 1 on, and for two versions of the main
+    Raises BuilderError for a version that is no integer from 0 on, and for two versions of a
     domain."""
     found: dict[str, int] = {}
     for given, version in opsets:
@@ -38,11 +39,11 @@ def by_domain(opsets: Iterable[tuple[str, Any]]) -> dict[str, int]:
         try:
             number = operator.index(version)
         except TypeError:
-            number = 0
-        if number < 1:
+            number = -1
+        if number < 0:
             raise BuilderError(
-                f"Opset {version!r} of domain {given!r} is no version: give an integer, "
-                f"{DEFAULT_OPSET} for example."
+                f"Opset {reprlib.repr(version)} of domain {given!r} is no version: give an "
+                f"integer, {DEFAULT_OPSET} for example, or a model as a ModelProto."
             )
         if found.setdefault(domain, number) != number:
             raise BuilderError(
@@ -64,7 +65,7 @@ def check(opsets: Mapping[str, int], target: str | None) -> None:
         )
     main = opsets[""]
     newest = defs.onnx_opset_version()
-    if main > newest:
+    if not 1 <= main <= newest:
         raise BuilderError(
             f"Opset {main} is unknown to the installed onnx, which has 1 to {newest}."
         )
