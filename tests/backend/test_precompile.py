@@ -348,13 +348,11 @@ def test_functions_are_kept_for_the_next_process(tmp_path):
         torch.testing.assert_close(torch.tensor(found), torch.tensor(wanted))
 
 
-@pytest.mark.parametrize(
-    "damage", ["damaged", "cut off", "other versions", "other options", "another backend"]
-)
-def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, damage):
-    settings = {"backend": "ortable"}
+@pytest.fixture
+def call_kept(tmp_path, monkeypatch):
+    """Calls a function that dynamo keeps in a package, and returns what torch counted."""
 
-    def call():
+    def call(**settings):
         # of new code: what was installed for a code object stays there
         monkeypatch.delitem(sys.modules, "kept", raising=False)
         function = importlib.import_module("kept").function
@@ -364,7 +362,7 @@ def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, damage):
         conversions.clear()
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = torch.compile(function, **settings)(torch.ones(3))
+            found = torch.compile(function, **{"backend": "ortable", **settings})(torch.ones(3))
             torch.compiler.save_cache_artifacts()
         torch.testing.assert_close(found, torch.ones(3).exp() + 1)
         return dict(counters["dynamo_cache"])
@@ -372,21 +370,39 @@ def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, damage):
     (tmp_path / "kept.py").write_text("def function(x):\n    return x.exp() + 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with torch._dynamo.config.patch(caching_precompile=True):
-        assert call() == {"dynamo_cache_miss": 1}
-        assert call() == {"dynamo_cache_hit": 1}
-        (path,) = (tmp_path / "torch" / "dynamo").rglob("entry")
-        content = path.read_bytes()
-        if damage == "damaged":
-            position = content.index(b"ortable precompiled") + 300
-            path.write_bytes(content[:position] + b"#" + content[position + 1 :])
-        elif damage == "cut off":
-            path.write_bytes(content[: len(content) // 2])
-        elif damage == "other options":
-            settings["options"] = {"freeze": "off"}
-        elif damage == "another backend":
-            settings["backend"] = "aot_eager"
-        else:
-            versions = {**envelope.versions(), "torch": "1.0"}
-            monkeypatch.setattr(envelope, "versions", lambda: versions)
-        assert call() == {"dynamo_cache_error": 1}
-        assert call() == {"dynamo_cache_hit": 1}
+        yield call
+
+
+@pytest.mark.parametrize(
+    ("damage", "settings"),
+    [
+        ("damaged", {}),
+        ("cut off", {}),
+        ("other versions", {}),
+        ("", {"options": {"freeze": "off"}}),
+        ("", {"backend": "aot_eager"}),
+    ],
+)
+def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, call_kept, damage, settings):
+    assert call_kept() == {"dynamo_cache_miss": 1}
+    assert call_kept() == {"dynamo_cache_hit": 1}
+    (path,) = (tmp_path / "torch" / "dynamo").rglob("entry")
+    content = path.read_bytes()
+    if damage == "damaged":
+        position = content.index(b"ortable precompiled") + 300
+        path.write_bytes(content[:position] + b"#" + content[position + 1 :])
+    elif damage == "cut off":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "other versions":
+        versions = {**envelope.versions(), "torch": "1.0"}
+        monkeypatch.setattr(envelope, "versions", lambda: versions)
+    assert call_kept(**settings) == {"dynamo_cache_error": 1}
+    assert call_kept(**settings) == {"dynamo_cache_hit": 1}
+
+
+def test_a_function_that_no_file_can_hold_runs_all_the_same(call_kept):
+    import onnxruntime
+
+    for _ in range(2):
+        call_kept(options={"session_options": onnxruntime.SessionOptions()})
+        assert counters["aot_autograd"]["autograd_cache_bypass"] == 1
