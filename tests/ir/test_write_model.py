@@ -98,6 +98,7 @@ def test_attributes_of_foreign_operators_have_the_kind_of_their_value(value, kin
         ({"axis": 2**70}, "axis=1180591620717411303424 .* must be INT: Value out of range"),
         ({"alpha": dims.symbol("n")}, "n is a symbolic dimension, an attribute must be a static"),
         ({"alpha": "0.5"}, "'0.5' is not a number"),
+        ({"alpha": -1e60}, "-1e[+]60 is too large for an attribute, a float of 32 bits"),
         ({"mode": 3}, "Attribute mode=3 of node Resize.*: 3 is not a string"),
         ({"activations": "Tanh"}, "'Tanh' is a string, where a list of strings is needed"),
         ({"sparse_value": 3}, "sparse_value=3 of node Constant.* must be SPARSE_TENSOR"),
@@ -113,6 +114,17 @@ def test_attributes_that_would_lose_something_are_refused(attrs, message):
         builder.make_node(operator, inputs, ["y"], **attrs)
         builder.make_tensor_output("y", dtypes.float32)
         builder.to_onnx()
+
+
+@pytest.mark.parametrize(
+    "number", [np.finfo(np.float32).max, -np.inf, float.fromhex("0x1.fffffefffp127")]
+)
+def test_large_numbers_that_are_floats_of_32_bits(number):
+    builder = GraphBuilder(18)
+    builder.make_tensor_input("x", dtypes.float32, None)
+    builder.make_tensor_output(builder.make_node("LeakyRelu", ["x"], alpha=number))
+    written = builder.to_onnx().graph.node[0].attribute[0].f
+    assert written == np.float32(number)
 
 
 def test_an_attribute_of_a_node_in_a_subgraph_is_named_alone():

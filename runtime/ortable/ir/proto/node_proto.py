@@ -4,6 +4,7 @@ their final messages. In come a graph or a node and an empty message; called by 
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -163,6 +164,8 @@ _FLOAT, _INT, _STRING = AttributeProto.FLOAT, AttributeProto.INT, AttributeProto
 _TENSOR, _GRAPH = AttributeProto.TENSOR, AttributeProto.GRAPH
 
 
+_TOO_LARGE = float.fromhex("0x1.ffffffp127")  # rounded to 32 bits, it is infinite
+
 _FLOATS, _INTS, _STRINGS = AttributeProto.FLOATS, AttributeProto.INTS, AttributeProto.STRINGS
 
 
@@ -260,7 +263,10 @@ def _float(value: Any) -> float:
         raise BuilderError(f"{value} is a symbolic dimension, an attribute must be a static number")
     if isinstance(value, str | bytes):
         raise BuilderError(f"{value!r} is not a number")
-    return float(value)
+    number = float(value)
+    if abs(number) >= _TOO_LARGE and not math.isinf(number):
+        raise BuilderError(f"{value!r} is too large for an attribute, a float of 32 bits")
+    return number
 
 
 def _bytes(value: Any) -> bytes:
