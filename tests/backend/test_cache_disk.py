@@ -206,6 +206,10 @@ def test_what_a_file_cannot_hold_is_skipped(tmp_path):
     for role in (odd, dataclasses.replace(odd, value=None, steps=(step,))):
         with pytest.raises(Uncacheable, match="cannot hold"):
             disk.save(str(tmp_path), "k", one_graph(outputs=(role,)))
+    model = onnx.ModelProto()
+    model.graph.initializer.add(name="w", data_location=onnx.TensorProto.EXTERNAL)
+    with pytest.raises(Uncacheable, match="the model keeps tensors in files of its own"):
+        disk.save(str(tmp_path), "k", one_graph(model=model))
     assert entries(tmp_path) == []
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from ortable.backend.cache import graph_key, keys
-from ortable.backend.cache.graph_key import constant_text, digest_of, graph_text
+from ortable.backend.cache.graph_key import Uncacheable, constant_text, digest_of, graph_text
 from ortable.backend.cache.keys import conversion_key
 from ortable.backend.cache.memory import Conversions, Sessions
 from ortable.backend.cache.session_keys import session_key
@@ -135,6 +135,37 @@ def test_the_content_of_a_constant_is_what_it_says_not_what_lies_in_memory() -> 
     assert negated.is_neg()
     assert digest_of(negated) == digest_of(negated.resolve_neg()) != digest_of(-negated)
     assert constant_text(conjugate) != constant_text(conjugate.resolve_conj())
+
+
+class Subclass(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("constant", "message"),
+    [
+        (torch.ones(2).to_sparse(), "a constant is a Tensor of layout torch.sparse_coo"),
+        (torch.ones(2).as_subclass(Subclass), "a constant is a Subclass of layout"),
+        (torch.ones(2, device="meta"), "a constant is a tensor of torch.float32 on meta"),
+        (torch.ones(3), "constants of more than 2 GB"),
+        (lambda x: x, "has no content to compare"),
+    ],
+)
+def test_constants_that_have_no_key(
+    constant: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph_key, "LARGEST_CONSTANTS", 8)
+    graph = torch.fx.Graph()
+    graph.output((graph.get_attr("constant"),))
+    module = nn.Module()
+    module.constant = constant
+    with pytest.raises(Uncacheable, match=message):
+        graph_text(torch.fx.GraphModule(module, graph))
+
+
+def test_a_graph_that_calls_a_module_has_no_key() -> None:
+    with pytest.raises(Uncacheable, match="_0 calls a module"):
+        graph_text(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2))))
 
 
 def _compiled(*names: str) -> Any:

@@ -311,5 +311,9 @@ def test_names_that_nobody_wrote(name, partitions):
     graph.call_function(aten.exp.default, (graph.placeholder("x"),))
     text = described(graph)
     assert decode_host_graph(text, 0)
+    content = json.loads(text)
+    for nodes in (content["nodes"][:-1], []):
+        with pytest.raises(ValueError, match="a graph without results"):
+            decode_host_graph(json.dumps({**content, "nodes": nodes}), 0)
     with pytest.raises((ValueError, TypeError, AttributeError)):
         decode_host_graph(text.replace('"aten.exp.default"', json.dumps(name)), partitions)

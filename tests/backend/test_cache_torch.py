@@ -11,7 +11,9 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
+from ortable.backend.cache import keys
 from ortable.backend.options import OrtOptions
+from ortable.interpreter.user_specs import LoadedSpecs
 
 from .test_cache_disk import aten, cached, capture, entries, forget
 from .test_cache_disk import own_folders as own_folders  # a fixture of every test here
@@ -163,6 +165,17 @@ def test_own_decompositions_stay_out_of_torch_s_cache(tmp_path):
         forget()
         found, _ = capture(nn.SiLU(), torch.ones(3), **options)
         assert cached(found) == [expected]
+    assert not (tmp_path / "torch" / "aotautograd").exists()
+
+
+def test_graphs_with_functions_of_the_user_stay_out_of_torch_s_cache(tmp_path, monkeypatch):
+    loaded = LoadedSpecs("mine.yaml", ("mine::op",), "def f(): pass", lowerings=("f",))
+    monkeypatch.setattr(keys, "LOADED", [loaded])
+    for _ in range(2):
+        forget()
+        found, got = capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "c"))
+        torch.testing.assert_close(got, torch.ones(3).exp())
+        assert cached(found) == ["miss"] and entries(tmp_path / "c") == []
     assert not (tmp_path / "torch" / "aotautograd").exists()
 
 

@@ -156,17 +156,57 @@ def test_a_failed_compilation_leaves_no_record(unknown_op):
     assert storage.get("instance", []) == []
 
 
-def test_tensors_on_another_device_are_refused():
+def test_tensors_that_onnx_runtime_cannot_take_are_refused():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from ortable.backend.lower.inputs import InputPlan, check_inputs
 
-    gm = torch.fx.symbolic_trace(lambda x: x + 1)
-    with FakeTensorMode():
-        value = torch.empty(3, device="cuda")
-    next(iter(gm.graph.nodes)).meta["val"] = value
-    with pytest.raises(ProviderError, match=r"is on cuda.*CPUExecutionProvider"):
+    def check(make, **settings):
+        gm = torch.fx.symbolic_trace(lambda x: x + 1)
+        with FakeTensorMode():
+            next(iter(gm.graph.nodes)).meta["val"] = make((3, 3), **settings)
         check_inputs(InputPlan(gm), ("CPUExecutionProvider",))
+
+    with pytest.raises(ProviderError, match=r"is on cuda.*CPUExecutionProvider"):
+        check(torch.empty, device="cuda")
+    with pytest.raises(ConversionError, match=r"Argument 0 \(x\) has layout .*: call to_dense\(\)"):
+        check(torch.empty, layout=torch.sparse_coo)
+    with pytest.raises(
+        ConversionError, match=r"float8_e4m3fn on cuda.* convert the tensor outside"
+    ):
+        check(torch.empty, device="cuda", dtype=torch.float8_e4m3fn)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize(
+    ("fn", "said"),
+    [
+        (lambda x, m: m + 1, "Argument 0 "),
+        (lambda x, m: x.to("meta"), "Result 0 "),
+        (lambda x, m: (x + 1, torch.empty(3, device="meta") + 1), "Result 1 "),
+        (lambda x, m: (x + m.shape[0], m), None),
+    ],
+)
+def test_tensors_without_data(fn, said, grad):
+    x, m = torch.ones(3, requires_grad=grad), torch.ones(2, device="meta", requires_grad=grad)
+
+    def check(**options):
+        torch._dynamo.reset()
+        found = torch.compile(fn, backend="ortable", options=options)(x, m)
+        wanted = fn(x, m)
+        for one, two in zip(
+            *(v if isinstance(v, tuple) else (v,) for v in (found, wanted)), strict=True
+        ):
+            assert one.device == two.device and one.shape == two.shape
+            assert one.is_meta or torch.equal(one, two)
+
+    check(fallback="eager")
+    if said is None:
+        return check()
+    with pytest.raises(BackendCompilerFailed, match=said) as error:
+        check()
+    assert isinstance(cause_of(error.value), ConversionError)
+    assert "is on device meta, which has no data" in str(cause_of(error.value))
 
 
 def test_an_error_of_onnx_runtime_in_a_call():

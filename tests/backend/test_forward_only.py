@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from ortable.errors import ProviderError
 from tests.backend.against_eager import assert_close, loss_of
 
 CALLS = 8  # enough to run as inference
@@ -254,6 +255,16 @@ def test_weights_written_before_the_backward_are_an_error(pair):
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
     assert_close(run(x), copy.deepcopy(model)(x))
+
+
+def test_an_error_of_the_graph_for_inference_is_no_reason_to_leave_it():
+    table = torch.nn.Embedding(4, 3)
+    run = torch.compile(table, backend="ortable")
+    assert forwards(run, table, torch.tensor([1, 2]))
+    for _ in range(2):
+        with pytest.raises(ProviderError, match="out of data bounds"):
+            run(torch.tensor([1, 9]))
+    assert forwards(run, table, torch.tensor([1, 2]), calls=1)
 
 
 def test_an_argument_written_before_the_backward_is_an_error(pair):

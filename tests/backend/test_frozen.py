@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import ortable
+from ortable.errors import OptionError
 from tests.backend.freezing import (
     BATCH,
     check,
@@ -268,6 +269,21 @@ def test_weights_made_under_inference_mode_stay_inputs(backends):
         model[0].weight.mul_(2)  # counts no version
         torch.testing.assert_close(compiled(BATCH), model(BATCH))
         assert backends[-1].sessions == [False]
+
+
+@pytest.mark.parametrize("freeze", ["auto", "trust"])
+@pytest.mark.parametrize("how", ["inference_mode", "shared"])
+def test_weights_that_stay_inputs_are_not_rounded(how, freeze):
+    with torch.inference_mode(how == "inference_mode"):
+        model = torch.nn.Linear(64, 64)
+    if how == "shared":
+        model.share_memory()
+    options = {"weights": "int8", "freeze": freeze}
+    with (
+        torch.no_grad(),
+        pytest.raises(OptionError, match=r"would not show .*inference_mode.*shar"),
+    ):
+        torch.compile(model, backend="ortable", options=options)(torch.ones(2, 64))
 
 
 def test_low_rank_adapters_are_swapped(backends):

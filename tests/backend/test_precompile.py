@@ -11,6 +11,8 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 import torch
 from torch import nn
@@ -231,6 +233,8 @@ def test_damaged_and_foreign_bytes_are_refused(monkeypatch):
             load(foreign)
     with pytest.raises(PrecompileError, match="part of a function"):
         load(pack.pack(load(content).run.__closure__[0].cell_contents, ortable.OrtOptions()))
+    with pytest.raises(PrecompileError, match="of kind 'graph alone', where 'graph' was saved"):
+        pack.unpack(content)
     versions = {**envelope.versions(), "torch": "1.0"}
     monkeypatch.setattr(envelope, "versions", lambda: versions)
     with pytest.raises(PrecompileError, match=r"made by other versions: torch .* \(here 1.0\)"):
@@ -254,6 +258,12 @@ def test_what_a_file_cannot_hold_is_said_when_it_is_asked_for():
         with pytest.raises(PrecompileError, match="'session_options' cannot be kept"):
             aot_compile(torch.exp, [torch.ones(3)], session_options=onnxruntime.SessionOptions())
         torch._dynamo.reset()
+        compared = torch.compile(torch.exp, backend=ortable.onnx_debug_backend, fullgraph=True)
+        with pytest.raises(
+            PrecompileError, match=r"^aot_compile: graphs of a backend that compares"
+        ):
+            compared.aot_compile(((torch.ones(3),), {}))
+        torch._dynamo.reset()
         with pytest.raises(OptionError, match="autotune"):
             aot_compile(torch.exp, [torch.ones(3)], autotune=True)
     torch._dynamo.reset()
@@ -264,6 +274,28 @@ def test_what_a_file_cannot_hold_is_said_when_it_is_asked_for():
     with pytest.raises(ortable.OrtableError, match="silu_backward"):
         x = torch.ones(3, requires_grad=True)
         aot_compile(nn.functional.silu, [x], raise_on=("aten::silu_backward",))
+
+
+def test_without_torchs_cache_there_is_no_file_of_a_function_with_a_backward():
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        fast = aot_compile(torch.exp, [torch.ones(3, requires_grad=True)])
+    with pytest.raises(PrecompileError, match="torch kept nothing of this") as error:
+        Precompiled.serialize_compile_artifacts(fast._artifacts.compiled_fn)
+    assert "torch._functorch.config.enable_autograd_cache" in str(error.value)
+
+
+def test_a_model_with_files_of_its_own_is_not_kept():
+    def move(model):
+        weight = onnx.numpy_helper.from_array(np.ones(3, np.float32), "w")
+        weight.ClearField("raw_data")
+        weight.data_location = onnx.TensorProto.EXTERNAL
+        weight.external_data.add(key="location", value="w.bin")
+        model.graph.initializer.append(weight)
+
+    with pytest.raises(
+        PrecompileError, match=r"cannot be kept .* keeps tensors in files of its own"
+    ):
+        sealed(pre_ort_model_transforms=move)
 
 
 def test_options_of_a_run_go_along(tmp_path):
@@ -316,9 +348,11 @@ def test_functions_are_kept_for_the_next_process(tmp_path):
         torch.testing.assert_close(torch.tensor(found), torch.tensor(wanted))
 
 
-@pytest.mark.parametrize("damage", ["damaged", "cut off", "other versions"])
-def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, damage):
-    def call():
+@pytest.fixture
+def call_kept(tmp_path, monkeypatch):
+    """Calls a function that dynamo keeps in a package, and returns what torch counted."""
+
+    def call(**settings):
         # of new code: what was installed for a code object stays there
         monkeypatch.delitem(sys.modules, "kept", raising=False)
         function = importlib.import_module("kept").function
@@ -328,7 +362,7 @@ def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, damage):
         conversions.clear()
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = torch.compile(function, backend="ortable")(torch.ones(3))
+            found = torch.compile(function, **{"backend": "ortable", **settings})(torch.ones(3))
             torch.compiler.save_cache_artifacts()
         torch.testing.assert_close(found, torch.ones(3).exp() + 1)
         return dict(counters["dynamo_cache"])
@@ -336,17 +370,39 @@ def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, damage):
     (tmp_path / "kept.py").write_text("def function(x):\n    return x.exp() + 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with torch._dynamo.config.patch(caching_precompile=True):
-        assert call() == {"dynamo_cache_miss": 1}
-        assert call() == {"dynamo_cache_hit": 1}
-        (path,) = (tmp_path / "torch" / "dynamo").rglob("entry")
-        content = path.read_bytes()
-        if damage == "damaged":
-            position = content.index(b"ortable precompiled") + 300
-            path.write_bytes(content[:position] + b"#" + content[position + 1 :])
-        elif damage == "cut off":
-            path.write_bytes(content[: len(content) // 2])
-        else:
-            versions = {**envelope.versions(), "torch": "1.0"}
-            monkeypatch.setattr(envelope, "versions", lambda: versions)
-        assert call() == {"dynamo_cache_error": 1}
-        assert call() == {"dynamo_cache_hit": 1}
+        yield call
+
+
+@pytest.mark.parametrize(
+    ("damage", "settings"),
+    [
+        ("damaged", {}),
+        ("cut off", {}),
+        ("other versions", {}),
+        ("", {"options": {"freeze": "off"}}),
+        ("", {"backend": "aot_eager"}),
+    ],
+)
+def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, call_kept, damage, settings):
+    assert call_kept() == {"dynamo_cache_miss": 1}
+    assert call_kept() == {"dynamo_cache_hit": 1}
+    (path,) = (tmp_path / "torch" / "dynamo").rglob("entry")
+    content = path.read_bytes()
+    if damage == "damaged":
+        position = content.index(b"ortable precompiled") + 300
+        path.write_bytes(content[:position] + b"#" + content[position + 1 :])
+    elif damage == "cut off":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "other versions":
+        versions = {**envelope.versions(), "torch": "1.0"}
+        monkeypatch.setattr(envelope, "versions", lambda: versions)
+    assert call_kept(**settings) == {"dynamo_cache_error": 1}
+    assert call_kept(**settings) == {"dynamo_cache_hit": 1}
+
+
+def test_a_function_that_no_file_can_hold_runs_all_the_same(call_kept):
+    import onnxruntime
+
+    for _ in range(2):
+        call_kept(options={"session_options": onnxruntime.SessionOptions()})
+        assert counters["aot_autograd"]["autograd_cache_bypass"] == 1

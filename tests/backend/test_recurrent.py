@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.exc import BackendCompilerFailed
 
 import ortable
+from ortable.errors import UnsupportedCase
 
 KINDS = [nn.LSTM, nn.GRU, nn.RNN]
 
@@ -74,6 +76,20 @@ def test_dropout_without_gradients(kind: type[nn.RNNBase]) -> None:
         expected = eager(x)
         torch.manual_seed(1)
         torch.testing.assert_close(compiled(x), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dropout_that_would_be_lost_is_refused(kind: type[nn.RNNBase]) -> None:
+    """Where eager's kernel is not asked: nothing may stay in torch, or a file is made."""
+    network = kind(4, 6, 2, dropout=0.4)
+    said = r"(lstm|gru|rnn_tanh) with dropout=0.4 between 2 layers.*one module per layer"
+    refusing = torch.compile(network, backend="ortable", options={"raise_on": ["aten::relu"]})
+    with pytest.raises(BackendCompilerFailed, match=said) as error, torch.no_grad():
+        refusing(torch.ones(5, 2, 4))
+    assert isinstance(error.value.inner_exception, UnsupportedCase)
+    kept = torch.compile(network, backend="ortable", fullgraph=True).forward
+    with pytest.raises(UnsupportedCase, match=said), torch.no_grad():
+        kept.aot_compile(((torch.ones(5, 2, 4),), {}))
 
 
 def test_evaluation_is_a_node() -> None:

@@ -649,6 +649,7 @@ def test_an_equal_number_of_another_type_is_another(before, after):
 class Computed(torch.nn.Module):
     """What is read of it is no entry of its dict."""
 
+    of_class = 3.0
     factor = property(lambda self: self.__dict__["factor"] * self.times, lambda self, value: None)
 
 
@@ -658,6 +659,14 @@ def test_a_property_that_hides_an_attribute_is_left_to_dynamo():
     module.__dict__["factor"] = 3.0
     with pytest.raises(Unwatched):
         note(module, Place(), [("attr", "factor")], asked())
+
+
+@pytest.mark.parametrize("way", [("attr", "of_class"), ("attr", "nothing"), ("attr", "others")])
+def test_what_is_no_entry_of_a_plain_dict_is_left_to_dynamo(way):
+    module = Computed()
+    module.others = [torch.nn.Linear(1, 1)]
+    with pytest.raises(Unwatched):
+        note(module, Place(), [way, ("item", 0)], asked())
 
 
 def test_a_frame_of_few_guards_keeps_them(monkeypatch):

@@ -4,6 +4,7 @@ next call works."""
 
 from __future__ import annotations
 
+import copy
 import errno
 import gc
 import itertools
@@ -101,6 +102,29 @@ def test_a_session_that_cannot_be_made(refused: Exception, said: str, monkeypatc
                 failed += 1
         _assert_works(model, module)
     assert failed == 3, "the backward tries again by itself"
+
+
+def test_a_backward_that_cannot_be_made_yet_says_so_at_each_call(monkeypatch: Any) -> None:
+    plain, module, made = onnxruntime.InferenceSession, Another(), []
+    eager = copy.deepcopy(module)
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if made:
+            raise RuntimeError("Exception during initialization: std::bad_alloc")
+        made.append(plain(*args, **kwargs))
+        return made[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(onnxruntime, "InferenceSession", make)
+        loss = _fresh(module)(X).sum()
+        for _ in range(2):
+            with pytest.raises(ProviderError, match="not enough memory") as error:
+                loss.backward(retain_graph=True)
+            assert str(error.value).startswith("The backward of this graph cannot be compiled. ")
+    loss.backward()
+    eager(X).sum().backward()
+    for one, two in zip(module.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, two.grad)
 
 
 MEMORY = """

@@ -148,6 +148,11 @@ def test_dimension_inputs_hold_their_symbol(ort):
     assert ort(builder, feeds)[0].tolist() == [3, 5, 5]
     with pytest.raises(BuilderError, match="is a dimension, its type must be int64, not float32"):
         builder.make_tensor_input("f", dtypes.float32, (1,), is_dimension=True)
+    with pytest.raises(BuilderError, match=r"its shape must be \(1,\) or \(\), not \(1, 1\)"):
+        builder.make_tensor_input("g", dtypes.int64, (1, 1), is_dimension=True)
+    result = builder.make_node("Cast", ["n"], to=dtypes.float32)
+    with pytest.raises(BuilderError, match="is a dimension, its type must be int64"):
+        builder.make_tensor_output(result, is_dimension=True)
 
 
 def test_a_symbol_seen_only_inside_an_expression_is_solved(ort):
@@ -176,6 +181,26 @@ def test_sizes_of_a_result_that_set_shape_names_can_be_read(ort):
     )
     builder.set_shape(picked, ("u2", "b", 3))
     assert value_of(ort, builder, builder.dim_as_vector("u2")) == [1]
+
+
+@pytest.mark.parametrize(
+    ("result", "axis", "said"),
+    [
+        ("x", 7, r"axis 7 of x: float32\["),
+        ("x", -1, r"axis -1 of x: float32\["),
+        ("x", None, r"the content of x: float32\["),
+        ("two", None, r"the content of two: int64\[2\] = \(1, 2\)"),
+        ("half", None, r"the content of half: int32\[\]"),
+    ],
+)
+def test_what_cannot_hold_a_dimension(result: str, axis: int | None, said: str) -> None:
+    builder = start()
+    builder.make_initializer("two", [1, 2])
+    builder.make_initializer("half", np.int32(1))
+    with pytest.raises(BuilderError, match=f"^Dimension 'q' cannot be {said}"):
+        builder.add_dim_source("q", result, axis)
+    with pytest.raises(BuilderError, match="No result of the graph has dimension 'q'"):
+        builder.dim_as_vector("q")
 
 
 def test_a_number_of_another_type_is_no_size() -> None:

@@ -196,6 +196,14 @@ def test_rename_follows_everything_that_has_the_name(gr: GraphBuilder, ort) -> N
     assert ort(gr, {"x": X})[0].tolist() == (-np.maximum(X, 0)).tolist()
 
 
+def test_rename_gives_every_result_a_name_of_its_own(gr: GraphBuilder) -> None:
+    before = str(gr.nodes)
+    for renamed in ({"r": ""}, {"r": "z1", "y": "z1"}, {"r": "y"}):
+        with pytest.raises(BuilderError, match=r"'r' cannot be renamed '.*of this name|of its own"):
+            gr.rename(renamed)
+    assert str(gr.nodes) == before and gr.has_name("r")
+
+
 def test_passes_leave_the_index_true(gr: GraphBuilder) -> None:
     with_branches(gr, gr.make_node("Identity", ["r"], ["copy"]))
     weight = gr.make_initializer("w", X)

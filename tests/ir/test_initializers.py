@@ -69,6 +69,15 @@ def test_what_is_no_tensor_is_refused():
         GraphBuilder(18).make_initializer("", object())
     with pytest.raises(BuilderError, match="is not a tensor"):
         GraphBuilder(18).make_initializer("", [[1], [1, 2]])
+    for mixed in ([1, "a"], np.array([1, 2], dtype=object), np.array([None, "a"], dtype=object)):
+        with pytest.raises(BuilderError, match="cannot be an initializer; give a numpy array"):
+            GraphBuilder(18).make_initializer("", mixed)
+    builder = GraphBuilder(18)
+    builder.make_initializer("sparse", torch.eye(3).to_sparse())
+    with pytest.raises(
+        BuilderError, match=r"'sparse' .* has layout torch.sparse_coo: .*to_dense\(\)"
+    ):
+        builder.get_constant("sparse")
 
 
 def test_views_of_torch_memory_are_written_as_they_read():

@@ -86,7 +86,11 @@ def test_a_type_that_onnx_does_not_allow_is_refused(gr):
         ("Relu", ["x", "x"], {}, "it takes 1 inputs, 2 are given"),
         ("Gemm", ["x", "x"], {"aplha": 1.0}, "it has no attribute 'aplha'; its attributes are"),
         ("Cast", ["x"], {}, "attribute 'to' is required"),
-        ("Transpose", ["x"], {"perm": [0, 1, 2]}, ""),
+        ("Transpose", ["x"], {"perm": [0, 1, 2]}, "perm [0, 1, 2] is not a permutation"),
+        ("Upsample", ["x", "x"], {}, "is deprecated since opset 10; use the operators that"),
+        ("Transpose", ["x"], {"perm": 1}, "perm=1) -> _onx_transpose0 must be INTS: 'int' object"),
+        ("Transpose", ["x"], {"perm": ["a", "b"]}, "'a' is not an integer"),
+        ("Einsum", ["x"], {"equation": 3}, "Attribute equation=3 of node Einsum(x"),
     ],
 )
 def test_what_the_schema_or_a_rule_refuses(gr, op_type, inputs, attrs, message):
@@ -103,6 +107,12 @@ def test_shapes_that_cannot_broadcast_show_both(gr):
     w = gr.make_initializer("w", np.zeros((4,), dtype=np.float32))
     with pytest.raises(BuilderError, match=r"x: float32\[a, 3\]; w: float32\[4\]"):
         gr.make_node("Add", ["x", w])
+
+
+@pytest.mark.parametrize("outputs", [0, -1])
+def test_a_number_of_outputs_that_cannot_be(gr, outputs):
+    with pytest.raises(BuilderError, match=f"Operator 'Relu' cannot have {outputs} outputs"):
+        gr.make_node("Relu", ["x"], outputs)
 
 
 def test_a_failed_node_leaves_the_graph_as_it_was(gr):
@@ -150,6 +160,14 @@ def test_questions_about_unknown_results_are_builder_errors(gr):
         gr.get_type(out)
     with pytest.raises(BuilderError, match="Rank is unknown for result"):
         gr.get_rank(out)
+    for rank in (-1, "2", 2.0):
+        with pytest.raises(BuilderError, match=f"{rank!r} is no rank, for result '{out}'"):
+            gr.set_rank(out, rank)
+    gr.set_rank(out, 2)
+    with pytest.raises(BuilderError, match=f"Result '{out}' has rank 2, it cannot be set to 3"):
+        gr.set_rank(out, 3)
+    with pytest.raises(AttributeError, match="'Ops' object has no attribute '_relu'"):
+        gr.op._relu("x")
 
 
 def test_op_shortcut_takes_values_and_outputs(gr):
@@ -186,8 +204,36 @@ def test_opsets_the_target_cannot_run_are_refused_by_name():
         GraphBuilder(27, target="onnxruntime")
     with pytest.raises(BuilderError, match="Opset 99 is unknown to the installed onnx"):
         GraphBuilder(99)
+    with pytest.raises(BuilderError, match="Opset 0 is unknown to the installed onnx"):
+        GraphBuilder(0)
+    with pytest.raises(BuilderError, match=r"^Opset b.xx.{,99} or a model as a ModelProto\.$"):
+        GraphBuilder(b"x" * 9999)
     with pytest.raises(BuilderError, match="Unknown target 'cpu'"):
         GraphBuilder(18, target="cpu")
+
+
+@pytest.mark.parametrize("version", ["18", 17.5, None, -1])
+def test_a_version_that_is_none_is_refused_with_its_domain(version):
+    with pytest.raises(BuilderError, match="of domain '' is no version: give an integer, 18 for"):
+        GraphBuilder(version)
+    with pytest.raises(BuilderError, match=f"^Opset {version!r} of domain 'mine' is no version"):
+        GraphBuilder({"mine": version})
+
+
+def test_the_main_domain_has_two_names_and_one_version():
+    builder = GraphBuilder({"ai.onnx": 20})
+    assert builder.opset == builder.get_opset("ai.onnx") == 20
+    builder.make_tensor_input("x", dtypes.float32, (2,))
+    builder.make_tensor_output(builder.make_node("Relu", ["x"]))
+    (imported,) = builder.to_onnx().opset_import
+    assert (imported.domain, imported.version) == ("", 20)
+    assert GraphBuilder({"": 20, "ai.onnx": 20}).opsets == {"": 20}
+    with pytest.raises(
+        BuilderError, match=r"has the opsets 18 and 20 .*the same domain.*: give one"
+    ):
+        GraphBuilder({"": 18, "ai.onnx": 20})
+    with pytest.raises(BuilderError, match="Opset 99 is unknown to the installed onnx"):
+        GraphBuilder({"ai.onnx": 99})
 
 
 def test_inputs_with_unknown_sizes_ranks_and_indexed_names():
@@ -202,6 +248,27 @@ def test_inputs_with_unknown_sizes_ranks_and_indexed_names():
         builder.make_tensor_input("input_0", dtypes.float32, (1,))
     with pytest.raises(BuilderError, match="-1 is not a size"):
         builder.make_tensor_input("z", dtypes.float32, (-1,))
+    for name in ("", 3):
+        with pytest.raises(BuilderError, match=f"An input needs a name, a str, not {name!r}"):
+            builder.make_tensor_input(name, dtypes.float32, (1,))
+    for shape in ("ab", 3):
+        with pytest.raises(BuilderError, match=f"{shape!r} is no shape, for 'z': give a tuple"):
+            builder.make_tensor_input("z", dtypes.float32, shape)
+    with pytest.raises(BuilderError, match="its type must be int64, not float32"):
+        builder.make_tensor_input("z", dtypes.float32, (1,), is_dimension=True)
+    assert [each.name for each in builder.inputs] == ["input_0", "input_1"]
+
+
+@pytest.mark.parametrize("given", [99, -1, 1.0, True, "float", np.float32])
+def test_types_that_are_none_of_onnx_are_refused(gr, given):
+    made = gr.make_node("Thing", ["x"], domain="my.domain")
+    wanted = "is no element type of ONNX, for result '{}': give a number of onnx.TensorProto"
+    with pytest.raises(BuilderError, match=wanted.format("z")):
+        gr.make_tensor_input("z", given, (1,))
+    for declare in (gr.make_tensor_output, gr.set_type):
+        with pytest.raises(BuilderError, match=wanted.format(made)):
+            declare(made, given)
+    assert not gr.has_name("z") and not gr.has_type(made) and gr.outputs == []
 
 
 def test_outputs_are_declared_once_with_a_type(gr):
@@ -214,6 +281,8 @@ def test_outputs_are_declared_once_with_a_type(gr):
     other = gr.make_node("Thing", ["x"], domain="my.domain")
     with pytest.raises(BuilderError, match="Type is unknown for output"):
         gr.make_tensor_output(other)
+    with pytest.raises(BuilderError, match=f"3 is no shape, for '{other}'"):
+        gr.make_tensor_output(other, dtypes.float32, 3)
     assert gr.make_tensor_output([other], dtypes.float32) == [other]
 
 

@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ortable import GraphBuilder, dtypes
 from ortable.errors import BuilderError
+from ortable.ir import constants
 
 FLOAT = onnx.TensorProto.FLOAT
 
@@ -233,6 +234,23 @@ def test_a_sequence_of_constants_stays_a_sequence():
     assert [node.op_type for node in again.graph.node] == ["SequenceConstruct", "SequenceAt", "Neg"]
     (result,) = ReferenceEvaluator(again).run(None, {"x": np.zeros((2, 3, 4), np.float32)})
     np.testing.assert_array_equal(result, [-1.0, -2.0])
+
+
+def test_constants_that_have_no_value_here():
+    builder = GraphBuilder(18)
+    ones = builder.make_initializer("ones", np.ones(2, np.float32))
+    made = builder.make_node("SequenceConstruct", [ones, ones])
+    with pytest.raises(
+        BuilderError, match="is a sequence or an optional, no tensor: SequenceConst"
+    ):
+        builder.get_constant(made)
+    negative = builder.make_node("Neg", [ones])
+    node = builder.nodes[-1]
+    assert constants.computed(builder, node, [np.float32(3)]) == -3
+    with pytest.raises(
+        BuilderError, match=rf"Neg\(ones\) -> {negative} cannot be computed by onnx"
+    ):
+        constants.computed(builder, node, [None])
 
 
 def test_an_initializer_of_ours_needs_ir_version_4():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from ortable import GraphBuilder, dtypes
 from ortable.errors import BuilderError
@@ -146,6 +148,29 @@ def test_make_nodes_refuses_what_does_not_agree():
         gr.make_nodes(other_graph(), ["x", "x"], ["y", "z"])
     with pytest.raises(BuilderError, match="has 2 inputs and 2 outputs, 1 and 2 names are given"):
         start().make_nodes(other_graph(), ["x"], ["y", "z"])
+    branch = helper.make_graph(
+        [helper.make_node("Neg", ["a"], ["r"])], "b", [], [onnx.ValueInfoProto(name="r")]
+    )
+    other = GraphBuilder(18)
+    other.make_tensor_input("a", dtypes.float32, (2, 2))
+    other.make_tensor_input("c", dtypes.boolean, ())
+    other.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+    other.make_tensor_output("y", dtypes.float32)
+    gr = start()
+    gr.make_tensor_input("c", dtypes.boolean, ())
+    with pytest.raises(BuilderError, match=r"given as GraphProto that reads results .* renamed"):
+        gr.make_nodes(other, ["x", "c"], ["z"])
+    assert gr.make_tensor_input("a", dtypes.float32, (2, 2)) == "a"
+    assert gr.make_nodes(other, ["a", "c"], ["z"]) == "z"  # nothing is renamed
+
+
+def test_a_branch_that_is_no_graph():
+    gr = start()
+    gr.make_tensor_input("c", dtypes.boolean, ())
+    with pytest.raises(
+        BuilderError, match=r"then_branch=3 of node If.* must be GRAPH: 3 is no graph"
+    ):
+        gr.make_node("If", ["c"], then_branch=3, else_branch=gr.subgraph("else"))
 
 
 def test_a_result_from_outside_is_not_an_output_of_a_child():

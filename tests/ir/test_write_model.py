@@ -93,21 +93,66 @@ def test_attributes_of_foreign_operators_have_the_kind_of_their_value(value, kin
     [
         ({"axis": dims.symbol("n")}, "n is a symbolic dimension, an attribute must be a static"),
         ({"axis": 1.5}, "1.5 is not an integer"),
+        ({"axis": np.array(1.5)}, r"array\(1.5\) is not an integer"),
+        ({"axis": torch.tensor(1.5)}, r"tensor\(1.5000\) is not an integer"),
+        ({"axis": "1"}, "'1' is not an integer"),
+        ({"axis": 2**70}, "axis=1180591620717411303424 .* must be INT: Value out of range"),
+        ({"alpha": dims.symbol("n")}, "n is a symbolic dimension, an attribute must be a static"),
+        ({"alpha": "0.5"}, "'0.5' is not a number"),
+        ({"alpha": -1e60}, "-1e[+]60 is too large for an attribute, a float of 32 bits"),
+        ({"mode": 3}, "Attribute mode=3 of node Resize.*: 3 is not a string"),
+        ({"activations": "Tanh"}, "'Tanh' is a string, where a list of strings is needed"),
+        ({"sparse_value": 3}, "sparse_value=3 of node Constant.* must be SPARSE_TENSOR"),
     ],
 )
 def test_attributes_that_would_lose_something_are_refused(attrs, message):
+    node = {"axis": "Flatten", "alpha": "LeakyRelu", "mode": "Resize", "activations": "RNN"}
+    operator = node.get(next(iter(attrs)), "Constant")
     builder = GraphBuilder(18)
     builder.make_tensor_input("x", dtypes.float32, None)
+    inputs = {"Constant": [], "RNN": ["x", "x", "x"]}.get(operator, ["x"])
     with pytest.raises(BuilderError, match=message):
-        builder.make_node("Flatten", ["x"], ["y"], **attrs)
-        builder.make_tensor_output("y")
+        builder.make_node(operator, inputs, ["y"], **attrs)
+        builder.make_tensor_output("y", dtypes.float32)
         builder.to_onnx()
 
 
-def test_empty_list_without_a_schema_is_refused():
+@pytest.mark.parametrize(
+    "number", [np.finfo(np.float32).max, -np.inf, float.fromhex("0x1.fffffefffp127")]
+)
+def test_large_numbers_that_are_floats_of_32_bits(number):
     builder = GraphBuilder(18)
-    builder.make_tensor_output(builder.make_node("Op", [], domain="mine", attr=[]), dtypes.float32)
-    with pytest.raises(BuilderError, match="the kind of an empty list is not known"):
+    builder.make_tensor_input("x", dtypes.float32, None)
+    builder.make_tensor_output(builder.make_node("LeakyRelu", ["x"], alpha=number))
+    written = builder.to_onnx().graph.node[0].attribute[0].f
+    assert written == np.float32(number)
+
+
+def test_an_attribute_of_a_node_in_a_subgraph_is_named_alone():
+    builder = GraphBuilder(18)
+    builder.make_tensor_input("c", dtypes.boolean, ())
+    branch = builder.subgraph("then")
+    branch.make_tensor_output(branch.make_node("Softmax", [branch.op.Cast("c", to=1)], axis=0.5))
+    builder.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+    builder.make_tensor_output("y")
+    with pytest.raises(BuilderError, match=r"^Attribute axis=0.5 of node Softmax\("):
+        builder.to_onnx()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([], "the kind of an empty list is not known; give an AttributeProto"),
+        ({"a": 1}, "no attribute is of type dict"),
+        ([1, "a"], "the elements of the list are of different kinds"),
+        ([[1], [2]], "no attribute is a list of lists"),
+    ],
+)
+def test_what_no_schema_describes_and_no_attribute_can_be(value, message):
+    builder = GraphBuilder(18)
+    made = builder.make_node("Op", [], domain="mine", attr=value)
+    builder.make_tensor_output(made, dtypes.float32)
+    with pytest.raises(BuilderError, match=rf"^Attribute attr=.* of node mine::Op.*: {message}"):
         builder.to_onnx()
 
 

@@ -110,6 +110,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "another key": lambda header: header.update(key="b"),
     "other versions": lambda header: header.update(versions={}),
     "deep": lambda header: header.update(graph=_nested(400)),
+    "a dimension that is a number": lambda header: header["graph"].update(n_results={"dim": 3}),
     "a dimension without end": lambda header: header["graph"].update(
         n_results={"dim": [[1, [["evil", "x", []]]]]}
     ),

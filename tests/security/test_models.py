@@ -221,8 +221,17 @@ def test_files_that_are_no_model(ending: str, tmp_path: Path) -> None:
         for door in (ortable.pretty_onnx, lambda p: ortable.draw(p, tmp_path / "o.dot")):
             with pytest.raises(InputError, match=re.escape(str(path))):
                 door(path)
-    with pytest.raises(InputError, match="no ONNX model"):
-        ortable.pretty_onnx(b"\xff\xff")
+    for content, why in ((b"\xff\xff", "Error parsing"), (b"", "it has no graph")):
+        with pytest.raises(InputError, match=f"'bytes' is no ONNX model: {why}"):
+            ortable.pretty_onnx(content)
+
+
+def test_paths_that_are_no_file(tmp_path: Path) -> None:
+    for door in (ortable.pretty_onnx, lambda p: ortable.draw(p, tmp_path / "o.dot")):
+        with pytest.raises(InputError, match="is a folder; give the file of a model"):
+            door(tmp_path)
+        with pytest.raises(FileNotFoundError, match=r"nothing\.onnx"):
+            door(tmp_path / "nothing.onnx")
 
 
 # -- names in pages

@@ -76,7 +76,8 @@ class GraphBuilder(Graph):
         )
         self.op = Ops(self)
         if model is not None:
-            self.opsets = {each.domain: each.version for each in model.opset_import}
+            imports = [(each.domain, each.version) for each in model.opset_import]
+            self.opsets = versions.by_domain(imports)
             versions.imply_main(self.opsets, model.ir_version)
             versions.check(self.opsets, target)
             read_model.read_model(self, model)
@@ -88,6 +89,7 @@ class GraphBuilder(Graph):
 
     def get_opset(self, domain: str = "") -> int:
         """Version of a domain. BuilderError when the graph does not use it."""
+        domain = "" if domain == "ai.onnx" else domain
         if domain not in self.opsets:
             raise BuilderError(
                 f"Domain {domain!r} has no opset in this graph, known: {self.opsets} ({self.tag})"

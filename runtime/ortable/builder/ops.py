@@ -22,7 +22,7 @@ class Ops:
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
         if op_type.startswith("_"):
-            raise AttributeError(op_type)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {op_type!r}")
         builder = self._builder
 
         def make(

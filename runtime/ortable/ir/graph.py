@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from onnx import FunctionProto
 
+from ortable import dtypes
 from ortable.dims import SymDim
 from ortable.errors import BuilderError
 from ortable_generated.kernels import KERNELS_CPU
@@ -18,6 +19,7 @@ from ortable_generated.kernels import KERNELS_CPU
 from . import casts, constants, editing, versions
 from .captures import reads
 from .context import LoweringContext
+from .debug_message import typed_names
 from .dim_results import DimResults
 from .node import Node
 from .node_maker import NodeMaker
@@ -63,9 +65,10 @@ class Graph(NodeMaker):
             self.opsets = parent.opsets
             return
         if isinstance(target_opset, Mapping):
-            self.opsets = {"": versions.DEFAULT_OPSET, **target_opset}
+            self.opsets = versions.by_domain(target_opset.items())
+            self.opsets = {"": versions.DEFAULT_OPSET, **self.opsets}
         else:
-            self.opsets = {"": int(target_opset)}
+            self.opsets = versions.by_domain([("", target_opset)])
         versions.check(self.opsets, target)
 
     def __repr__(self) -> str:
@@ -194,6 +197,11 @@ class Graph(NodeMaker):
         """
         for old, new in names.items():
             self._info(old)
+            if not new or list(names.values()).count(new) > 1:
+                raise BuilderError(
+                    f"{old!r} cannot be renamed {new!r}: every result needs a name of its own "
+                    f"({self.tag})"
+                )
             if new in self.values and new not in names:
                 raise BuilderError(
                     f"{old!r} cannot be renamed {new!r}, "
@@ -224,7 +232,21 @@ class Graph(NodeMaker):
             result: the name of the result.
             axis: None: the dimension is the content of the result.
         """
-        self._info(result)
+        info = self._info(result)
+        if axis is None:
+            what = "the content"
+            several = (info.rank or 0) > 1 or any(
+                type(d) is int and d != 1 for d in info.shape or ()
+            )
+            wrong = several or info.dtype not in (None, dtypes.int64)
+        else:
+            what = f"axis {axis}"
+            wrong = axis < 0 or (info.rank is not None and axis >= info.rank)
+        if wrong:
+            raise BuilderError(
+                f"Dimension {str(symbol)!r} cannot be {what} of {typed_names(self, [result])} "
+                f"({self.tag})"
+            )
         self.dim_results.add_source(symbol, result, axis)
 
     def dim_as_vector(self, dim: Any) -> str:

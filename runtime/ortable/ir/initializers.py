@@ -42,7 +42,11 @@ def as_value(value: Any) -> Value:
     """Arrays, protos and torch tensors as they are; numbers and lists as an array.
 
     Python ints are int64, floats float32, bools bool, complex numbers complex64."""
-    if isinstance(value, (np.ndarray, TensorProto)) or is_torch(value):
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            _check_strings(value, value)
+        return value
+    if isinstance(value, TensorProto) or is_torch(value):
         return value
     if isinstance(value, np.generic):
         return np.asarray(value)
@@ -56,14 +60,18 @@ def as_value(value: Any) -> Value:
         return array.astype(np.complex64)
     if array.dtype.kind == "i":
         return array.astype(np.int64)
-    if array.dtype.kind in "US":
-        return array.astype(object)
-    if array.dtype == object and not all(isinstance(x, (str, bytes)) for x in array.ravel()):
+    if array.dtype.kind in "USO":
+        array = np.array(value, dtype=object)
+        _check_strings(array, value)  # numpy makes a string of a number beside one
+    return array
+
+
+def _check_strings(array: np.ndarray, value: Any) -> None:
+    if not all(isinstance(x, (str, bytes)) for x in array.ravel()):
         raise BuilderError(
             f"{value!r} ({type(value).__name__}) cannot be an initializer; "
-            "give a numpy array, a torch tensor, numbers, or a TensorProto."
+            "give a numpy array, a torch tensor, numbers, strings, or a TensorProto."
         )
-    return array
 
 
 def dtype_of(value: Value) -> int:
@@ -147,6 +155,11 @@ def to_torch(value: Value, name: str = "") -> Any:
 
 def _torch_to_numpy(tensor: Any, name: str) -> np.ndarray:
     dtype = dtypes.from_torch(tensor.dtype)
+    if str(tensor.layout) != "torch.strided":
+        raise BuilderError(
+            f"The value of initializer {name!r} ({tensor.dtype}, {tuple(tensor.shape)}) has layout "
+            f"{tensor.layout}: give a dense tensor, of to_dense()."
+        )
     try:
         tensor = tensor.detach()
         if tensor.device.type != "cpu":

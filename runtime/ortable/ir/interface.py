@@ -15,7 +15,7 @@ from ortable.inference.value_info import ValueInfo
 
 from . import constants, initializers
 from .dim_results import DimResults
-from .state import GraphState, describe_shape
+from .state import GraphState, check_element_type, describe_shape
 
 
 class GraphInterface(GraphState):
@@ -54,30 +54,38 @@ class GraphInterface(GraphState):
         """
         _check_indexed(name, indexed)
         self._check_new(name, "input")
+        check_element_type(name, elem_type)
+        given = None if shape is None or is_dimension else self.to_shape(shape, name)
+        if is_dimension:
+            self._check_dimension(name, elem_type, shape)
         info = self.new_value(name)
         self.inputs.append(info)
         info.dtype = elem_type or None
         if is_dimension:
             self._set_dimension(info, shape)
-        elif shape is not None:
-            info.shape = self.to_shape(shape, name)
+        elif shape is not None and given is not None:
+            info.shape = given
             info.rank = len(info.shape)
             self.declared_shapes[name] = tuple(shape)
             self.dim_results.add_shape(name, info.shape, is_input=True)
         self.history.append(("make_tensor_input", name))
         return name
 
+    def _check_dimension(
+        self, name: str, elem_type: int | None, shape: Sequence[Any] | None
+    ) -> None:
+        if elem_type not in (dtypes.int64, dtypes.int32):
+            raise BuilderError(
+                f"Input {name!r} is a dimension, its type must be int64, not "
+                f"{dtypes.name(elem_type or 0)} ({self.tag})"
+            )
+        if len(self.to_shape(shape or (), name)) > 1:
+            raise BuilderError(
+                f"Input {name!r} is a dimension, its shape must be (1,) or (), not {shape}"
+            )
+
     def _set_dimension(self, info: ValueInfo, shape: Sequence[Any] | None) -> None:
-        if info.dtype not in (dtypes.int64, dtypes.int32):
-            raise BuilderError(
-                f"Input {info.name!r} is a dimension, its type must be int64, not "
-                f"{dtypes.name(info.dtype or 0)} ({self.tag})"
-            )
         given = (1,) if shape is None else tuple(shape)
-        if len(given) > 1:
-            raise BuilderError(
-                f"Input {info.name!r} is a dimension, its shape must be (1,) or (), not {given}"
-            )
         dim: Dim = dims.symbol(info.name)
         if given and given[0] != 1:
             dim, given = self.to_dim(given[0]), (1,)
@@ -155,14 +163,14 @@ class GraphInterface(GraphState):
                 f"Output {name!r} is a dimension, its type must be int64 ({self.tag})"
             )
         if shape is not None:
-            self._declare_output(info, tuple(shape))
+            self._declare_output(info, shape)
         self.outputs.append(info)
         self.history.append(("make_tensor_output", name))
         return name
 
-    def _declare_output(self, info: ValueInfo, shape: tuple[Any, ...]) -> None:
-        self.declared_shapes[info.name] = shape
+    def _declare_output(self, info: ValueInfo, shape: Sequence[Any]) -> None:
         given = self.to_shape(shape, info.name)
+        self.declared_shapes[info.name] = tuple(shape)
         if info.shape is None and info.rank in (None, len(given)):
             info.shape, info.rank = given, len(given)
             return
@@ -176,8 +184,8 @@ class GraphInterface(GraphState):
             )
 
     def _check_new(self, name: str, what: str) -> None:
-        if not name:
-            raise BuilderError(f"An {what} needs a name ({self.tag})")
+        if not name or not isinstance(name, str):
+            raise BuilderError(f"An {what} needs a name, a str, not {name!r} ({self.tag})")
         if name in self.values:
             raise BuilderError(
                 f"The {what} {name!r} cannot be made, the graph has a result of this name"

@@ -20,6 +20,7 @@ from .context import LoweringContext
 from .debug_message import debug_message, typed_names
 from .interface import GraphInterface
 from .node import Node
+from .proto.node_proto import node_proto
 from .schemas import Schema, find_schema
 from .state import GraphState
 
@@ -140,6 +141,10 @@ class NodeMaker(GraphInterface):
         if outputs is None:
             outputs = 1
         if isinstance(outputs, int):
+            if outputs < 1:
+                raise BuilderError(
+                    f"Operator {op_type!r} cannot have {outputs} outputs ({self.tag})"
+                )
             if outputs == 1:
                 return [self._automatic_name(op_type, None)]
             return [self._automatic_name(op_type, index) for index in range(outputs)]
@@ -195,6 +200,16 @@ class NodeMaker(GraphInterface):
             f"{self.get_debug_msg()}"
         )
 
+    def _why(self, node: Node, error: Exception) -> str:
+        """What to say of an error of a rule: one of Python's may come from an attribute of another
+        kind than the schema's, and would not name it."""
+        if not isinstance(error, BuilderError):
+            try:
+                node_proto(self, node)
+            except BuilderError as wrong:
+                return str(wrong)
+        return f"{error}".rstrip(".") or type(error).__name__
+
     def _check(self, node: Node, version: int, types: list[int | None]) -> Schema | None:
         """Schema of the node, after checking against it; the check of types is done once per
         signature."""
@@ -239,9 +254,7 @@ class NodeMaker(GraphInterface):
             try:
                 known = list(rule(infos, node.attrs, count, version))
             except Exception as error:  # a rule is data: whatever it raises is about this node
-                raise self._node_error(
-                    node, f"{error}".rstrip(".") or type(error).__name__
-                ) from error
+                raise self._node_error(node, self._why(node, error)) from error
         if schema is not None:
             for index, (dtype, shape, value) in enumerate(known):
                 if not dtype:

@@ -123,6 +123,7 @@ class GraphState:
     def set_type(self, name: str, dtype: int) -> None:
         """Sets the element type. BuilderError when another one is known already."""
         info = self._info(name)
+        check_element_type(name, dtype)
         if info.dtype and info.dtype != dtype:
             raise BuilderError(
                 f"Result {name!r} is {dtypes.name(info.dtype)}, it cannot be set to "
@@ -139,6 +140,10 @@ class GraphState:
         Args:
             owner: the result that has the shape, for names of its unknown sizes.
         """
+        if isinstance(shape, str) or not isinstance(shape, Iterable):
+            raise BuilderError(
+                f"{shape!r} is no shape, for {owner!r}: give a tuple of sizes, ('n', 3) for example"
+            )
         made = tuple(
             dim if type(dim) is int else self.to_dim(dim, f"{owner}_dim_{axis}")
             for axis, dim in enumerate(shape)
@@ -225,6 +230,8 @@ class GraphState:
     def set_rank(self, name: str, rank: int) -> None:
         """Sets the number of dimensions. BuilderError when another one is known already."""
         info = self._info(name)
+        if type(rank) is not int or rank < 0:
+            raise BuilderError(f"{rank!r} is no rank, for result {name!r} ({self.tag})")
         if info.rank is not None and info.rank != rank:
             raise BuilderError(
                 f"Result {name!r} has rank {info.rank}, it cannot be set to {rank}"
@@ -293,6 +300,16 @@ class GraphState:
     def get_debug_msg(self) -> str:
         """Everything known so far, as text, for an error message: `Graph` has it."""
         return ""
+
+
+def check_element_type(name: str, given: Any) -> None:
+    """Raises BuilderError where what a caller gives for the type of a result is none: one of
+    torch's or numpy's, for example."""
+    if given and (isinstance(given, bool | float) or given not in dtypes.NAMES):
+        raise BuilderError(
+            f"{given!r} is no element type of ONNX, for result {name!r}: give a number of "
+            f"onnx.TensorProto, TensorProto.FLOAT ({dtypes.float32}) for example"
+        )
 
 
 def describe_shape(shape: Sequence[Dim]) -> tuple[int | str, ...]:

@@ -5,7 +5,10 @@ more in `ortablegen.schemas.onnx` (tests/ir/test_versions.py compares them)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+import reprlib
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from onnx import defs, helper
 
@@ -25,16 +28,42 @@ TARGETS = (None, "onnxruntime")
 _DEFAULTS = {"ai.onnx.ml": 4, "com.microsoft": 1}
 
 
+def by_domain(opsets: Iterable[tuple[str, Any]]) -> dict[str, int]:
+    """Versions by domain, in which the main domain is called "" and never "ai.onnx".
+
+    Raises BuilderError for a version that is no integer from 0 on, and for two versions of a
+    domain."""
+    found: dict[str, int] = {}
+    for given, version in opsets:
+        domain = "" if given == "ai.onnx" else given
+        try:
+            number = operator.index(version)
+        except TypeError:
+            number = -1
+        if number < 0:
+            raise BuilderError(
+                f"Opset {reprlib.repr(version)} of domain {given!r} is no version: give an "
+                f"integer, {DEFAULT_OPSET} for example, or a model as a ModelProto."
+            )
+        if found.setdefault(domain, number) != number:
+            raise BuilderError(
+                f"Domain {given!r} has the opsets {found[domain]} and {number} ('' and 'ai.onnx' "
+                "are the same domain): give one of them."
+            )
+    return found
+
+
 def check(opsets: Mapping[str, int], target: str | None) -> None:
     """Refuses opsets that onnx does not know, or that the target cannot run, and unknown
-    targets."""
+    targets.
+
+    :param opsets: of `by_domain`, with the main domain
+    """
     if target not in TARGETS:
         raise BuilderError(
             f"Unknown target {target!r}; it is one of {', '.join(map(repr, TARGETS))}."
         )
-    main = opsets.get("", opsets.get("ai.onnx"))
-    if main is None:
-        raise BuilderError(f"The main domain '' has no opset, known: {dict(opsets)}.")
+    main = opsets[""]
     newest = defs.onnx_opset_version()
     if not 1 <= main <= newest:
         raise BuilderError(
@@ -50,7 +79,7 @@ def check(opsets: Mapping[str, int], target: str | None) -> None:
 def imply_main(opsets: dict[str, int], ir_version: int) -> None:
     """Adds the main domain to the imports of a model that uses others only: passes write its
     operators. The version is the newest one that the model's IR version came with."""
-    if "" in opsets or "ai.onnx" in opsets:
+    if "" in opsets:
         return
     table = [(row[1], row[2]) for row in helper.VERSION_TABLE]  # IR version, main opset
     fitting = [main for ir, main in table if ir <= ir_version]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import ortable
-from ortable.errors import InputError, OptionError
+from ortable.errors import InputError, OptionError, OrtableError
 from ortable.ir.pictures import draw as drawing
 from ortable.ir.pictures.dot import color_of
 from ortable.ir.pictures.draw import Look, rendered, to_dot
@@ -118,6 +119,18 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(drawing, "MOST", 20)
     with pytest.raises(OptionError, match=r"\d+ boxes, more than 20: give depth=0, module="):
         rendered(stack(), "svg", Look(depth=5, fold=False))
+
+
+@DOT
+def test_a_format_that_graphviz_lacks_and_axes_without_matplotlib(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(OrtableError, match="graphviz could not draw format 'docx': unknown format"):
+        ortable.draw(chain(3), tmp_path / "x.docx")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(OrtableError, match=r"plot_dot needs matplotlib: .*ortable\[plot\]"):
+        ortable.plot_dot(chain(3))
 
 
 HOSTILE = "a\"b<i>&c\\d'e]]>\x07é</script>"

@@ -122,7 +122,7 @@ def _content(compiled: CompiledGraph, key: str) -> bytes:
         raise Uncacheable(f"a file cannot hold {exc}") from None
     except Exception as exc:  # protobuf: more than it holds
         raise Uncacheable(f"the model cannot be serialized: {exc}") from None
-    if not _is_self_contained(compiled.model):
+    if not is_self_contained(compiled.model):
         raise Uncacheable("the model keeps tensors in files of its own")
     text = json.dumps(header, separators=(",", ":")).encode()
     rest = len(text).to_bytes(_LENGTH, "big") + text + model
@@ -143,12 +143,12 @@ def _parse(content: bytes, key: str) -> CompiledGraph:
     if header["versions"] != versions():
         raise _Bad("another version wrote it")
     model = ModelProto.FromString(bytes(rest[end:]))
-    if not _is_self_contained(model):
+    if not is_self_contained(model):
         raise _Bad("it reads other files")
     return decode(header["graph"], model=model, cache="disk")
 
 
-def _is_self_contained(model: ModelProto) -> bool:
+def is_self_contained(model: ModelProto) -> bool:
     """Whether no tensor of the model stands in another file."""
     tensors: list[TensorProto] = list(model.graph.initializer)
     tensors += [part for s in model.graph.sparse_initializer for part in (s.values, s.indices)]

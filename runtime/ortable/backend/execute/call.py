@@ -217,13 +217,16 @@ class OrtBackend:
         """The call with these weights as codes, made anew whenever they have changed: with weights
         as they are it would compute something else.
 
-        :raises OptionError: a write into one of them would not show
+        :raises OptionError: a write into one of them would not show, or one goes on now
         """
-        call = None
-        if len(self._watchable(args)) == len(self._constant):
-            call = self._freeze(key, args) or self._freeze(key, args)
+        if len(self._watchable(args)) < len(self._constant):
+            raise needs_constants(
+                "a write into one of them would not show (it was made under "
+                "torch.inference_mode(), say, or its memory is shared with another process)"
+            )
+        call = self._freeze(key, args) or self._freeze(key, args)
         if call is None:
-            raise needs_constants("a write into one of them would not show, or one goes on now")
+            raise needs_constants("somebody writes into them while their session is made")
         return call
 
     def _rested(self, key: tuple[int, ...], tensors: Sequence[torch.Tensor]) -> bool:

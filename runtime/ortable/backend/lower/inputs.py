@@ -23,7 +23,15 @@ from ortable.ir import editing
 from .argument_names import argument_name
 from .strides import dense_order, inverse
 
-__all__ = ["InputPlan", "check_inputs", "check_type", "declare_inputs", "shape_of", "strides_of"]
+__all__ = [
+    "InputPlan",
+    "check_inputs",
+    "check_type",
+    "declare_inputs",
+    "no_data",
+    "shape_of",
+    "strides_of",
+]
 
 _NO_DLPACK = (torch.complex32,)
 
@@ -76,7 +84,7 @@ class InputPlan:
 def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
     """Refuses arguments that ONNX Runtime cannot take through dlpack, by name.
 
-    :raises ConversionError: layout, dtype or kind of an argument
+    :raises ConversionError: layout, dtype or kind of an argument, or one without data
     :raises ProviderError: a tensor on a device that no provider takes
     """
     for index, node in enumerate(plan.nodes):
@@ -89,8 +97,18 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
                 "dense tensors only: call to_dense() before the model."
             )
         where = f"Argument {index} ({node.name})"
+        if value.device.type == "meta" and any(user.op != "output" for user in node.users):
+            raise no_data(where)
         check_type(where, value)
         check_argument(where, value.device, provider_names)
+
+
+def no_data(where: str) -> ConversionError:
+    """The error for a tensor on the device meta: ONNX Runtime reads data, and makes some."""
+    return ConversionError(
+        f"{where} is on device meta, which has no data, and ONNX Runtime computes with data: move "
+        'model and inputs to the CPU, or give options={"fallback": "eager"}.'
+    )
 
 
 def check_type(where: str, value: torch.Tensor) -> None:

@@ -19,7 +19,7 @@ from ortable.interpreter.assertions import run_time_checks
 from ortable.interpreter.control_flow import is_token_result
 
 from .aot_graph import AotGraph
-from .inputs import InputPlan, shape_of, strides_of
+from .inputs import InputPlan, no_data, shape_of, strides_of
 from .strides import contiguous_strides, leaves_gaps
 from .views import DETACH, is_view, trace_views
 
@@ -159,6 +159,8 @@ class _RoleBuilder:
         self.seen[result] = index
         value = result.meta.get("val")
         if isinstance(value, torch.Tensor):
+            if value.device.type == "meta" and result not in self.inputs.position:
+                raise no_data(f"Result {index} ({result.name}) of the graph")
             return self._tensor(index, result, value, promised)
         if result in self.inputs.position:
             word = "output_dim" if isinstance(value, torch.SymInt) else "output"

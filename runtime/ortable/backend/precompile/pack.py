@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from onnx import ModelProto
 
 from ortable.backend.cache.codec import Unserializable, decode, decode_value, encode, encode_value
+from ortable.backend.cache.disk import is_self_contained
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.partitioned_graph import PartitionedGraph, join_partitions
@@ -61,6 +62,8 @@ def pack(run: Any, options: OrtOptions) -> bytes:
             raise _refused(f"it holds {exc}") from None
         except Exception as exc:  # protobuf: more than it holds
             raise _refused(f"its model cannot be serialized: {exc}") from None
+        if not is_self_contained(each.model):
+            raise _refused("its model keeps tensors in files of its own")
         about = {"graph": fields_, "key": each.key, "label": each.label, "bytes": len(models[-1])}
         described.append(about)
     header = {"options": kept_options(options), "text": text, "graphs": described}

@@ -4,6 +4,8 @@ their final messages. In come a graph or a node and an empty message; called by 
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -114,9 +116,7 @@ class NodeWriter:
                 except (TypeError, ValueError) as error:
                     if isinstance(error, BuilderError) and isinstance(value, GraphState):
                         raise
-                    raise BuilderError(
-                        f"Attribute {name}={value!r} of node {node!r}: {error}"
-                    ) from None
+                    raise _attribute_error(node, name, kinds.get(name), error) from None
             if self.external is not None and node.op_type == "Constant":
                 self.external.move(tensors_of_nodes([proto]))
         if node.origin is not None:
@@ -164,6 +164,8 @@ _FLOAT, _INT, _STRING = AttributeProto.FLOAT, AttributeProto.INT, AttributeProto
 _TENSOR, _GRAPH = AttributeProto.TENSOR, AttributeProto.GRAPH
 
 
+_TOO_LARGE = float.fromhex("0x1.ffffffp127")  # rounded to 32 bits, it is infinite
+
 _FLOATS, _INTS, _STRINGS = AttributeProto.FLOATS, AttributeProto.INTS, AttributeProto.STRINGS
 
 
@@ -194,9 +196,19 @@ def _fill_attribute(
     elif kind == _FLOATS:
         proto.floats.extend([_float(x) for x in value])
     elif kind == _STRINGS:
+        if isinstance(value, str | bytes):  # which would be taken apart
+            raise BuilderError(f"{value!r} is a string, where a list of strings is needed")
         proto.strings.extend([_bytes(x) for x in value])
     else:
         _fill_rare(proto, value, kind, external)
+
+
+def _attribute_error(node: Node, name: str, kind: int | None, error: Exception) -> BuilderError:
+    """What is wrong with an attribute; words of Python's or protobuf's get the kind in front."""
+    wanted = ""
+    if kind is not None and not isinstance(error, BuilderError):
+        wanted = f" must be {AttributeProto.AttributeType.Name(kind)}"  # type: ignore[arg-type]
+    return BuilderError(f"Attribute {name}={node.attrs[name]!r} of node {node!r}{wanted}: {error}")
 
 
 def _tensor_name(value: Any) -> str:
@@ -238,15 +250,23 @@ def _integer(value: Any) -> int:
         raise BuilderError(
             f"{value} is a symbolic dimension, an attribute must be a static integer"
         )
-    if isinstance(value, (float, np.floating)):
-        raise BuilderError(f"{value} is not an integer")
-    return int(value)
+    if isinstance(value, np.bool_):
+        return int(value)
+    try:
+        return operator.index(value)
+    except TypeError:  # int() would take 1.5, as a number, an array or a tensor, for 1
+        raise BuilderError(f"{value!r} is not an integer") from None
 
 
 def _float(value: Any) -> float:
     if isinstance(value, SymDim):
         raise BuilderError(f"{value} is a symbolic dimension, an attribute must be a static number")
-    return float(value)
+    if isinstance(value, str | bytes):
+        raise BuilderError(f"{value!r} is not a number")
+    number = float(value)
+    if abs(number) >= _TOO_LARGE and not math.isinf(number):
+        raise BuilderError(f"{value!r} is too large for an attribute, a float of 32 bits")
+    return number
 
 
 def _bytes(value: Any) -> bytes:
@@ -275,7 +295,7 @@ def _kind_of(value: Any) -> int:
         return AttributeProto.SPARSE_TENSOR
     if isinstance(value, Sequence):
         return _kind_of_list(value)
-    raise BuilderError(f"a {type(value).__name__} cannot be an attribute")
+    raise BuilderError(f"no attribute is of type {type(value).__name__}")
 
 
 def _kind_of_list(values: Sequence[Any]) -> int:
@@ -291,6 +311,8 @@ def _kind_of_list(values: Sequence[Any]) -> int:
         _TENSOR: AttributeProto.TENSORS,
         _GRAPH: AttributeProto.GRAPHS,
     }
-    if len(kinds) > 1 or not kinds <= set(several):
+    if len(kinds) > 1:
         raise BuilderError("the elements of the list are of different kinds")
+    if not kinds <= set(several):
+        raise BuilderError("no attribute is a list of lists, of types or of sparse tensors")
     return several[kinds.pop()]

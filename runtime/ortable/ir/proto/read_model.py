@@ -28,8 +28,6 @@ def read_model(builder: Graph, model: ModelProto) -> None:
     Raises BuilderError for a model that is no graph of single assignments, has sizes or data that
     cannot be, or graphs inside graphs without end."""
     check_readable(model)
-    if "ai.onnx" in builder.opsets:
-        builder.opsets.setdefault("", builder.opsets.pop("ai.onnx"))
     if builder.ir_version is None:
         builder.ir_version = model.ir_version or None
     builder.name = model.graph.name or builder.name
