@@ -15,6 +15,8 @@ from ortable.errors import SpecError
 from ortable.interpreter import DynamoInterpreter
 from ortable_generated.aten import dispatch
 
+pytestmark = pytest.mark.usefixtures("own_specs")
+
 LIBRARY = torch.library.Library("ortable_test_specs", "DEF")
 LIBRARY.define("twice_relu(Tensor x, float scale) -> Tensor")
 LIBRARY.impl("twice_relu", lambda x, scale: torch.relu(x) * scale, "CompositeExplicitAutograd")
