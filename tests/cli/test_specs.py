@@ -148,8 +148,23 @@ def test_python_lowerings_are_named(tmp_path: Path, capsys: pytest.CaptureFixtur
     path.write_text(text)
     given = f"doubled={__name__}:doubled"
     assert main(["specs", "test", str(path), "--lowering", given, "-k", "twice"]) == 0
-    assert main(["specs", "test", str(path), "--lowering", "doubled"]) == 2
-    assert "NAME=module:function" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("doubled", "it is written NAME=module:function"),
+        ("doubled=no_such_module:f", "No module named 'no_such_module'"),
+        (f"doubled={__name__}:trebled", "has no attribute 'trebled'"),
+        (f"doubled={__name__}:RIGHT", f"{__name__}:RIGHT is no function"),
+    ],
+)
+def test_a_lowering_that_is_not_found_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, said: str
+) -> None:
+    assert main(["specs", "test", _file(tmp_path), "--lowering", given]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: --lowering {given}: ") and said in told
 
 
 def doubled(graph, res, x):

@@ -77,8 +77,8 @@ def validate_model(
     leaves = pytree.tree_leaves(call)
     if len(leaves) != len(inputs):
         raise OptionError(
-            f"validate=True needs the example inputs of the model: {len(inputs)} values, "
-            f"{len(leaves)} were given"
+            f"the model takes {len(inputs)} inputs, and the example call has {len(leaves)}: "
+            "it cannot be compared with the module. Give args and kwargs, or validate=False"
         )
     session = _session(model)
     names = [
