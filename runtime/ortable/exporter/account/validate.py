@@ -24,7 +24,7 @@ from ortable.interpreter.complex_numbers import real_tensor
 from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 
 from .resize import ExampleCall, other_sizes
-from .sessions import array_of, make_session, proto_of, run_session
+from .sessions import array_of, make_session, not_loaded, proto_of, run_session
 from .tables import text_table
 from .tolerances import Tolerance, tolerance_of
 
@@ -320,6 +320,5 @@ def _session(model: Any) -> Any:
     try:
         return make_session(model)
     except Exception as error:  # onnxruntime's classes derive from Exception only
-        raise ExportError(
-            f"validation failed, ONNX Runtime cannot load the model: {error}"
-        ) from error
+        words = "validation failed, ONNX Runtime cannot load the model"
+        raise not_loaded(error, words) from error
