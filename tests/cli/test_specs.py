@@ -217,6 +217,28 @@ def test_rewrites(
     assert "(eager)" not in out  # a rule's results are compared with those of the graph before
 
 
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [
+        ('graph: "return foo(Mul(x, two))", two: "f32[]"', "'foo(Mul(x, two))' is no node"),
+        ('graph: "return Mul(x, two)", two: 3', "'3' of 'two' is no tensor"),
+        (
+            'graph: "return SequenceConstruct(x, two)", two: "f32[]"',
+            "'result' has no element type and cannot be an output",
+        ),
+    ],
+)
+def test_a_graph_of_a_case_that_cannot_be_made_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, told: str
+) -> None:
+    path = tmp_path / "rules.yaml"
+    text = RULE.format(replace="Add(x, x)", expect="Add")
+    path.write_text(text + f'    - {{x: "f32[2]", {case}, unchanged: ""}}\n')
+    assert main(["specs", "test", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert f"opset 18: CaseProblem: {told}\n" in out and ", 1 failed" in out
+
+
 def test_check_reads_a_file_of_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rules.yaml"
     path.write_text(RULE.format(replace="Add(x, x)", expect="Add"))
@@ -247,6 +269,16 @@ def test_a_refused_case_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFix
     assert first.endswith(" ok, 4 conversions")
     assert second.endswith(" refused, as expected, 4 conversions")
     assert last.endswith(": 1 cases equal, 1 refused or unchanged as expected, 0 failed")
+
+
+def test_a_case_that_should_be_refused_and_is_not_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "my_ops.yaml"
+    path.write_text(REFUSING.replace('"i64[2]", refused', '"f64[2]", refused'))
+    assert main(["specs", "test", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert "opset 18: ortable_test_cases::twice should refuse this call: is for floats" in out
 
 
 def test_a_rule_of_another_dtype_is_told_beside_what_torch_gives(
