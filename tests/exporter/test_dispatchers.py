@@ -186,6 +186,9 @@ def test_a_name_without_overload_stands_for_those_without_their_own() -> None:
     ("key", "words"),
     [
         ("relu", "'relu' is no operator"),
+        ("aten::relu.", "'aten::relu.' is no operator"),
+        (" aten::relu", "' aten::relu' is no operator"),
+        ("Tensor.__class__", "torch does not say which operator torch.Tensor.__class__ calls"),
         (3, "a converter is named after its operator"),
         (torch.nn.ReLU, "a converter is named after its operator"),
         ("aten::cellu", r"torch has no operator 'aten::cellu'; did you mean 'aten::celu'\?"),

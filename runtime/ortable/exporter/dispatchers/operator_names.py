@@ -86,6 +86,8 @@ def operator_name(key: Any) -> str:
 def _of_text(key: str) -> str:
     if "::" in key:
         namespace, _, rest = key.partition("::")
+        if not all(each.isidentifier() for each in (namespace, *rest.split("."))):
+            raise OptionError(_no_operator(key))
         if namespace == "higher_order":
             return rest
         plain = key.removesuffix(".default")
@@ -98,12 +100,15 @@ def _of_text(key: str) -> str:
     for part in path.split("."):
         found = getattr(found, part, None)
     if not path or found is None:
-        raise OptionError(
-            f"'{key}' is no operator: a converter is named after its operator, for example "
-            "'aten::relu', 'mylib::op', 'torch.nn.functional.relu', 'Tensor.relu' or "
-            "'operator.add'"
-        )
+        raise OptionError(_no_operator(key))
     return operator_name(found)
+
+
+def _no_operator(key: str) -> str:
+    return (
+        f"'{key}' is no operator: a converter is named after its operator, for example "
+        "'aten::relu', 'mylib::op', 'torch.nn.functional.relu', 'Tensor.relu' or 'operator.add'"
+    )
 
 
 def _checked(name: str) -> str:
@@ -178,7 +183,7 @@ def _unknown(name: str, short: str) -> str:
     """Why a function cannot stand for an operator, and the operator of the same name if torch has
     one."""
     packet = getattr(torch.ops.aten, short, None)
-    if packet is None:
+    if not isinstance(packet, OpOverloadPacket):
         return (
             f"torch does not say which operator {name} calls, if it is one: export the model and "
             "name the operator that stands in the graph, for example 'aten::relu'"
