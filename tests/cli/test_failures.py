@@ -73,6 +73,7 @@ def test_debug_raises(factory: str) -> None:
         (["ops", "--missing", "text.onnx"], "is an ONNX model already"),
         (["ops", "--missing", "."], "'.' is a folder"),
         (["export", "text.pt2", "-o", "x.onnx"], "is no zip archive"),
+        (["show", "empty.onnx"], "'empty.onnx' is empty"),
     ],
 )
 def test_files_of_another_kind_are_named(
@@ -80,7 +81,60 @@ def test_files_of_another_kind_are_named(
 ) -> None:
     for name in ("text.onnx", "text.pt2"):
         Path(name).write_text("hello")
+    Path("empty.onnx").touch()
     assert main(arguments) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ") and said in told and "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["profile", "{m}:bad", "--html", "x.html"], "'x.html' cannot be written"),
+        (
+            ["export", "{m}:bad", "-o", "x.onnx"],
+            "'.', the place of the ONNX file to write (-o), cannot be written",
+        ),
+    ],
+)
+def test_a_place_that_may_not_be_written_is_named_first(
+    factory: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # root may everything
+    assert main([each.format(m=factory) for each in arguments]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ") and said in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["export", "--dynamic"], "has its dynamic sizes already: leave out --dynamic"),
+        (["export", "--inputs", "f32[4,3]"], "example inputs of its own: leave out --inputs"),
+        (["explain", "--train"], "the mode that it was exported in: no --train"),
+        (["debug", "--train"], "the mode that it was exported in: no --train"),
+        (["explain", "no_example"], "has no example inputs to call it with"),
+        (["debug", "no_example"], "has no example inputs to call it with"),
+        (["export", "no_example"], "or --no-validate"),
+    ],
+)
+def test_what_a_saved_program_does_not_take(
+    factory: str, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    import torch
+
+    program = torch.export.export(torch.nn.Linear(3, 2), (torch.randn(4, 3),))
+    command, *flags = arguments
+    if flags == ["no_example"]:
+        program.example_inputs, flags = None, []
+    torch.export.save(program, "linear.pt2")
+    if command == "export":
+        flags += ["-o", "x.onnx"]
+    assert main([command, "linear.pt2", *flags]) == 2
     told = capsys.readouterr().err
     assert told.startswith("error: ") and said in told and "Traceback" not in told
 

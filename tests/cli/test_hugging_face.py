@@ -3,6 +3,7 @@ folder, others a file; nothing is downloaded."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,8 @@ import transformers
 import ortable
 from ortable.cli.hugging_face_inputs import example_call
 from ortable.cli.main import main
-from ortable.errors import InputError
+from ortable.compat.transformers import models_of
+from ortable.errors import InputError, VersionError
 
 SIZES = {
     "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
@@ -38,6 +40,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model.save_pretrained(folder / name)
     (folder / "no_weights").mkdir()
     (folder / "no_weights" / "config.json").write_text((folder / "bert/config.json").read_text())
+    (folder / "no_class").mkdir()
+    (folder / "no_class" / "config.json").write_text('{"model_type": "bert"}')
     (folder / "broken").mkdir()
     (folder / "broken" / "config.json").write_text("{")
     return folder
@@ -108,6 +112,8 @@ def test_text_generation_is_a_folder(
     [
         (["llama", "-o", "x.onnx"], "LlamaForCausalLM generates text, which is a folder"),
         (["llama", "-o", "x", "--large"], "--large does not go with LlamaForCausalLM"),
+        (["llama", "-o", "x", "--inputs", "i64[2,3]"], "inputs are known: leave out --inputs"),
+        (["no_class", "-o", "x.onnx"], "config.json of 'no_class' names no class: give --task"),
         (["bert", "-o", "x.onnx", "--loop", "greedy"], "--loop is for models of transformers"),
         (["bert", "-o", "x.onnx", "--task", "fil-mask"], "Did you mean 'fill-mask'?"),
         (["bert", "-o", "x.onnx", "--task", "object-detection"], "Those it has: "),
@@ -129,6 +135,21 @@ def test_what_is_wrong_is_said(
     told = capsys.readouterr().err
     assert told.startswith("error: ") and said in told and "Traceback" not in told
     assert not Path("x.onnx").exists()
+
+
+@pytest.mark.parametrize("words", ["bert", "some/model"])
+def test_transformers_is_not_installed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["export", words, "-o", "b.onnx"]) == 2
+    said = f"error: {words} is a model of transformers: pip install transformers"
+    assert said in capsys.readouterr().err
+
+
+def test_a_table_of_transformers_that_is_kept_elsewhere() -> None:
+    with pytest.raises(VersionError, match=r"no AutoModel\._model_mapping, by which the shell"):
+        models_of(type("AutoModel", (), {}))
 
 
 @pytest.mark.parametrize(

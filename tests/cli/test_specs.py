@@ -148,8 +148,23 @@ def test_python_lowerings_are_named(tmp_path: Path, capsys: pytest.CaptureFixtur
     path.write_text(text)
     given = f"doubled={__name__}:doubled"
     assert main(["specs", "test", str(path), "--lowering", given, "-k", "twice"]) == 0
-    assert main(["specs", "test", str(path), "--lowering", "doubled"]) == 2
-    assert "NAME=module:function" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("doubled", "it is written NAME=module:function"),
+        ("doubled=no_such_module:f", "No module named 'no_such_module'"),
+        (f"doubled={__name__}:trebled", "has no attribute 'trebled'"),
+        (f"doubled={__name__}:RIGHT", f"{__name__}:RIGHT is no function"),
+    ],
+)
+def test_a_lowering_that_is_not_found_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, said: str
+) -> None:
+    assert main(["specs", "test", _file(tmp_path), "--lowering", given]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: --lowering {given}: ") and said in told
 
 
 def doubled(graph, res, x):
@@ -202,6 +217,28 @@ def test_rewrites(
     assert "(eager)" not in out  # a rule's results are compared with those of the graph before
 
 
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [
+        ('graph: "return foo(Mul(x, two))", two: "f32[]"', "'foo(Mul(x, two))' is no node"),
+        ('graph: "return Mul(x, two)", two: 3', "'3' of 'two' is no tensor"),
+        (
+            'graph: "return SequenceConstruct(x, two)", two: "f32[]"',
+            "'result' has no element type and cannot be an output",
+        ),
+    ],
+)
+def test_a_graph_of_a_case_that_cannot_be_made_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, told: str
+) -> None:
+    path = tmp_path / "rules.yaml"
+    text = RULE.format(replace="Add(x, x)", expect="Add")
+    path.write_text(text + f'    - {{x: "f32[2]", {case}, unchanged: ""}}\n')
+    assert main(["specs", "test", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert f"opset 18: CaseProblem: {told}\n" in out and ", 1 failed" in out
+
+
 def test_check_reads_a_file_of_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rules.yaml"
     path.write_text(RULE.format(replace="Add(x, x)", expect="Add"))
@@ -232,6 +269,16 @@ def test_a_refused_case_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFix
     assert first.endswith(" ok, 4 conversions")
     assert second.endswith(" refused, as expected, 4 conversions")
     assert last.endswith(": 1 cases equal, 1 refused or unchanged as expected, 0 failed")
+
+
+def test_a_case_that_should_be_refused_and_is_not_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "my_ops.yaml"
+    path.write_text(REFUSING.replace('"i64[2]", refused', '"f64[2]", refused'))
+    assert main(["specs", "test", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert "opset 18: ortable_test_cases::twice should refuse this call: is for floats" in out
 
 
 def test_a_rule_of_another_dtype_is_told_beside_what_torch_gives(

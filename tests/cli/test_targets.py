@@ -152,6 +152,15 @@ def test_what_is_no_target_is_said(
     assert not Path("net.onnx").exists()
 
 
+@pytest.mark.parametrize("flag", [["--task", "fill-mask"], ["--config", "hidden_size=8"]])
+def test_flags_of_transformers_are_for_its_models(
+    folder: Path, capsys: pytest.CaptureFixture[str], flag: list[str]
+) -> None:
+    assert main(["export", "targets_of_the_shell:Net", "-o", "net.onnx", *flag]) == 2
+    told = capsys.readouterr().err
+    assert f"{flag[0]} is for models of transformers: a folder, or the name of a class" in told
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -162,6 +171,7 @@ def test_what_is_no_target_is_said(
         (["x=f32[2]", "x=f32[2]"], "'x' is given twice"),
         (["f32(2)"], "cannot read 'f32(2)'"),
         (["f32[n=2]", "x=f32[2]"], "give all inputs a name, or none"),
+        (["f32[2n=4,3]"], "'2n' in 'f32[2n=4,3]' is no name of a dimension"),
     ],
 )
 def test_wrong_inputs_are_said(words: list[str], said: str) -> None:

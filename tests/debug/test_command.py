@@ -124,3 +124,13 @@ def test_the_script_of_an_entry(folder: Path, capsys: pytest.CaptureFixture[str]
 def test_an_export_that_agrees(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["debug", "models_to_debug:net", "--export", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ok"] is True
+
+
+@pytest.mark.parametrize("flag", [[], ["--export"]])
+def test_a_saved_program_is_called_with_its_example(
+    folder: Path, capsys: pytest.CaptureFixture[str], flag: list[str]
+) -> None:
+    program = torch.export.export(torch.nn.Linear(3, 2), (torch.randn(4, 3),))
+    torch.export.save(program, folder / "linear.pt2")
+    assert main(["debug", "linear.pt2", *flag]) == 0
+    assert "nothing differs from eager" in capsys.readouterr().out

@@ -396,3 +396,8 @@ def test_8_bit_floats_keep_their_bits(name):
 def test_every_keyword_is_checked(name):
     with pytest.raises(OptionError, match="dict of option names" if name == "options" else name):
         onnx_debug_backend(None, [], **{name: object()})
+
+
+def test_an_option_of_its_own_is_given_once():
+    with pytest.raises(OptionError, match="Option 'compare' is given twice; give it once"):
+        onnx_debug_backend(None, [], compare=True, options={"compare": False})

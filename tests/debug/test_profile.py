@@ -11,7 +11,7 @@ import sys
 import onnx
 import pytest
 import torch
-from onnx import parser
+from onnx import TensorProto, helper, parser
 from torch import nn
 
 import ortable
@@ -514,6 +514,16 @@ def test_calls_is_a_number_above_zero(calls):
         ortable.profile(Net(), torch.randn(4, 8), calls=calls)
 
 
+def one_node(op_type, size):
+    """A model whose input is of one free size, or a sequence."""
+    made = helper.make_tensor_value_info("x", TensorProto.FLOAT, [size])
+    if size is None:
+        made = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, [None])
+    result = helper.make_empty_tensor_value_info("y")
+    graph = helper.make_graph([helper.make_node(op_type, ["x"], ["y"])], "g", [made], [result])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
 def test_what_cannot_be_profiled_is_refused_by_name(tmp_path):
     import onnxruntime
 
@@ -530,6 +540,12 @@ def test_what_cannot_be_profiled_is_refused_by_name(tmp_path):
         ortable.profile(model, train=True)
     with pytest.raises(OptionError, match="no input has a dimension 'batch'"):
         ortable.profile(model, sizes={"batch": 2})
+    with pytest.raises(OptionError, match="the size of 'n' is a number, not '8'"):
+        ortable.profile(one_node("Relu", "n"), sizes={"n": "8"})
+    with pytest.raises(ProviderError, match=r"cannot load the model: .*No Op registered for Rolu"):
+        ortable.profile(one_node("Rolu", "n"), calls=1)
+    with pytest.raises(InputError, match="input 'x' is no tensor: give inputs of your own"):
+        ortable.profile(one_node("SequenceLength", None))
     with pytest.raises(InputError, match="inputs x, w, and the call gives 1"):
         ortable.profile(model, x)
     with pytest.raises(InputError, match="could not run the model on x float32"):

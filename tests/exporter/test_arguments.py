@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ortable import ExportOptions, bypass_export_some_errors, to_onnx
-from ortable.errors import ConversionError, ExportError, OptionError
+from ortable.errors import ConversionError, ExportError, InputError, OptionError
 
 X = torch.rand(4, 3)
 LINEAR = torch.nn.Linear(3, 2)
@@ -46,11 +46,15 @@ class Untouched(torch.nn.Module):
         ({"output_names": 3}, 'output_names is a list .* or "auto", not 3'),
         ({"output_names": np.array(["a", "b"])}, "output_names is a list"),
         ({"output_names": object()}, "output_names is a list"),
+        (
+            {"kwargs": [("x", X)]},
+            "kwargs is a dict of the keyword arguments of the model, not list",
+        ),
         ({"export_options": True}, "export_options is an ExportOptions or None, not bool"),
     ],
 )
 def test_a_wrong_argument_is_named_before_the_forward_runs(arguments, words) -> None:
-    with pytest.raises((ExportError, OptionError), match=words):
+    with pytest.raises((ExportError, InputError, OptionError), match=words):
         to_onnx(Untouched(), (X,), **arguments)
 
 

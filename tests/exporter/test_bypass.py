@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 import ortable
 from ortable import ExportOptions, bypass_export_some_errors, to_onnx
 from ortable.compat.torch_version import TORCH
-from ortable.errors import ExportError, OptionError
+from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.capture.patches import PATCHES
 from ortable.exporter.request.bypass_state import active_patches
 from ortable.exporter.signature import caches
@@ -304,6 +304,16 @@ def test_a_static_cache(llama) -> None:
     got = run_onnx(model, feeds)
     # after the results of forward come the new values of the cache, which is written in place
     assert_close(got[: len(expected)], expected)
+
+
+def test_a_static_cache_without_tensors(llama) -> None:
+    cache = transformers.StaticCache(config=llama.config, max_cache_len=8)
+    call = {"input_ids": IDS, "past_key_values": cache}
+    with (
+        bypass_export_some_errors(),
+        pytest.raises(InputError, match=r"call cache\.early_initialization\(\.\.\.\) first"),
+    ):
+        to_onnx(llama, kwargs=call)
 
 
 def test_an_encoder_decoder_cache() -> None:

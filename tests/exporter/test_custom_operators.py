@@ -17,8 +17,14 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from torch.utils import _pytree as pytree
 
-from ortable import load_specs
-from ortable.errors import FunctionNotFoundError, OptionError, SpecError, UnsupportedCase
+from ortable import export, load_specs
+from ortable.errors import (
+    ExportError,
+    FunctionNotFoundError,
+    OptionError,
+    SpecError,
+    UnsupportedCase,
+)
 from ortable.exporter import Dispatcher, OxsDispatcher, to_onnx
 from ortable_generated.aten import dispatch
 
@@ -46,6 +52,8 @@ define(
     "joined(Tensor first, Tensor[] rest) -> Tensor", lambda first, rest: torch.cat([first, *rest])
 )
 define("lists(Tensor[] a, Tensor[] b) -> Tensor", lambda a, b: torch.cat([*a, *b]))
+define("gain(Tensor x, Scalar by) -> Tensor", lambda x, by: x * 2)
+define("counted(Tensor x) -> (Tensor, int)", lambda x: (x * 2, 3))
 define("rows(Tensor x, SymInt n) -> Tensor", lambda x, n: x[:n].clone())
 define("size(Tensor x) -> int", lambda x: x.shape[0])
 define("add_(Tensor(a!) x, float v) -> ()", lambda x, v: (x.add_(v), None)[1])
@@ -82,6 +90,16 @@ def only_node(model: onnx.ModelProto) -> onnx.NodeProto:
 
 def attributes(node: onnx.NodeProto) -> dict[str, Any]:
     return {each.name: get_attribute_value(each) for each in node.attribute}
+
+
+def test_a_domain_without_kernels_is_told_with_what_to_do() -> None:
+    words = "ONNX Runtime cannot load the model: .*my.domain:scale.*register_custom_ops_library"
+    with pytest.raises(ExportError, match="(?s)validation failed, " + words):
+        convert(OPS.scale, torch.rand(2), validate=True)
+    dispatcher = Dispatcher(custom_domains=DOMAIN)
+    program = export(module_of(OPS.scale), (torch.rand(2),), dispatcher=dispatcher)
+    with pytest.raises(ExportError, match="(?s)^" + words):
+        program(torch.rand(2))
 
 
 class scale(OpRun):
@@ -202,6 +220,8 @@ def test_two_versions_of_one_domain_are_refused() -> None:
         (lambda x: OPS.rows(x, x.shape[0]), r"'n' is the symbolic size .*dim_as_vector"),
         (lambda x: OPS.lists([x], [x]), "'a' is a list of tensors before another tensor"),
         (lambda x: OPS.scale(torch.complex(x, x), 2.0).real, "is complex"),
+        (lambda x: OPS.gain(x, 1j), "argument 'by' is 1j, which no attribute holds"),
+        (lambda x: OPS.counted(x)[0], "returns tensors, and ortable_custom::counted returns some"),
     ],
 )
 def test_what_a_node_cannot_hold_is_refused_by_name(function, words) -> None:

@@ -444,6 +444,15 @@ def mamba() -> Any:
     return transformers.MambaForCausalLM(config).eval()
 
 
+def encoder() -> Any:
+    return transformers.BertLMHeadModel(transformers.BertConfig(**_LLAMA)).eval()
+
+
+def mini_max() -> Any:
+    config = transformers.MiniMaxConfig(**_LLAMA, num_local_experts=2, block_size=4)
+    return transformers.MiniMaxForCausalLM(config).eval()
+
+
 def hybrid() -> Any:
     config = transformers.Lfm2Config(
         **{**_LLAMA, "num_hidden_layers": 2}, layer_types=["conv", "full_attention"]
@@ -475,6 +484,8 @@ def latent() -> Any:
         (lambda: build("gpt2").to("meta"), InputError, "without data"),
         (translator, ExportError, "an encoder and a decoder"),
         (mamba, ExportError, "does not take past_key_values|the cache of Mamba"),
+        (encoder, ExportError, "BertLMHeadModel returns no cache.*is_decoder=True"),
+        (mini_max, ExportError, "the cache of MiniMaxForCausalLM is a MiniMaxCache, not a Dynamic"),
         (hybrid, ExportError, "layer 0 of the cache of Lfm2ForCausalLM is a .*no names"),
         (latent, ExportError, "width of values.*genai=False"),
     ],
@@ -518,6 +529,10 @@ def test_what_the_runner_is_given_is_checked(exported: Exported, tmp_path: Path)
         made.generate(PROMPTS, MASK[:, :2])
     with pytest.raises(OptionError, match="max_new_tokens is a number"):
         made.generate(PROMPTS, max_new_tokens=0)
+    (tmp_path / "generation_config.json").write_text("[")
+    broken = ortable.OnnxLanguageModel(tmp_path, made.files, made.providers)
+    with pytest.raises(InputError, match=r"generation_config\.json' is no JSON of settings"):
+        broken.generate(PROMPTS)
     with pytest.raises(InputError, match=r"has neither model\.onnx nor"):
         ortable.OnnxLanguageModel.load(tmp_path)
     with pytest.raises(ExportError, match="does not exist"):

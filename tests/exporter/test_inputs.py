@@ -193,6 +193,18 @@ def test_other_values_cannot_be_dynamic(value) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "spec", "words"),
+    [
+        (3, 2 * Dim("n"), "'value' is a number: its name .* cannot be the derived dimension 2"),
+        (Unknown(torch.rand(3)), {0: "n"}, "'value' is a .*Unknown.*register_dataclass"),
+    ],
+)
+def test_a_dynamic_shape_that_a_value_cannot_have(value, spec, words) -> None:
+    with pytest.raises(ExportError, match=words):
+        to_onnx(Scaled(), (torch.rand(3), value), dynamic_shapes={"x": {0: "n"}, "value": spec})
+
+
+@pytest.mark.parametrize(
     ("value", "words"),
     [
         (Unknown(torch.rand(3)), r"'value.a\[1\]' is a .*Unknown.*torch.export.register_dataclass"),

@@ -62,6 +62,19 @@ def test_wrong_names_say_what_was_expected(options, words) -> None:
         export(Neuron(), (torch.rand(5, 3),), **options)
 
 
+def test_the_name_of_a_buffer_that_is_written_is_taken() -> None:
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.count.add_(1)
+
+    with pytest.raises(ExportError, match=r"two outputs have the name 'count'.* output_names"):
+        export(Counter(), (torch.rand(3),), output_names=["count"])
+
+
 def test_the_same_name_twice_is_refused() -> None:
     args = (torch.rand(2), {"u": torch.rand(2)})
     with pytest.raises(ExportError, match="output_names has 'y' more than once"):

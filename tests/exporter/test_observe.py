@@ -356,6 +356,15 @@ def test_what_ends_the_process_on_empty_tensors_ends_another_one(monkeypatch) ->
         program(torch.rand(0, 5, 4))
 
 
+def test_an_empty_call_that_no_file_holds_is_not_tried() -> None:
+    calls = [(torch.rand(rows, 3, dtype=torch.bfloat16),) for rows in (2, 5)]
+    seen = observed(torch.nn.Linear(3, 2).to(torch.bfloat16), *calls)
+    seen.export()
+    assert seen.proof is not None and not seen.proof.failures
+    (left,) = seen.proof.of("not tried")
+    assert (left.sizes, left.reason) == ("batch=0", "numpy's files have no dtype for 'input'")
+
+
 def test_a_process_apart_says_what_ort_says(tmp_path) -> None:
     program = ortable.export(torch.nn.Linear(3, 2), (torch.rand(2, 3),), dynamic_shapes=({0: "n"},))
     apart = Apart(program.save)

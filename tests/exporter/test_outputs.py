@@ -176,6 +176,12 @@ def test_a_name_that_does_not_fit_an_output_is_refused(asked, words) -> None:
         to_onnx(Everything(), ARGS, dynamic_shapes=SHAPES, output_dynamic_shapes=asked)
 
 
+def test_a_graph_that_is_not_exported_takes_them_by_the_names_of_its_outputs() -> None:
+    graph = torch.fx.symbolic_trace(torch.nn.ReLU())
+    with pytest.raises(ExportError, match=r"is a dict by output name, among \['output_0'\]"):
+        to_onnx(graph, output_dynamic_shapes={"result": {0: "rows"}})
+
+
 def test_the_dimension_of_an_input_may_be_given_its_own_name_again() -> None:
     asked = {"output_1": {0: "batch"}}
     model = to_onnx(Everything(), ARGS, dynamic_shapes=SHAPES, output_dynamic_shapes=asked)

@@ -192,6 +192,23 @@ def test_a_named_sum_is_a_promise() -> None:
         program(torch.randn(1, 8), torch.randn(1, 5), torch.randn(1, 4))
 
 
+@pytest.mark.parametrize(
+    ("name", "rows", "text"),
+    [
+        ("n", 4, "dimension 0 of 'y' is 6, and another dimension of the name 'n' is 5"),
+        ("2*n", 8, r"'2\*n' is 10 in this call, and its dimension is 6"),
+        ("n//2", 2, "'n//2' is 2 in this call, and its dimension is 6"),
+    ],
+)
+def test_names_are_promises_that_the_code_need_not_know(name: str, rows: int, text: str) -> None:
+    module = module_of(lambda self, x, y: (x * 2, y + 1))
+    shapes = {"x": {0: "n"}, "y": {0: name}}
+    program = export(module, (torch.randn(4, 3), torch.randn(rows, 2)), dynamic_shapes=shapes)
+    check(module, program, torch.randn(6, 3), torch.randn(6 * rows // 4, 2))
+    with pytest.raises(InputError, match=text):
+        program(torch.randn(5, 3), torch.randn(6, 2))
+
+
 def test_numbers_and_constants_are_returned_as_they_are() -> None:
     def forward(self, x, scale=2.0, flag=True, mode="add", n=3, nothing=None):
         y = x * scale if flag else x

@@ -3,6 +3,7 @@ files of torch.export.save; other files are refused by name."""
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from pathlib import Path
 
@@ -109,7 +110,26 @@ def test_a_dimension_that_the_program_fixes_cannot_be_named() -> None:
         to_onnx(exported(Block()), dynamic_shapes={"y": {1: "width"}})
 
 
-def test_a_saved_program_with_a_cache(tmp_path) -> None:
+def test_what_a_model_cannot_return_is_named() -> None:
+    class Trained(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.no_grad():
+                self.weight.add_(1)
+            return x + self.weight
+
+    with pytest.raises(ExportError, match=r"writes to its parameter 'weight'.*register_buffer"):
+        to_onnx(Trained(), (torch.rand(4),))
+    program = exported(Block())
+    del program.state_dict["linear.bias"]
+    with pytest.raises(ExportError, match=r"has no tensor for 'linear\.bias' \(PARAMETER\)"):
+        to_onnx(program)
+
+
+def test_a_saved_program_with_a_cache(tmp_path, monkeypatch) -> None:
     args = (torch.rand(3, 2, 6, 4), cache(3, 5))
     to_onnx(Cached(), args)  # registers the class of the cache, which torch.export.export needs
     hint = dict.fromkeys(PAST, Dim.DYNAMIC)
@@ -121,12 +141,15 @@ def test_a_saved_program_with_a_cache(tmp_path) -> None:
     assert sizes(model.graph.input)["x"] == ["batch", 2, "new", 4]
     for rows, new, past in ((3, 6, 5), (2, 3, 9)):
         assert_same(model, Cached(), (torch.rand(rows, 2, new, 4), cache(rows, past)))
+    monkeypatch.setitem(sys.modules, "transformers.cache_utils", None)
+    with pytest.raises(ExportError, match=r"c\.pt2' has an argument of .* is not installed"):
+        to_onnx(tmp_path / "c.pt2")
 
 
-def archive(path: Path, *names: str) -> None:
+def archive(path: Path, *names: str, content: str = "{") -> None:
     with zipfile.ZipFile(path, "w") as file:
         for name in names:
-            file.writestr(f"model/{name}", "{")
+            file.writestr(f"model/{name}", content)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +163,10 @@ def archive(path: Path, *names: str) -> None:
         (lambda path: archive(path, "data/aotinductor/model/a.so"), "a package of AOTInductor"),
         (lambda path: archive(path, "readme.txt"), "no program of torch.export.save"),
         (lambda path: archive(path, "models/model.json"), "torch.export.load cannot read"),
+        (
+            lambda path: archive(path, "models/model.json", content="[" * 100_000),
+            "not opened: model/models/model.json is nested too deep",
+        ),
     ],
 )
 def test_other_files_are_refused_by_name(make, words, tmp_path) -> None:

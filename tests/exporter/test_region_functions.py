@@ -4,6 +4,7 @@ operators."""
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import onnx
@@ -12,8 +13,8 @@ import torch
 from torch import nn
 from torch.compiler import nested_compile_region
 
-from ortable import to_onnx
-from ortable.errors import OptionError, UnsupportedCase
+from ortable import export, to_onnx
+from ortable.errors import ExportError, InputError, OptionError, UnsupportedCase
 from ortable.exporter import ExportOptions
 
 from .helpers import assert_close, assert_same, eager, feeds_of, run_onnx
@@ -248,6 +249,61 @@ class Numpy(nn.Module):
 def test_a_body_that_cannot_be_traced_is_named() -> None:
     with pytest.raises(UnsupportedCase, match="Python body of ortable_regions::through_numpy"):
         to_onnx(Numpy(), (X,), export_options=CUSTOM)
+
+
+@torch.library.custom_op("ortable_regions::by_length", mutates_args=())
+def by_length(x: Tensor) -> Tensor:
+    """A branch that torch.export does not see."""
+    return x * 2 if x.shape[0] > 4 else x * 3
+
+
+@by_length.register_fake
+def _(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("ortable_regions::itself", mutates_args=())
+def itself(x: Tensor) -> Tensor:
+    return torch.ops.ortable_regions.itself(x[1:]) if x.shape[0] > 1 else x
+
+
+@itself.register_fake
+def _(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+class TwoLengths(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Any:
+        return by_length(x), by_length(y)
+
+
+@pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.parametrize("dim", [str, torch.export.Dim])
+def test_a_body_that_branches_on_a_size_makes_a_guard(dim: Any, inline: bool) -> None:
+    module, args = TwoLengths(), (torch.randn(6), torch.randn(7))
+    shapes = {"x": {0: dim("n")}, "y": {0: dim("k")}}
+    with pytest.warns(
+        UserWarning, match=r"holds only for sizes with\n  n > 4\n(?s:.*)in by_length"
+    ):
+        program = export(module, args, dynamic_shapes=shapes, export_options=CUSTOM, inline=inline)
+    for n, k in ((6, 7), (5, 9)):
+        given = (torch.randn(n), torch.randn(k))
+        assert_close(list(program(*given)), eager(module, given))
+    for n, k in ((4, 7), (6, 4)):
+        with pytest.raises(InputError, match=r"holds only for sizes with . > 4"):
+            program(torch.randn(n), torch.randn(k))
+    refusing = dataclasses.replace(CUSTOM, guards="error")
+    with pytest.raises(ExportError, match=r"(?s)n > 4.*k > 4"):
+        to_onnx(module, args, dynamic_shapes=shapes, export_options=refusing, inline=inline)
+
+
+def test_a_body_that_calls_the_operator_is_named() -> None:
+    class Itself(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return itself(x)
+
+    with pytest.raises(UnsupportedCase, match="body of ortable_regions::itself calls the operator"):
+        to_onnx(Itself(), (X,), export_options=CUSTOM)
 
 
 def test_a_converter_of_the_user_comes_before_the_body() -> None:

@@ -4,6 +4,7 @@ the example, become one step of a Scan; what cannot be one step is refused with 
 from __future__ import annotations
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -435,6 +436,140 @@ def test_refused(cls) -> None:
     with pytest.raises(ExportError, match=REFUSED[cls]):
         to_onnx(cls(), (torch.rand(2, 6, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
     assert not {"range", "zip", "enumerate", "len"} & set(globals())
+
+
+def _kinds(x, n):
+    h = x[:, 0]
+    for _ in range(x.shape[1]):
+        h = torch.relu(h) if next(n) % 2 else torch.tanh(h)
+    return h
+
+
+def _more_tensors(x, n):
+    h = x[:, 0]
+    for _ in range(x.shape[1]):
+        h = torch.relu(h + 1) if next(n) % 2 else h + 1
+    return h
+
+
+def _other_order(x, n):
+    h = x[:, 0]
+    for _ in range(x.shape[1]):
+        a, b = h * 2, h * 2
+        h = torch.atan2(a, a if next(n) % 2 else b)
+    return h
+
+
+def _other_arguments(x, n):
+    h = x[:, 0]
+    for _ in range(x.shape[1]):
+        h = h.clamp(0.0) if next(n) % 2 else h.clamp(0.0, 4.0)
+    return h
+
+
+def _another_branch(x, n):
+    h = x[:, 0]
+    for _ in range(x.shape[1]):
+        more = torch.sin if next(n) % 2 else torch.cos
+        h = torch.cond(h.sum() > 0, lambda h, more=more: more(h), torch.neg, (h,))
+    return h
+
+
+def _two_beginnings(x, n):
+    a, b = x[:, 0], x[:, 0] + 1
+    for t in range(x.shape[1]):
+        h, a = a + b, torch.sin(x[:, t])
+        b = a
+    return h
+
+
+def _every_third(x, n):
+    h, g = x[:, 0], x[:, 0]
+    for _ in range(x.shape[1]):
+        source = g if next(n) % 3 == 0 else h
+        h, g = source + 1, source * 2
+    return h
+
+
+def _growing_rest(x, n):
+    h, rest = x[:, 0], None
+    for t in range(x.shape[1]):
+        rest = x[:, : t + 1]
+        h = h + rest.sum(1)
+    return h, rest
+
+
+def _number_afterwards(x, n):
+    h, number = x[:, 0], 0
+    for t in range(x.shape[1]):
+        h, number = h + 1, x[:, t].sum().item()
+    return h * number
+
+
+def _rows_of_two_sizes(x, n):
+    rows = []
+    for t in range(x.shape[1]):
+        rows.append(x[:, t, : 1 + next(n) % 2])
+    return torch.cat(rows, 1)
+
+
+def _slice_of_rows(x, n):
+    return torch.stack([row * 2 for row in x.unbind(1)[1:]], 1)
+
+
+def _free_stride(x, n):
+    h = x[:, 0]
+    for t in range(0, 12, x.shape[1]):
+        h = h + t
+    return h
+
+
+def _out(x, n):
+    found = torch.empty(x.shape[1], x.shape[0], 4)
+    return torch.stack([x[:, t] * 2 for t in range(x.shape[1])], out=found)
+
+
+def _fifth(x, n):
+    h = x[:, 0]
+    for _ in range(x.shape[1]):
+        h = h * 7 if next(n) == 5 else h + 1
+    return h
+
+
+REFUSED_STEPS = {
+    _kinds: "step 2 differs from step 1: relu.default, then tanh.default",
+    _more_tensors: "it makes 3 tensors, then 2",
+    _other_order: "it uses values in another order",
+    _other_arguments: "clamp.default has other arguments",
+    _another_branch: "an inner loop or branch differs",
+    _two_beginnings: r"(?s)fails at .*length=1, where the module does not: .*begin with a tensor",
+    _every_third: "step 3 differs from step 2: it takes",
+    _growing_rest: "what is kept of each step is float32",
+    _number_afterwards: "of its last step is read afterwards",
+    _rows_of_two_sizes: "the tensors that it puts into a list are not of one size",
+    _slice_of_rows: "a slice of a sequence over a free size, at .*in _slice_of_rows",
+    _free_stride: "range with a step that is free, at .*in _free_stride",
+    _out: "out= with a list that a loop of free size fills: .*in _out",
+    _fifth: "with its loops rolled, Counting is another model at batch=3, length=8",
+}
+
+
+class Counting(torch.nn.Module):
+    """Steps that differ by what Python counts."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x, itertools.count())
+
+
+@pytest.mark.parametrize("function", REFUSED_STEPS, ids=lambda function: function.__name__)
+def test_steps_that_are_not_alike_are_refused(function) -> None:
+    args = (torch.rand(2, 6, 4),)
+    with pytest.raises(ExportError, match=REFUSED_STEPS[function]):
+        to_onnx(Counting(function), args, dynamic_shapes=SHAPES, export_options=LOOPS)
 
 
 def test_the_line_is_named() -> None:

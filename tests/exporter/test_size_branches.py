@@ -11,6 +11,7 @@ import torch
 from torch.export import Dim
 
 from ortable import ExportOptions, export, to_onnx
+from ortable.errors import InputError
 from ortable.exporter.capture.guard_proofs import cases_of, uncovered
 
 from .helpers import assert_same
@@ -160,6 +161,39 @@ def test_a_buffer_that_one_side_writes_is_refused_with_its_reason() -> None:
         )
     assert "return, or write to, other things" in steps(model)
     assert_same(model, module, (X,))
+
+
+class Function(torch.nn.Module):
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: x.sum(2) if x.shape[1] > 4 else x, "another dtype or rank by the size"),
+        (lambda x: x.double() if x.shape[1] > 4 else x, "another dtype or rank by the size"),
+        (lambda x: (x + 1, 3 if x.shape[1] > 4 else 4), "a result that is no tensor depends on"),
+        (lambda x: x[x > 0] if x.shape[1] > 4 else x[0, 0], "a size depends on data, on a side"),
+        (lambda x: x * 2 if x.shape[1] ** 2 > 30 else x * 3, "condition on sizes has Pow in it"),
+    ],
+    ids=["rank", "dtype", "number", "data", "power"],
+)
+def test_sides_that_are_not_joined_are_refused_by_the_program(function, words) -> None:
+    module = Function(function)
+    with pytest.warns(UserWarning, match="holds only"):
+        program = export(
+            module, (X,), dynamic_shapes=SHAPES, export_options=ExportOptions(fallback=True)
+        )
+    assert words in str(program.report.steps)
+    for n in (6, 9):
+        torch.testing.assert_close(program(X[:, [0] * n]), module(X[:, [0] * n]))
+    with pytest.raises(InputError, match=r"5 or more there|holds only for sizes"):
+        program(X[:, :3])
 
 
 def test_branches_on_sizes_and_on_data() -> None:

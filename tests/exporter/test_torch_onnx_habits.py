@@ -85,6 +85,12 @@ def test_every_argument_of_torch_onnx_has_an_answer() -> None:
     assert theirs - ours - set(torch_onnx.WORDS) == {"dynamic_axes"}
 
 
+def test_an_argument_twice_is_refused() -> None:
+    args = (torch.rand(4, 3),)
+    with pytest.raises(ArgumentError, match="to_onnx got 'args' twice: positionally and by name"):
+        to_onnx(torch.nn.Linear(3, 2), args, args=args)
+
+
 def test_kwargs_is_any_mapping() -> None:
     batch = UserDict(input=torch.rand(4, 3))
     for args in ({"kwargs": batch}, {"args": (), "kwargs": MappingProxyType(batch.data)}):

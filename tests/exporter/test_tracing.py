@@ -3,6 +3,8 @@ become an If with both sides; nothing else is specialised."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import torch
 from torch.export import Dim
@@ -349,6 +351,36 @@ def test_too_many_paths() -> None:
             return x
 
     refused(Many(), X, words="more than 64 paths")
+
+
+def drawn_by_python(x):
+    return x * 2 if x.sum() > random.random() else x
+
+
+def written_by_one_path(x):
+    y = x * 2
+    if x.sum() > 0:
+        y.add_(1)
+    return y if y.sum() > 3 else x
+
+
+@pytest.mark.parametrize("function", [drawn_by_python, written_by_one_path])
+def test_a_decision_that_is_another_in_each_path(function) -> None:
+    class Other(torch.nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    refused(
+        Other(), X, words="(?s)the decision at .* is not the same computation in every path: it"
+    )
+
+
+def test_a_module_that_raises_on_every_path() -> None:
+    class Raises(torch.nn.Module):
+        def forward(self, x):
+            raise ValueError("positive" if x.sum() > 0 else "negative")
+
+    refused(Raises(), X, words="Raises raises on the example inputs.*ValueError: positive")
 
 
 def test_results_of_another_structure() -> None:

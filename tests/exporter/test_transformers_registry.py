@@ -3,6 +3,7 @@ folder and back, and the runner returns what the model does in eager mode."""
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 import ortable
 from ortable.compat.torch import pytree, unregister_pytree
-from ortable.errors import ExportError, InputError, OptionError, ProviderError
+from ortable.errors import ExportError, InputError, OptionError, ProviderError, VersionError
 from tests.exporter.language_models import CACHE, build
 from tests.packaging.files import ROOT
 
@@ -247,6 +248,12 @@ def test_registering_twice_is_registering_once() -> None:
     before = EXPORT_BACKENDS["ortable"]
     ortable.register_transformers()
     assert EXPORT_BACKENDS["ortable"] is before
+
+
+def test_transformers_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(VersionError, match=r"transformers is not installed; .*pip install"):
+        ortable.register_transformers()
 
 
 def test_importing_ortable_does_not_import_transformers() -> None:

@@ -167,6 +167,55 @@ def test_every_precision_is_fed_and_compared(dtype: torch.dtype) -> None:
     assert found.largest == 0
 
 
+class Apart(torch.nn.Module):
+    """Another model while it is exported."""
+
+    def __init__(self, eager, exported) -> None:
+        super().__init__()
+        self.eager, self.exported = eager, exported
+
+    def forward(self, x: torch.Tensor):
+        return (self.exported if torch.compiler.is_exporting() else self.eager)(x)
+
+
+def checked(x: torch.Tensor) -> torch.Tensor:
+    torch._check(x.sum().item() > 100)
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "words"),
+    [
+        (
+            Apart(lambda x: (x, x * 2), lambda x: x * 2),
+            {"validate": True},
+            "validation failed: the model has 1 outputs, eager returns 2",
+        ),
+        (
+            Apart(lambda x: x * 2, lambda x: (x * 2, x)),
+            {"validate": True},
+            "validation failed: the model has 2 outputs, eager returns 1",
+        ),
+        (
+            Apart(lambda x: x * 2, checked),
+            {"export_options": ExportOptions(validate=True)},
+            "cannot be run on the example inputs: RuntimeError: Runtime assertion failed",
+        ),
+    ],
+)
+def test_a_module_that_is_another_while_it_is_exported(module, options, words) -> None:
+    with pytest.raises(ExportError, match=words):
+        to_onnx(module, (torch.rand(3),), **options)
+
+
+def test_an_exception_of_the_module_is_raised_as_it_is() -> None:
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        raise KeyError("not while it is exported")
+
+    with pytest.raises(KeyError, match="not while it is exported"):
+        to_onnx(Apart(broken, torch.relu), (torch.rand(3),), validate=True)
+
+
 def test_the_exported_program_is_compared_when_asked_for() -> None:
     options = ExportOptions(validate=True)
     assert to_onnx(Pair(), example(), export_options=options).graph.node

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .arguments import add_compile_arguments, add_json, add_target, backend_options, only_json
+from .model_call import ModelCall
 from .progress import progress
 from .target import load_target
 
@@ -59,21 +60,18 @@ def _debug(args: argparse.Namespace) -> int:
 
 
 def _searched(args: argparse.Namespace) -> Bisection:
-    import torch
-
     from ortable.debug.bisection.search import bisect
 
     target = load_target(args.target, args.inputs, args.task, args.config)
-    if isinstance(target.model, torch.nn.Module):
-        target.model.train(args.train)
+    call = ModelCall(target, args.train)
     options = backend_options(args)
     if args.export and target.dynamic_shapes is not None:
         options.setdefault("dynamic_shapes", target.dynamic_shapes)
     with progress("compiling") as step, _steps(step):
         return bisect(
-            target.model,
-            target.args,
-            target.kwargs,
+            call.model,
+            call.args,
+            call.kwargs,
             train=args.train,
             dynamic=True if args.dynamic else None,
             options=options,

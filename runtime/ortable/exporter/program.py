@@ -26,6 +26,7 @@ from ortable.exporter.account.resize import UNBOUNDED, stated_ranges
 from ortable.exporter.account.sessions import (
     array_of,
     make_session,
+    not_loaded,
     proto_of,
     run_session,
 )
@@ -245,7 +246,7 @@ class OnnxProgram:
         except OrtableError:
             raise
         except Exception as error:  # onnxruntime's classes derive from Exception only
-            raise ExportError(f"ONNX Runtime cannot load the model: {error}") from error
+            raise not_loaded(error, "ONNX Runtime cannot load the model") from error
 
     def _providers(self) -> list[str]:
         import onnxruntime

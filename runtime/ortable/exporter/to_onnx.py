@@ -32,11 +32,11 @@ from ortable.exporter.account.validate import (
     validate_model,
 )
 from ortable.exporter.capture.dtype_versions import needing_opset
-from ortable.exporter.capture.guards import tell_guards
+from ortable.exporter.capture.guards import count_guards, tell_guards
 from ortable.exporter.capture.pt2 import opened
 from ortable.exporter.capture.sources import make_program
 from ortable.exporter.dispatchers.dispatcher import checked_dispatcher, tell_unused
-from ortable.exporter.functions.custom_operators import FunctionBodies
+from ortable.exporter.functions.custom_operators import FunctionBodies, add_guards_of_bodies
 from ortable.exporter.functions.interpreter import FunctionInterpreter
 from ortable.exporter.request.ambient import Region, outside_autocast, regions_around
 from ortable.exporter.request.arguments import (
@@ -559,7 +559,9 @@ def _convert(
             builder, None, request.dispatcher, choices=choices, program=program, **arguments
         )
     )
+    before = 0 if program.exported is None else count_guards(program.exported)
     interpreter.run(program.graph_module)
+    add_guards_of_bodies(program, request, before)
     note_weights(program, interpreter.inputs)
     if choices is None:
         program.results.update(

@@ -17,7 +17,7 @@ import torch
 from ortable import dtypes
 from ortable.compat.bisector import optimizers_off
 from ortable.compat.providers import CPU, apply_settings, check_providers, provider_names
-from ortable.errors import OptionError, ProviderError
+from ortable.errors import ExportError, OptionError, ProviderError
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.ir import initializers
 
@@ -86,6 +86,20 @@ def make_session(
             "tells why."
         )
     return session
+
+
+_NO_KERNEL = "is not a registered function/op"
+_KERNELS = (
+    "What to do: give the session the library of its kernels: `options.register_custom_ops_library",
+    "  (path)` of an onnxruntime.SessionOptions, then `program.session(session_options=options)`;",
+    "  to_onnx writes the model with validate=False.",
+)
+
+
+def not_loaded(error: Exception, words: str) -> ExportError:
+    """What is raised for a model that ONNX Runtime does not load; ``words`` say what failed."""
+    found = ExportError(f"{words}: {error}")
+    return found.advised(*_KERNELS) if _NO_KERNEL in str(error) else found
 
 
 def _session_options(given: Any) -> Any:

@@ -24,7 +24,7 @@ from ortable.interpreter.complex_numbers import real_tensor
 from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 
 from .resize import ExampleCall, other_sizes
-from .sessions import array_of, make_session, proto_of, run_session
+from .sessions import array_of, make_session, not_loaded, proto_of, run_session
 from .tables import text_table
 from .tolerances import Tolerance, tolerance_of
 
@@ -77,8 +77,8 @@ def validate_model(
     leaves = pytree.tree_leaves(call)
     if len(leaves) != len(inputs):
         raise OptionError(
-            f"validate=True needs the example inputs of the model: {len(inputs)} values, "
-            f"{len(leaves)} were given"
+            f"the model takes {len(inputs)} inputs, and the example call has {len(leaves)}: "
+            "it cannot be compared with the module. Give args and kwargs, or validate=False"
         )
     session = _session(model)
     names = [
@@ -320,6 +320,5 @@ def _session(model: Any) -> Any:
     try:
         return make_session(model)
     except Exception as error:  # onnxruntime's classes derive from Exception only
-        raise ExportError(
-            f"validation failed, ONNX Runtime cannot load the model: {error}"
-        ) from error
+        words = "validation failed, ONNX Runtime cannot load the model"
+        raise not_loaded(error, words) from error

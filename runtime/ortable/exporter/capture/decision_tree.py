@@ -314,7 +314,9 @@ class _Builder:
         asked = {path.asked[tree.depth] for path in paths}
         if len(asked) != 1:
             raise ExportError(
-                f"tracing: the decision at {tree.line} is not the same computation in every path"
+                f"tracing: the decision at {tree.line} is not the same computation in every path: "
+                "it depends on a number of Python (random, a counter), or on a tensor that one "
+                "path writes to in place. Draw it with torch, and write y = y + 1 for y.add_(1)"
             )
         self.check_tensors(tree, wanted)
         needed = self.needed(tree, wanted, scope)

@@ -149,8 +149,14 @@ def _program_output(spec: Any) -> ProgramOutput:
         graph_signature.OutputKind.LOSS_OUTPUT,
     ):
         return ProgramOutput("user", is_none=is_none)
+    if spec.kind.name == "PARAMETER_MUTATION":  # newer than the oldest torch
+        raise ExportError(
+            f"the model writes to its parameter '{spec.target}', which a call of an ONNX model "
+            "cannot: make it a buffer (register_buffer), whose new value is returned"
+        )
     raise ExportError(
-        f"output '{spec.arg}' of the program is a {spec.kind.name}, which to_onnx cannot return"
+        f"output '{spec.arg.name}' of the program is a {spec.kind.name}, which to_onnx cannot "
+        "return: export the forward of the model alone"
     )
 
 

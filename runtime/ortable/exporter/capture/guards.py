@@ -78,11 +78,31 @@ def find_guards(exported: ExportedProgram, asked: Sequence[Leaf] | None) -> list
     environment = _environment(inputs)
     if _captured_here(environment):
         kept = list(getattr(environment, "guards", ()))
-        found = [_from_expression(guard, environment, sizes) for guard in kept]
+        checked = _checked_by_torch(environment)
+        found = [_from_expression(guard, environment, sizes, checked) for guard in kept]
     else:
         ways = _ways(exported, [name for name, _ in inputs])
         code = guards_code(exported)
         found = [_from_code(text, ways, inputs) for text in sorted(code, key=len)]
+    distinct = {(guard.text, guard.line): guard for guard in found if guard is not None}
+    return list(distinct.values())
+
+
+def count_guards(exported: ExportedProgram) -> int:
+    """How many conditions on the sizes of a program torch has kept by now."""
+    return len(getattr(_environment(_inputs(exported)), "guards", ()))
+
+
+def later_guards(
+    exported: ExportedProgram, asked: Sequence[Leaf] | None, count: int
+) -> list[Guard]:
+    """The guards that came behind the first ``count``, which torch.export has not checked: of code
+    that was traced with the sizes of the program afterwards."""
+    inputs = _inputs(exported)
+    sizes = _sizes(inputs, asked if asked is not None and len(asked) == len(inputs) else None)
+    environment = _environment(inputs)
+    kept = list(getattr(environment, "guards", ()))[count:]
+    found = [_from_expression(guard, environment, sizes, frozenset()) for guard in kept]
     distinct = {(guard.text, guard.line): guard for guard in found if guard is not None}
     return list(distinct.values())
 
@@ -210,13 +230,17 @@ def _source_names(environment: Any) -> dict[str, list[str]]:
 # Guards of a program that was captured in this process: expressions, with source lines.
 
 
-def _from_expression(guard: Any, environment: Any, sizes: Mapping[str, _Size]) -> Guard | None:
+def _from_expression(
+    guard: Any, environment: Any, sizes: Mapping[str, _Size], checked: Collection[str]
+) -> Guard | None:
+    """``checked``: the symbols of which torch.export has compared the conditions with what was
+    asked for."""
     expression, line = guard.expr, _decided_at(guard)
     fixed = line is None and _fixes_a_number(expression)
     if line is None and not (_of_a_slice(guard) or _answered_here(guard) or fixed):
         return None
     symbols = {str(symbol): symbol for symbol in expression.free_symbols}
-    if not symbols.keys() - _checked_by_torch(environment):
+    if not symbols.keys() - checked:
         return None
     one, ranges = _unified(expression, sizes), _ranges(symbols, sizes)
     tried = _of_a_slice(guard) or fixed

@@ -30,6 +30,10 @@ from .free_loops import FreeLoop, LoopSession, Place, RollError, watched
 from .rolling import roll, same_graph
 
 _STEPS, _MORE_STEPS = 3, 4
+_FIRST_STEP = (
+    "What to do: begin with a tensor in front of the loop, so that its first step is as the others",
+    "  are; or give the dimension a torch.export.Dim whose range leaves that size out.",
+)
 Prepare = Callable[[ExportedProgram], ExportedProgram]
 
 
@@ -57,9 +61,7 @@ def rolled_program(
         try:
             program, session = captured(_STEPS, peeled)
             break
-        except _Apart as apart:
-            if apart.place in peeled:
-                raise apart.error from apart.error.__cause__
+        except _Apart as apart:  # of a loop that is not among them: each is added once
             peeled |= {apart.place}
     try:
         other, _ = captured(_MORE_STEPS, peeled)
@@ -204,6 +206,11 @@ def check_other_sizes(program: Program, exported: ExportedProgram, request: Requ
             found = _results(exported.module(), other)
         except AssertionError:
             continue  # a size that the program refuses
+        except Exception as error:  # there may be no value that the last step left behind
+            raise ExportError(
+                f"with its loops rolled, {type(request.model).__name__} fails at {words}, where "
+                f"the module does not: {type(error).__name__}: {error}"
+            ).advised(*_FIRST_STEP) from error
         problems = differences(found, expected)
         if problems:
             raise ExportError(

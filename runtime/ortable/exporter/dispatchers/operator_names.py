@@ -41,9 +41,14 @@ def operator_names(key: Any) -> tuple[str, ...]:
     """The names under which the operator of ``key`` stands in a graph: one, or two for operators of
     Python such as ``operator.and_``.
 
-    Raises OptionError, as `operator_name` does.
+    Raises OptionError, as `operator_name` does, and for an operator that writes in place.
     """
     name = operator_name(key)
+    namespace, _, rest = name.partition("::")
+    packet = rest.partition(".")[0]
+    written = packet.endswith("_") and not packet.endswith("__")
+    if namespace == "aten" and written and hasattr(torch.ops.aten, packet[:-1]):
+        raise OptionError(_writes(name, f"aten::{packet[:-1]}"))
     is_python = key.startswith("operator.") if isinstance(key, str) else _is_python(key)
     exported = _exported_names().get(name) if is_python else None
     return (name,) if exported is None else (name, exported)
@@ -81,6 +86,8 @@ def operator_name(key: Any) -> str:
 def _of_text(key: str) -> str:
     if "::" in key:
         namespace, _, rest = key.partition("::")
+        if not all(each.isidentifier() for each in (namespace, *rest.split("."))):
+            raise OptionError(_no_operator(key))
         if namespace == "higher_order":
             return rest
         plain = key.removesuffix(".default")
@@ -93,12 +100,15 @@ def _of_text(key: str) -> str:
     for part in path.split("."):
         found = getattr(found, part, None)
     if not path or found is None:
-        raise OptionError(
-            f"'{key}' is no operator: a converter is named after its operator, for example "
-            "'aten::relu', 'mylib::op', 'torch.nn.functional.relu', 'Tensor.relu' or "
-            "'operator.add'"
-        )
+        raise OptionError(_no_operator(key))
     return operator_name(found)
+
+
+def _no_operator(key: str) -> str:
+    return (
+        f"'{key}' is no operator: a converter is named after its operator, for example "
+        "'aten::relu', 'mylib::op', 'torch.nn.functional.relu', 'Tensor.relu' or 'operator.add'"
+    )
 
 
 def _checked(name: str) -> str:
@@ -122,17 +132,18 @@ def _checked(name: str) -> str:
 def _of_method(method: str) -> str:
     call = generated_tables().methods.get(method)
     _refuse_several(f"torch.Tensor.{method}", call)
-    if call is not None and not call.fixed:
-        return str(call.packet)
+    if call is not None:
+        return _packet(f"torch.Tensor.{method}", call)
     builtin = type(getattr(torch.Tensor, method, None)).__name__ == "method_descriptor"
     if method.endswith("_") and not method.endswith("__"):
-        raise OptionError(
-            f"'Tensor.{method}' writes in place; graphs are converted without such writes: name "
-            f"'Tensor.{method.removesuffix('_')}'"
-        )
+        raise OptionError(_writes(f"Tensor.{method}", f"Tensor.{method.removesuffix('_')}"))
     if builtin and hasattr(torch.ops.aten, method):
         return f"aten::{method}"
     raise OptionError(_unknown(f"torch.Tensor.{method}", method))
+
+
+def _writes(name: str, instead: str) -> str:
+    return f"'{name}' writes in place; graphs are converted without such writes: name '{instead}'"
 
 
 def _of_callable(function: Any) -> str:
@@ -140,17 +151,22 @@ def _of_callable(function: Any) -> str:
     call = generated_tables().callables.get(name)
     _refuse_several(name, call)
     if call is not None:
-        if not call.fixed:
-            return str(call.packet)
-        raise OptionError(
-            f"{name} is a call of {call.packet} with {call.fixed}; name the converter after "
-            f"'{call.packet}'"
-        )
+        return _packet(name, call)
     # torch's own table, which TorchScript reads
     builtin = find_builtin(function)
     if builtin is not None and builtin.startswith("aten::"):
         return str(builtin)
     raise OptionError(_unknown(name, name.rpartition(".")[2]))
+
+
+def _packet(name: str, call: Any) -> str:
+    """The operator of a call; OptionError for one that fixes an argument of it."""
+    if call.fixed:
+        raise OptionError(
+            f"{name} is a call of {call.packet} with {call.fixed}; name the converter after "
+            f"'{call.packet}'"
+        )
+    return str(call.packet)
 
 
 def _refuse_several(name: str, call: Any) -> None:
@@ -167,7 +183,7 @@ def _unknown(name: str, short: str) -> str:
     """Why a function cannot stand for an operator, and the operator of the same name if torch has
     one."""
     packet = getattr(torch.ops.aten, short, None)
-    if packet is None:
+    if not isinstance(packet, OpOverloadPacket):
         return (
             f"torch does not say which operator {name} calls, if it is one: export the model and "
             "name the operator that stands in the graph, for example 'aten::relu'"

@@ -13,8 +13,11 @@ from torch.fx import GraphModule, Node
 
 from ortable.compat.torch import is_composite, is_custom, kernel_of_custom, make_fx, pytree
 from ortable.errors import UnsupportedCase
+from ortable.exporter.capture.exported import asked_of
 from ortable.exporter.capture.functionalize import composite_body, to_decompose
+from ortable.exporter.capture.guards import later_guards, tell_guards
 from ortable.exporter.request.module_calls import ModuleCall, map_leaves
+from ortable.exporter.request.program import Program, Request
 from ortable.interpreter import DynamoInterpreter, control_flow, results
 from ortable.interpreter.mutation.visible_writes import first_write
 from ortable.interpreter.outputs import flatten_output
@@ -79,7 +82,10 @@ class FunctionBodies:
         key = (target, tuple(kwargs), types, fx_type(results.node_value(node)), graph.target)
         plan = self.plans.get(key)
         if plan is None:
-            plan = self.plans[key] = self.make_plan(target, body, graph, node, leaves)
+            conditions = _conditions(node)
+            plan = self.make_plan(target, body, graph, node, leaves)
+            if conditions == _conditions(node):  # else they are of these sizes, not of the next
+                self.plans[key] = plan
         domain = target.name().partition("::")[0]
 
         def operand(slot: Any) -> str:
@@ -165,6 +171,31 @@ def _labels(target: Any, node: Node) -> list[str]:
     names = [argument.name for argument in target._schema.arguments]
     given = [*zip(names, node.args, strict=False), *node.kwargs.items()]
     return [name for name, value in given for _ in pytree.tree_leaves(value)]
+
+
+def add_guards_of_bodies(program: Program, request: Request, before: int) -> None:
+    """Make guards of ``program`` of the conditions on sizes that bodies decided by, which
+    torch.export did not see, and tell them as its others are told. ``before``: how many conditions
+    there were before the bodies were traced.
+
+    Raises ExportError where guards are errors.
+    """
+    exported = program.exported
+    if exported is None or not isinstance(request.dispatcher, FunctionBodies):
+        return
+    added = later_guards(exported, asked_of(program, exported, request), before)
+    program.guards += added
+    tell_guards(added, request.options.guards)
+
+
+def _conditions(node: Node) -> int:
+    """How many conditions on the sizes of the arguments torch knows."""
+    for value in map(results.node_value, node.all_input_nodes):
+        for each in pytree.tree_leaves(value):
+            for size in getattr(each, "shape", (each,)):
+                if isinstance(size, torch.SymInt):
+                    return len(size.node.shape_env.guards)
+    return 0
 
 
 def python_body(target: Any) -> Callable[..., Any] | None:

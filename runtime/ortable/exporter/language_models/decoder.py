@@ -163,6 +163,11 @@ def _cache_layers(model: Any, cache: Any) -> tuple[CacheLayer, ...]:
     from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
     name = type(model).__name__
+    if cache is None:
+        raise ExportError(
+            f"{name} returns no cache, so there is no step of a conversation to export: set "
+            "is_decoder=True where its configuration has that, or export the model with to_onnx"
+        )
     if type(cache) is not DynamicCache:
         raise ExportError(
             f"the cache of {name} is a {type(cache).__name__}, not a DynamicCache of keys and "

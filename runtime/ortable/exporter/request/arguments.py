@@ -85,7 +85,7 @@ def checked_path(name: str, path: Path) -> Path:
         raise error(f"'{path}' is a device, no file; {name} is {_FILES[name]}")
     closed = path if path.exists() else path.parent
     if not os.access(closed, os.W_OK):
-        raise error(f"'{closed}' cannot be written, where {_FILES[name]} ({name}) would be")
+        raise error(f"'{closed}', the place of {_FILES[name]} ({name}), cannot be written")
     return path
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ortable.compat.torch import fx_pytree, pytree, unregister_pytree
+from ortable.errors import InputError
 
 _PAIR = ("self_attention_cache", "cross_attention_cache")
 # Of a layer of a StaticCache, in the order of the flattened tensors.
@@ -74,14 +75,14 @@ def _open_static(cache: Any) -> tuple[list[Any], list[Any]]:
     """One tensor for each of ``_STATIC`` and each layer; the rest of a layer is its length, and its
     window when it slides.
 
-    Raises TypeError for a layer without tensors yet, or of another class.
+    Raises InputError for a layer without tensors yet, or of another class.
     """
     from transformers.cache_utils import StaticLayer
 
     layers = list(cache.layers)
     for layer in layers:
         if type(layer) is not StaticLayer or not layer.is_initialized:
-            raise TypeError(
+            raise InputError(
                 f"a StaticCache is opened when all its layers are StaticLayer with tensors, not "
                 f"{type(layer).__name__}: call cache.early_initialization(...) first"
             )
