@@ -9,6 +9,7 @@ from pathlib import Path
 from .drawn import _line, draw
 from .mutants import ROOT, mutated
 from .reach import Reach, read_reach
+from .unreached import errors, is_reached
 
 SPREAD = """def spread(a, b):
     first = (
@@ -54,6 +55,25 @@ def test_what_is_drawn_can_be_put_in_and_is_another_for_another_seed(tmp_path: P
             if a != b
         ]
         assert differing == [int(each.name.rpartition(":")[2])]
+
+
+def test_errors_that_no_test_meets_are_found(tmp_path: Path) -> None:
+    source = tmp_path / "codegen" / "ortablegen" / "rows.py"
+    source.parent.mkdir(parents=True)
+    source.write_text(
+        "def row(self, text):\n"
+        "    if not text:\n"
+        "        raise ValueError(\n"
+        '            "no text"\n'
+        "        )\n"
+        "    self.error(text)\n"
+        "    print(text)\n"
+    )
+    found = list(errors(tmp_path))
+    file = "codegen/ortablegen/rows.py"
+    assert [each[:3] for each in found] == [(file, 3, 5), (file, 6, 6)]
+    reach = Reach({file: {4: frozenset({"a.py::one"}), 6: frozenset()}}, {"a.py::one": 1.0})
+    assert [is_reached(reach, *each[:3]) for each in found] == [True, False]
 
 
 def test_a_recorded_run_names_the_tests_of_a_line(tmp_path: Path) -> None:
