@@ -34,12 +34,13 @@ def errors(root: Path = ROOT) -> Iterator[tuple[str, int, int, str]]:
         for path in sorted((root / folder).rglob("*.py")):
             source = path.read_text()
             lines = source.splitlines()
-            for node in ast.walk(ast.parse(source)):
-                if isinstance(node, ast.Raise) or _reports(node):
-                    assert isinstance(node, ast.stmt)
-                    last = node.end_lineno or node.lineno
-                    text = lines[node.lineno - 1].strip()
-                    yield path.relative_to(root).as_posix(), node.lineno, last, text
+            found = sorted(
+                (node.lineno, node.end_lineno or node.lineno)
+                for node in ast.walk(ast.parse(source))
+                if isinstance(node, ast.Raise | ast.Expr) and _reports(node)
+            )
+            for first, last in found:
+                yield path.relative_to(root).as_posix(), first, last, lines[first - 1].strip()
 
 
 def is_reached(reach: Reach, file: str, first: int, last: int) -> bool:
@@ -48,9 +49,9 @@ def is_reached(reach: Reach, file: str, first: int, last: int) -> bool:
     return any(lines.get(line) for line in range(first, last + 1))
 
 
-def _reports(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
-        return False
+def _reports(node: ast.Raise | ast.Expr) -> bool:
+    if isinstance(node, ast.Raise) or not isinstance(node.value, ast.Call):
+        return isinstance(node, ast.Raise)
     function = node.value.func
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     return name in _REPORTED
