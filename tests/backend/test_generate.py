@@ -76,6 +76,7 @@ def test_sliding_windows(name) -> None:
     assert graphs() <= 3
 
 
+@pytest.mark.slow
 def test_a_smaller_model_proposes_tokens() -> None:
     model = made("llama")
     assistant = copy.deepcopy(model)

@@ -235,6 +235,7 @@ def test_a_part_runs_by_ortable_and_the_rest_by_torch(example, model_and_inputs,
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.slow
 def test_the_program_says_that_results_are_equal(example, capfd):
     assert example.main(["--rounds", "2"]) == 0
     out = capfd.readouterr().out

@@ -69,6 +69,7 @@ def test_a_backend_that_prints_the_graph_sees_the_whole_model(
     assert_equal_to_eager(got, expected, 1e-6)
 
 
+@pytest.mark.slow
 def test_eval_mode_equals_eager(model: DenseNet, images: torch.Tensor) -> None:
     eager = copy.deepcopy(model).eval()
     compiled = torch.compile(copy.deepcopy(eager), backend="ortable", fullgraph=True)

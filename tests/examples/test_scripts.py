@@ -73,6 +73,7 @@ def numbers(text: str, before: str) -> list[float]:
 # -- training
 
 
+@pytest.mark.slow
 def test_the_trainer_of_transformers(printed, ours) -> None:
     text = printed("trainer_bert")
     steps = [line.split() for line in text.splitlines() if re.match(r" +\d+ +\d\.\d{4} +\d", line)]

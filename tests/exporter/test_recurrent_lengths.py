@@ -59,6 +59,7 @@ def test_sizes_stay_free_in_a_program_that_is_traced_again(name: str) -> None:
         assert_same(model, module, (torch.randn(shape),))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_decomposition_that_fixes_a_length_is_refused() -> None:
     module, x = LAYERS["lstm"]().eval(), torch.randn(3, 6, 4)

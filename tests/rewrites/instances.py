@@ -7,10 +7,13 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ortable.debug.harness.values import operand
 from ortablegen.language.samples import ABBREVIATIONS
@@ -60,10 +63,19 @@ class Text:
         dims = ",".join(str(each) for each in shape)
         plain = f"{SHORT[self.dtype]}[{dims}]"
         if values is not None:
-            plain += f" = {_numbers(values)}"
+            plain += f" = {_numbers(_fitting(values, shape))}"
         elif self.bounds is not None:
             plain += f" in {self.bounds[0]:g}..{self.bounds[1]:g}"
         return f"const {plain}" if self.constant else plain
+
+
+def _fitting(values: Any, shape: Sequence[Any]) -> Any:
+    """The numbers of an example at another size: the same again, and some left out."""
+    sizes = [int(str(each).rpartition("=")[2]) for each in shape]
+    flat = _flat(values)
+    if math.prod(sizes) % max(len(flat), 1) == 0:
+        return values
+    return np.resize(np.array(flat, dtype=object), sizes).tolist()
 
 
 def _numbers(values: Any) -> str:
@@ -260,7 +272,8 @@ def _slots(case: RewriteCase) -> list[tuple[tuple[Any, ...], list[Any]]]:
             if text.dtype == "bool":
                 choices = (False, True)
             elif not text.dtype.startswith(("float", "bfloat")):
-                choices = WHOLE
+                ends = np.iinfo(text.dtype)
+                choices = [each for each in WHOLE if ends.min <= each <= ends.max]
             for place in range(min(len(flat), 8)):
                 found.append((("value", at, place), list(choices)))
         elif text is None and isinstance(value, str):

@@ -8,9 +8,9 @@ from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
 from ortable.lowerings.complex.arithmetic import c_like, promote_complex
 from ortable.lowerings.complex.functions import c_log1p
-from ortable.lowerings.pointwise import int_power, is_number
+from ortable.lowerings.pointwise import int_power
 from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_add, c_cast, c_div, c_exp, c_mul, c_power, c_scaled, c_where, re
-from ortable.prelude.facts import dtype_of, is_bool, is_float, is_static
+from ortable.prelude.facts import dtype_of, is_bool, is_float, is_number, is_static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, int_pow, is_sign_set, log1p_of
 from ortable.prelude.promotion import in_dtype, opmath, promote_values, promoted_dtype

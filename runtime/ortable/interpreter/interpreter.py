@@ -239,7 +239,7 @@ class DynamoInterpreter:
         if tensor is not None:
             target = str(node.target)
             wanted = self.initializer_names.get(target, target)
-            made = self.weight(node, wanted, tensor) if node.users else None
+            made = self._weight(node, wanted, tensor) if node.users else None
             name = None if made.__class__ is ComplexValue else made
             return self._record(node, "initializer" if node.users else "unused", name, None, made)
         value = None if control_flow.is_token(node) else results.node_value(node)
@@ -278,7 +278,7 @@ class DynamoInterpreter:
             )
         if not isinstance(found, torch.Tensor):
             return found
-        return self.weight(node, self._prefix + path, found) if node.users else None
+        return self._weight(node, self._prefix + path, found) if node.users else None
 
     def call_function(self, node: Node) -> Any:
         """An ATen overload (one look-up), a higher-order operator, or a Python function."""
@@ -661,7 +661,7 @@ class DynamoInterpreter:
         self.has_complex = self.has_complex or value.__class__ is ComplexValue
         return value
 
-    def weight(self, node: Node, name: str, tensor: Any) -> Any:
+    def _weight(self, node: Node, name: str, tensor: Any) -> Any:
         """The initializer of a weight; UnsupportedCase for one that ONNX cannot hold."""
         self.guarded(node, results.check_weight, tensor)
         return self.make_initializer(name, tensor)

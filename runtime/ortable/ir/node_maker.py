@@ -113,7 +113,9 @@ class NodeMaker(GraphInterface):
         domain = "" if domain == "ai.onnx" else domain
         while names and not names[-1]:
             names.pop()
-        results = self._output_names(op_type, outputs)
+        # control flow that leaves nothing behind: passes drop it
+        least = 0 if any(isinstance(value, GraphState) for value in attrs.values()) else 1
+        results = self._output_names(op_type, outputs, least)
         infos: list[ValueInfo | None] = []
         types: list[int | None] = []
         for n in names:
@@ -137,11 +139,13 @@ class NodeMaker(GraphInterface):
             self.add_node(node, known)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _output_names(self, op_type: str, outputs: int | str | Sequence[str] | None) -> list[str]:
+    def _output_names(
+        self, op_type: str, outputs: int | str | Sequence[str] | None, least: int
+    ) -> list[str]:
         if outputs is None:
             outputs = 1
         if isinstance(outputs, int):
-            if outputs < 1:
+            if outputs < least:
                 raise BuilderError(
                     f"Operator {op_type!r} cannot have {outputs} outputs ({self.tag})"
                 )

@@ -14,7 +14,7 @@ import numpy as np
 
 from ortable import dtypes
 from ortable.ir import Graph
-from ortable.prelude.facts import Bool, Float, Int, Result, Scalar, dtype_of
+from ortable.prelude.facts import Bool, Float, Int, Result, dtype_of
 from ortable.prelude.pointwise import const_like, filled_like, signs_differ, truncated_remainder
 from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast, const
@@ -25,7 +25,6 @@ __all__ = [
     "fmod_of",
     "int_power",
     "is_nan",
-    "is_number",
     "is_signed",
     "leaky",
     "natural_log",
@@ -75,11 +74,6 @@ def is_signed(graph: Graph, x: Result) -> Bool:
     """True for a dtype that has negative values."""
     kinds = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.boolean)
     return dtype_of(graph, x) not in kinds
-
-
-def is_number(value: Scalar) -> Bool:
-    """True when a scalar is a known Python number, not a symbolic int."""
-    return isinstance(value, bool | int | float | complex)
 
 
 def natural_log(value: Float) -> Float:

@@ -38,6 +38,7 @@ __all__ = [
     "is_constant",
     "is_float",
     "is_int",
+    "is_number",
     "is_static",
     "is_used",
     "is_wide",
@@ -185,6 +186,11 @@ def is_bool(graph: Graph, x: Result) -> Bool:
 def is_complex(graph: Graph, x: Result) -> Bool:
     """True for complex64 and complex128."""
     return dtypes.is_complex_type(dtype_of(graph, x))
+
+
+def is_number(value: Scalar) -> Bool:
+    """True when a scalar is a known Python number, not a symbolic int."""
+    return isinstance(value, bool | int | float | complex)
 
 
 def is_static(value: Any) -> Bool:
