@@ -36,7 +36,6 @@ UNTAKEN = frozenset(
         "aten::_padded_dense_to_jagged_forward/1",
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward/1",
         "aten::adaptive_max_pool1d/1",
-        "aten::addmm/5",
         "aten::float_power.Tensor_Scalar/2",
         "aten::pow.Tensor_Scalar/4",
         "aten::adaptive_max_pool3d/1",

@@ -67,14 +67,11 @@ def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: 
         b = untransposed(graph, mat2)
         grown = scaled(graph, graph.make_node('Gemm', [a[0], b[0]], transA=a[1], transB=b[1]), alpha)
         return grown if beta == 0 else graph.make_node('Add', [weighted(graph, self, beta), grown], res.outputs)
-    if not is_number(alpha) or not is_number(beta):
-        graph.case = 5
-        raise UnsupportedCase('aten::addmm: factors of an integer product that only the running model knows')
     if beta == 0:
-        graph.case = 6
+        graph.case = 5
         return scaled(graph, matrix_product(graph, mat1, mat2), int(alpha))
     # onnxruntime has no integer Gemm kernel; torch cuts the factors to ints
-    graph.case = 7
+    graph.case = 6
     return graph.make_node('Add', [scaled(graph, matrix_product(graph, mat1, mat2), int(alpha)), weighted(graph, self, int(beta))], res.outputs)
 
 
@@ -256,9 +253,9 @@ def complex_aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Res
 def complex_aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
-        graph.case = 8
+        graph.case = 7
         return c_scaled(graph, c_matmul(graph, mat1, mat2), alpha)
-    graph.case = 9
+    graph.case = 8
     return c_add(graph, c_scaled(graph, c_matmul(graph, mat1, mat2), alpha), c_weighted(graph, self, beta))
 
 
