@@ -93,7 +93,7 @@ audit: $(READY)  ## known weaknesses of what is installed; asks the network
 mutate: $(READY)  ## faults put into the code on purpose, and whether tests notice each (ARGS=--bounded: a few)
 	$(BIN)/python -m tests.mutate --jobs $(JOBS) $(ARGS)
 
-support: $(READY)  ## the newest of everything, as pip installs it: wheel, documents, core tests
+support: $(READY)  ## the newest of everything, as pip installs it: wheel, documents, core tests (ARGS=--bounded)
 	$(BIN)/python -m tests.support --jobs $(JOBS) $(ARGS)
 
 bench: $(READY)  ## the backend: latency, compilation, call overhead, next to eager and inductor

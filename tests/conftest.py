@@ -17,7 +17,7 @@ from hypothesis import settings
 from onnx.reference import ReferenceEvaluator
 
 from ortable import GraphBuilder
-from tests.rotation import turn
+from tests.rotation import is_of_half, turn
 from tests.skips import Skips
 
 
@@ -39,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--derived",
         type=int,
         help="which part of the derived samples tests/derive runs; the commit chooses one",
+    )
+
+    parser.addoption(
+        "--half",
+        action="store_true",
+        help="run the tests of every second file, which the commit chooses",
     )
 
     parser.addoption(
@@ -67,6 +73,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         waiting = [] if every else [i for i in _of_other_turns(items) if i.name not in asked]
         later = {*waiting, *(item for item in items if _is_of_the_sweeps(item, sweeps))}
         left_out = {item for item in items if (item in later) != sweeps}
+    if config.getoption("--half"):
+        number = turn()
+        left_out = {*left_out, *(i for i in items if not is_of_half(i.path.name, number))}
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]

@@ -41,6 +41,13 @@ def test_without_git_the_date_decides(tmp_path: Path, monkeypatch: pytest.Monkey
     assert 700_000 < rotation.turn() < 900_000
 
 
+def test_the_halves_are_every_file_once() -> None:
+    names = [path.name for path in Path(rotation.ROOT, "tests").rglob("test_*.py")]
+    halves = [[name for name in names if rotation.is_of_half(name, turn)] for turn in (6, 7)]
+    assert sorted(halves[0] + halves[1]) == sorted(names)
+    assert all(len(half) > 0.4 * len(names) for half in halves)
+
+
 def _collected(*options: str) -> list[str]:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     path = "tests/backend/test_autocast.py"

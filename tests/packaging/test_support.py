@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import tomllib
 
+import pytest
+
 from tests.packaging.files import ROOT
 from tests.support import page
+from tests.support.__main__ import main
 from tests.support.suites import suites
 
 
@@ -38,3 +41,12 @@ def test_the_pinned_row_has_the_pinned_versions() -> None:
     (row,) = (row for row in page.load() if row.name == "pinned")
     for name in ("onnx", "onnxruntime", "numpy"):
         assert row.versions[name] == pins[name]
+
+
+def test_a_bounded_run_takes_half_of_the_core_tests_and_is_not_recorded(capsys) -> None:
+    whole, half = ({s.name: s.command for s in suites(2, bounded)} for bounded in (False, True))
+    assert {name for name in whole if whole[name] != half[name]} == {"core"}
+    assert set(half["core"]) - set(whole["core"]) == {"--half"}
+    with pytest.raises(SystemExit):
+        main(["--bounded", "--record"])
+    assert "leave out --bounded" in capsys.readouterr().err

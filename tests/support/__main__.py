@@ -47,6 +47,7 @@ def arguments() -> argparse.ArgumentParser:
     add("--folder", type=Path, help="the environment (default: below ~/.cache/ortable)")
     add("--suites", default=",".join(s.name for s in suites(1)), help="which, with commas")
     add("--jobs", type=int, default=os.cpu_count() or 1)
+    add("--bounded", action="store_true", help="half of the core tests, which the commit chooses")
     add("--record", action="store_true", help="write the row to docs/support.json and the page")
     add("--page", action="store_true", help="write docs/support.md from docs/support.json, no more")
     return parser
@@ -77,14 +78,18 @@ def show(console: Console, made: Environment, outcomes: Sequence[Outcome]) -> No
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Install, run, report."""
-    options = arguments().parse_args(argv)
+    parser = arguments()
+    options = parser.parse_args(argv)
+    if options.record and options.bounded:
+        parser.error("--record is of all tests: leave out --bounded")
     if options.page:
         page.PAGE.write_text(page.text(page.load()), encoding="utf-8")
         return 0
     made = environment(options)
     console = Console(width=100)
     chosen = options.suites.split(",")
-    outcomes = tuple(run(suite, made) for suite in suites(options.jobs) if suite.name in chosen)
+    every = suites(options.jobs, options.bounded)
+    outcomes = tuple(run(suite, made) for suite in every if suite.name in chosen)
     show(console, made, outcomes)
     if options.record:
         commit = subprocess.run(
