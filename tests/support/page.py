@@ -44,7 +44,8 @@ _END = """
 - **pinned** has the versions of `constraints.txt`, which `make` installs. Everything runs there at
   each change: all tests, every opset, the sweeps, the bounded conformance run. Its row counts the
   part that the other rows have, too.
-- **newest** is whatever `pip install` takes, with no pins. It runs at each change as well.
+- **newest** is whatever `pip install` takes, with no pins. It runs at each change as well, with
+  half of the core tests, which the change chooses.
 - The other rows are run by hand before a release, with `make support ARGS="--set NAME --record"`.
 
 "Blocks of the documents" are the Python blocks of the README and of these pages, each page in
