@@ -66,7 +66,7 @@ def test_tokens_and_graphs(name, dynamic, keywords, most) -> None:
         assert graphs() == before
 
 
-@pytest.mark.alternates("name", parts=2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mistral", "gemma2"])
 def test_sliding_windows(name) -> None:
     model = made(name)
@@ -90,7 +90,7 @@ def test_a_smaller_model_proposes_tokens() -> None:
     assert torch.equal(model.generate(ids, assistant_model=assistant, **given), expected)
 
 
-@pytest.mark.alternates("kind", parts=2)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int4", "int8"])
 def test_small_weights_decode(kind) -> None:
     """Group sizes fit the small model; the tokens are those of the rounded model, at every step."""
