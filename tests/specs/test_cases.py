@@ -25,8 +25,9 @@ from tests.rotation import turn
 from .reached import opsets_of
 
 ROOT = Path(__file__).parents[2]
-# Cases that no sample call takes: a number that only the running model knows, a result that nobody
-# reads, a quantized model around the call, an argument that torch refuses. It only shrinks.
+# Cases that no sample call takes: a number that only the running model knows (those of sizes are in
+# test_sizes_as_numbers), a result that nobody reads, a quantized model around the call, an argument
+# that torch refuses. What another call could take has no place here.
 UNTAKEN = frozenset(
     {
         "aten::_batch_norm_no_update/2",
@@ -36,20 +37,20 @@ UNTAKEN = frozenset(
         "aten::_padded_dense_to_jagged_forward/1",
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward/1",
         "aten::adaptive_max_pool1d/1",
-        "aten::float_power.Tensor_Scalar/2",
-        "aten::pow.Tensor_Scalar/4",
         "aten::adaptive_max_pool3d/1",
         "aten::batch_norm/3",
         "aten::instance_norm/2",
         "aten::div.Scalar_mode/5",
         "aten::div.Tensor_mode/5",
         "aten::dropout/3",
+        "aten::float_power.Tensor_Scalar/2",
         "aten::lerp.Scalar/1",
         "aten::lerp.Scalar/4",
         "aten::linear/2",
         "aten::native_batch_norm/3",
         "aten::native_dropout/3",
         "aten::one_hot/2",
+        "aten::pow.Tensor_Scalar/4",
         "aten::segment_reduce/1",
         "aten::sign/4",
         "aten::view.dtype/2",
