@@ -463,6 +463,8 @@ def test_a_size_that_became_a_number_of_an_operator_is_a_guard(function, text, t
         lambda x: torch.roll(x, x.shape[2] // 2, 2),
         lambda x: x.abs().pow(x.shape[2] // 4),
         lambda x: x.clamp(max=1 / x.shape[2]),
+        # instead of scale=1 / x.shape[2]
+        lambda x: torch.nn.functional.scaled_dot_product_attention(x / x.shape[2], x, x, scale=1.0),
     ],
 )
 def test_a_size_that_the_graph_computes_with_is_none(function) -> None:

@@ -87,6 +87,13 @@ def test_the_report_has_the_range_of_each_dimension(tmp_path) -> None:
     assert "| rows |  |  |\n" in path.read_text()
 
 
+def test_the_short_form_says_where_the_graph_is_from() -> None:
+    module, x = Neuron(), torch.rand(5, 3)
+    assert repr(export(module, (x,)).report).startswith("ExportReport(torch.export, strict=False, ")
+    given = torch.export.export(module, (x,))
+    assert repr(export(given).report).startswith("ExportReport(graph given, ")
+
+
 class Strided(torch.nn.Module):
     """Behind strides of 4 torch asks whether what is left of the width is 1."""
 

@@ -14,7 +14,7 @@ from ortable.builder import GraphBuilder
 from ortable.debug.harness.runs import Runner, checked_model, same_values
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite
-from ortable.passes.rewrite.words import shapes, slices, views
+from ortable.passes.rewrite.words import attention, shapes, slices, views
 
 N, M = dims.symbol("n"), dims.symbol("m")
 SHAPES = ["none", "reshape", "transpose", "slice", "concat", "gather", "expand", "dims"]
@@ -35,6 +35,14 @@ def test_sizes_side_by_side_are_a_run_and_indices_beyond_the_axes_are_none() -> 
     for indices in ([2, 1], [0, 2], [1, 1], [4], [-5], [0, 4], []):
         assert shapes.shape_run(graph, "x", 0, None, indices) == [], indices
     assert shapes.shape_run(graph, "x", 1, 3, [2]) == []
+
+
+def test_heads_share_keys_where_their_number_is_a_multiple() -> None:
+    graph = graph_of(q=(N, 6, 4, 8), three=(N, 3, 4, 8), four=(N, 4, 4, 8), other=(M, 3, 4, 8))
+    assert attention.head_groups(graph, "q", "three") == 2
+    assert attention.head_groups(graph, "q", "q") == 1
+    for keys in ("four", "other"):
+        assert attention.head_groups(graph, "q", keys) == 0, keys
 
 
 def ops(builder: GraphBuilder) -> list[str]:
