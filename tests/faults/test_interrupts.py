@@ -178,6 +178,10 @@ def test_an_interrupt_while_a_forward_graph_becomes_one_for_inference() -> None:
     for at in random.Random(turn()).sample(changes, 4):
         fresh()
         stopped = interrupted(at, lambda: model(X))
+        if stopped.where is None:  # some runs have fewer lines: as far from the end as it was
+            fresh()
+            moved = at - len(lines.run) + len(stopped.run)
+            stopped = interrupted(moved, lambda: model(X))
         assert stopped.where is not None
         for _ in range(2):
             torch.testing.assert_close(model(X), module(X), msg=str(stopped.where))
