@@ -5,6 +5,7 @@ users call: reading a model, the passes, writing."""
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -189,15 +190,16 @@ class Graph(NodeMaker):
     def rename(self, names: Mapping[str, str]) -> None:
         """Renames results, here and in the graphs inside nodes, in one walk.
 
-        BuilderError when a result is unknown, a new name is taken, or a subgraph given as
-        GraphProto reads the result.
+        BuilderError when a result is unknown, a new name is empty, taken, or that of two results,
+        or a subgraph given as GraphProto reads the result.
 
         Args:
             names: new names by old ones.
         """
+        counts = Counter(names.values())
         for old, new in names.items():
             self._info(old)
-            if not new or list(names.values()).count(new) > 1:
+            if not new or counts[new] > 1:
                 raise BuilderError(
                     f"{old!r} cannot be renamed {new!r}: every result needs a name of its own "
                     f"({self.tag})"
@@ -231,6 +233,9 @@ class Graph(NodeMaker):
             symbol: the dimension, or its name.
             result: the name of the result.
             axis: None: the dimension is the content of the result.
+
+        Raises:
+            BuilderError: the result is unknown, has no such axis, or is no single int64.
         """
         info = self._info(result)
         if axis is None:

@@ -50,7 +50,8 @@ class GraphInterface(GraphState):
             indexed: the name must end in ``_<number>``.
 
         Raises:
-            BuilderError: the name is taken, or a dimension has another type or shape.
+            BuilderError: the name is empty or taken, the type or the shape is none, or a dimension
+                has another type or shape.
         """
         _check_indexed(name, indexed)
         self._check_new(name, "input")

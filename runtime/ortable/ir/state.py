@@ -121,7 +121,7 @@ class GraphState:
         return dtype
 
     def set_type(self, name: str, dtype: int) -> None:
-        """Sets the element type. BuilderError when another one is known already."""
+        """Sets the element type. BuilderError when it is none, or another one is known already."""
         info = self._info(name)
         check_element_type(name, dtype)
         if info.dtype and info.dtype != dtype:
@@ -139,6 +139,9 @@ class GraphState:
 
         Args:
             owner: the result that has the shape, for names of its unknown sizes.
+
+        Raises:
+            BuilderError: it is no list of sizes, or a size is below 0.
         """
         if isinstance(shape, str) or not isinstance(shape, Iterable):
             raise BuilderError(
@@ -228,7 +231,8 @@ class GraphState:
         return rank
 
     def set_rank(self, name: str, rank: int) -> None:
-        """Sets the number of dimensions. BuilderError when another one is known already."""
+        """Sets the number of dimensions. BuilderError when it is none, or another one is known
+        already."""
         info = self._info(name)
         if type(rank) is not int or rank < 0:
             raise BuilderError(f"{rank!r} is no rank, for result {name!r} ({self.tag})")

@@ -19,7 +19,7 @@ import math
 import random
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,18 +74,12 @@ def find_guards(exported: ExportedProgram, asked: Sequence[Leaf] | None) -> list
     ``exported`` is the program as torch made it, ``asked`` what was asked for each input.
     """
     inputs = _inputs(exported)
-    sizes = _sizes(inputs, asked if asked is not None and len(asked) == len(inputs) else None)
     environment = _environment(inputs)
     if _captured_here(environment):
-        kept = list(getattr(environment, "guards", ()))
-        checked = _checked_by_torch(environment)
-        found = [_from_expression(guard, environment, sizes, checked) for guard in kept]
-    else:
-        ways = _ways(exported, [name for name, _ in inputs])
-        code = guards_code(exported)
-        found = [_from_code(text, ways, inputs) for text in sorted(code, key=len)]
-    distinct = {(guard.text, guard.line): guard for guard in found if guard is not None}
-    return list(distinct.values())
+        return _kept(inputs, environment, asked, 0, _checked_by_torch(environment))
+    ways = _ways(exported, [name for name, _ in inputs])
+    code = guards_code(exported)
+    return _distinct(_from_code(text, ways, inputs) for text in sorted(code, key=len))
 
 
 def count_guards(exported: ExportedProgram) -> int:
@@ -99,12 +93,25 @@ def later_guards(
     """The guards that came behind the first ``count``, which torch.export has not checked: of code
     that was traced with the sizes of the program afterwards."""
     inputs = _inputs(exported)
+    return _kept(inputs, _environment(inputs), asked, count, frozenset())
+
+
+def _kept(
+    inputs: Sequence[tuple[str, Any]],
+    environment: Any,
+    asked: Sequence[Leaf] | None,
+    first: int,
+    checked: Collection[str],
+) -> list[Guard]:
+    """The guards that torch has kept, from the ``first`` on; ``checked`` as in
+    `_from_expression`."""
     sizes = _sizes(inputs, asked if asked is not None and len(asked) == len(inputs) else None)
-    environment = _environment(inputs)
-    kept = list(getattr(environment, "guards", ()))[count:]
-    found = [_from_expression(guard, environment, sizes, frozenset()) for guard in kept]
-    distinct = {(guard.text, guard.line): guard for guard in found if guard is not None}
-    return list(distinct.values())
+    kept = list(getattr(environment, "guards", ()))[first:]
+    return _distinct(_from_expression(guard, environment, sizes, checked) for guard in kept)
+
+
+def _distinct(found: Iterable[Guard | None]) -> list[Guard]:
+    return list({(each.text, each.line): each for each in found if each is not None}.values())
 
 
 def _inputs(exported: ExportedProgram) -> list[tuple[str, Any]]:
