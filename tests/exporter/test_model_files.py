@@ -39,7 +39,24 @@ def test_saving_again_replaces_model_and_data(tmp_path) -> None:
     mapped = LargeModel.load(path)
     mapped.save(path)  # over the file that it reads
     assert_close(run_onnx(path, {"x": X[0].numpy()}), eager(second, X))
-    assert os.stat(path).st_mode & 0o777 == 0o666 & ~atomic_files.umask()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files of Windows have no such permissions")
+def test_new_files_get_the_permissions_of_the_process_and_leave_them(tmp_path, monkeypatch) -> None:
+    def forbidden(mask: int) -> int:
+        raise AssertionError("another thread could make a file meanwhile")
+
+    path = tmp_path / "model.onnx"
+    before = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", forbidden)
+            to_onnx(Stack(), X, large_model=True).save(path, max_shard_bytes=5000)
+            to_onnx(Stack(), X, large_model=True).save(path, max_shard_bytes=5000)
+    finally:
+        os.umask(before)
+    modes = {each.name: oct(each.stat().st_mode & 0o777) for each in tmp_path.iterdir()}
+    assert len(modes) > 2 and set(modes.values()) == {"0o640"}
 
 
 @pytest.mark.parametrize("fails_at", range(6))

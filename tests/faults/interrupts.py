@@ -6,12 +6,15 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
+
+import torch
 
 import ortable
 import ortable_generated
@@ -57,9 +60,10 @@ def _is_with(code: CodeType, line: int) -> bool:
 
 
 def interrupted(at: int, work: Callable[[], Any]) -> Lines:
-    """Runs ``work`` and interrupts it; -1: not at all, so that its lines are counted."""
+    """Runs ``work`` and interrupts it; -1: not at all, so that its lines are counted. What belongs
+    to the whole process is as it was."""
     lines = Lines(at)
-    before = sys.gettrace()
+    before, state = sys.gettrace(), process_state()
     sys.settrace(lines.called)
     try:
         work()
@@ -67,7 +71,29 @@ def interrupted(at: int, work: Callable[[], Any]) -> Lines:
         assert lines.where is not None, "an interrupt of somebody else"
     finally:
         sys.settrace(before)
+    assert process_state() == state, lines.where
     return lines
+
+
+def process_state() -> dict[str, Any]:
+    """What all threads of a process share, or a caller of this thread finds again."""
+    umask = os.umask(0)
+    os.umask(umask)
+    return {
+        "umask": umask,
+        "working directory": os.getcwd(),
+        "environment": dict(os.environ),
+        "recursion limit": sys.getrecursionlimit(),
+        "standard output": sys.stdout,
+        "warnings": warnings.filters,
+        "default dtype": torch.get_default_dtype(),
+        "default device": torch.get_default_device(),
+        "gradients": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "threads": torch.get_num_threads(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
 
 
 def drawn(lines: Lines, count: int, random: Any) -> list[int]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from onnx import ModelProto
 
 from ortable.builder import LargeModel
 from ortable.errors import ExportError
-from ortable.ir.proto.atomic_files import umask
+from ortable.ir.proto.atomic_files import unused_path
 
 MODEL = "model.onnx"
 SEARCHES = {"greedy": "greedy_search.onnx", "sample": "sampled_search.onnx"}
@@ -45,7 +44,8 @@ def written_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     if target.exists() and not target.is_dir():
         raise ExportError(f"'{target}' is a file; a language model (path) is a folder of files")
     try:
-        staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name[:100]}."))
+        staging = unused_path(target.parent, target.name)
+        staging.mkdir()
     except OSError as error:
         raise ExportError(f"nothing can be written beside '{target}': {error}") from error
     try:
@@ -61,7 +61,6 @@ def written_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def _publish(staging: Path, target: Path) -> None:
     if not target.exists():
-        staging.chmod(0o777 & ~umask())
         os.replace(staging, target)
         return
     shutil.copymode(target, staging)

@@ -9,7 +9,6 @@ import itertools
 import os
 import secrets
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -82,9 +81,8 @@ class FileSet:
 
     def open(self, name: str) -> IO[bytes]:
         """A stream for the data file ``name``, bare: it is in the folder of the model."""
-        handle, temporary = tempfile.mkstemp(dir=self.target.parent, prefix=f".{name[:100]}.")
-        self._temporary[name] = Path(temporary)
-        stream = os.fdopen(handle, "wb")
+        self._temporary[name] = temporary = unused_path(self.target.parent, name)
+        stream = temporary.open("xb")
         self._streams.append(stream)
         return stream
 
@@ -104,44 +102,39 @@ class FileSet:
         old = self._old_data_files()
         taken = self._free_names()
         placed: list[Path] = []
-        mode = 0o666 & ~umask()
         try:
             for name, temporary in self._temporary.items():
                 path = self._beside(taken.get(name, name))
-                os.chmod(temporary, mode)
                 os.replace(temporary, path)
                 placed.append(path)
-            self._replace_model(content(taken), mode)
+            self._replace_model(content(taken))
         except BaseException:
             _remove(placed)
             raise
         _remove(old - set(placed))
         with contextlib.suppress(OSError):  # a file system without hard links: names stay
-            self._take_names(taken, content, mode)
+            self._take_names(taken, content)
 
     def _take_names(
-        self, taken: Mapping[str, str], content: Callable[[Mapping[str, str]], bytes], mode: int
+        self, taken: Mapping[str, str], content: Callable[[Mapping[str, str]], bytes]
     ) -> None:
         for name, free in taken.items():
             temporary = self._beside(f".{free}.link")
             os.link(self._beside(free), temporary)
             os.replace(temporary, self._beside(name))
         if taken:
-            self._replace_model(content({}), mode)
+            self._replace_model(content({}))
             _remove(self._beside(free) for free in taken.values())
 
-    def _replace_model(self, content: bytes, mode: int) -> None:
-        handle, temporary = tempfile.mkstemp(
-            dir=self.target.parent, prefix=f".{self.target.name[:100]}."
-        )
+    def _replace_model(self, content: bytes) -> None:
+        temporary = unused_path(self.target.parent, self.target.name)
         try:
-            with os.fdopen(handle, "wb") as stream:
+            with temporary.open("xb") as stream:
                 stream.write(content)
                 _flush(stream)
-            os.chmod(temporary, mode)
             os.replace(temporary, self.target)
         except BaseException:
-            _remove([Path(temporary)])
+            _remove([temporary])
             raise
 
     def _free_names(self) -> dict[str, str]:
@@ -254,8 +247,11 @@ def _flush_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def umask() -> int:
-    """The permissions that new files of this process do not get."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def unused_path(folder: Path, name: str) -> Path:
+    """Where a file or folder can come into being that is to be called ``name``: what is made there
+    gets the permissions that the system gives to new ones.
+
+    `tempfile` makes files that nobody else may read, and to give them those permissions later, the
+    process's umask must be known. It can be asked for only by setting it, for all threads: a second
+    thread that asks, or a Ctrl-C, would leave a process whose files everybody may write."""
+    return folder / f".{name[:40]}.{os.getpid()}-{secrets.token_hex(8)}"
