@@ -17,6 +17,7 @@ from hypothesis import settings
 from onnx.reference import ReferenceEvaluator
 
 from ortable import GraphBuilder
+from tests.process_state import changes, process_state
 from tests.rotation import is_of_half, turn
 from tests.skips import Skips
 
@@ -139,6 +140,15 @@ def seeded() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def process_as_before() -> Iterator[None]:
+    """What belongs to the whole process is after each test as it was."""
+    before = process_state()
+    yield
+    left = changes(before)
+    assert not left, left
 
 
 @pytest.fixture

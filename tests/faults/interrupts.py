@@ -14,10 +14,9 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-import torch
-
 import ortable
 import ortable_generated
+from tests.process_state import changes, process_state
 
 OURS = tuple(
     f"{Path(str(package.__file__)).parent}{os.sep}" for package in (ortable, ortable_generated)
@@ -63,7 +62,7 @@ def interrupted(at: int, work: Callable[[], Any]) -> Lines:
     """Runs ``work`` and interrupts it; -1: not at all, so that its lines are counted. What belongs
     to the whole process is as it was."""
     lines = Lines(at)
-    before, state = sys.gettrace(), process_state()
+    before, filters, state = sys.gettrace(), list(warnings.filters), process_state()
     sys.settrace(lines.called)
     try:
         work()
@@ -71,29 +70,8 @@ def interrupted(at: int, work: Callable[[], Any]) -> Lines:
         assert lines.where is not None, "an interrupt of somebody else"
     finally:
         sys.settrace(before)
-    assert process_state() == state, lines.where
+    assert not changes(state) and list(warnings.filters) == filters, lines.where
     return lines
-
-
-def process_state() -> dict[str, Any]:
-    """What all threads of a process share, or a caller of this thread finds again."""
-    umask = os.umask(0)
-    os.umask(umask)
-    return {
-        "umask": umask,
-        "working directory": os.getcwd(),
-        "environment": dict(os.environ),
-        "recursion limit": sys.getrecursionlimit(),
-        "standard output": sys.stdout,
-        "warnings": warnings.filters,
-        "default dtype": torch.get_default_dtype(),
-        "default device": torch.get_default_device(),
-        "gradients": torch.is_grad_enabled(),
-        "inference mode": torch.is_inference_mode_enabled(),
-        "autocast": torch.is_autocast_enabled("cpu"),
-        "threads": torch.get_num_threads(),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-    }
 
 
 def drawn(lines: Lines, count: int, random: Any) -> list[int]:
