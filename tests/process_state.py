@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-_PYTEST = "PYTEST_CURRENT_TEST"  # says which phase of a test runs
+# pytest says here which phase of a test runs; torch, once, where its compiler keeps its files.
+_OF_OTHERS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
 def process_state() -> dict[str, Any]:
@@ -19,7 +20,7 @@ def process_state() -> dict[str, Any]:
     return {
         "umask": umask,
         "working directory": os.getcwd(),
-        "environment": {name: os.environ[name] for name in os.environ if name != _PYTEST},
+        "environment": {name: os.environ[name] for name in os.environ if name not in _OF_OTHERS},
         "recursion limit": sys.getrecursionlimit(),
         "default dtype": torch.get_default_dtype(),
         "default device": torch.get_default_device(),

@@ -7,7 +7,9 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import sysconfig
 import threading
+import time
 import weakref
 from pathlib import Path
 
@@ -50,6 +52,14 @@ def run(model, size=8, **options):
         return torch.compile(model, backend="ortable", options=options or None)(torch.ones(2, size))
 
 
+def collect():
+    """Without the global lock functions are freed by collections alone: what the function of a call
+    refers to is freed by the one that comes after."""
+    gc.collect()
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        gc.collect()
+
+
 def test_a_session_with_constants_dies_with_its_module(backends):
     model = Model()
     run(model)
@@ -59,7 +69,7 @@ def test_a_session_with_constants_dies_with_its_module(backends):
     gc.collect()
     assert session() is not None
     del model
-    gc.collect()
+    collect()
     assert session() is None
     assert weight() is None
 
@@ -91,9 +101,38 @@ def test_a_weight_that_is_replaced_is_let_go(backends):
     run(model)
     weight = weakref.ref(model.linear.weight)
     model.linear.weight = torch.nn.Parameter(torch.ones(8, 8))
-    gc.collect()
+    collect()
     assert weight() is None
     torch.testing.assert_close(run(model), model(torch.ones(2, 8)))
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_collections_that_do_not_say_that_they_are_full(monkeypatch, told):
+    """Of some Pythons none is, unless somebody asks for it; then any one serves, once a second."""
+    clock = [10.0]
+    monkeypatch.setattr(weights, "_told", told)
+    monkeypatch.setattr(weights, "_swept", 0.0)
+    monkeypatch.setattr(weights.time, "monotonic", lambda: clock[0])
+    sweeps = []
+    monkeypatch.setattr(weights, "sweep", lambda: sweeps.append(clock[0]))
+    for clock[0] in (10.0, 10.5, 11.5):
+        weights._collected("start", {"generation": 0})
+        weights._collected("stop", {"generation": 0})
+    assert sweeps == ([] if told else [10.0, 11.5])
+    weights._collected("stop", {"generation": 2})
+    assert len(sweeps) == (1 if told else 3)
+
+
+def test_a_weight_goes_although_nobody_asks_for_a_collection(backends):
+    model = Model()
+    run(model)
+    weight = weakref.ref(model.linear.weight)
+    del model
+    end = time.monotonic() + 60
+    kept = []
+    while weight() is not None and time.monotonic() < end:
+        kept.append([[] for _ in range(1000)])
+    assert weight() is None
 
 
 @pytest.mark.parametrize("freeze", ["auto", "off"])

@@ -200,6 +200,15 @@ def see_change(name, watch):
         check(compiled, model)
 
 
+@needs_counts
+@pytest.mark.parametrize("name", ["parameter assigned", "buffer assigned", "submodule assigned"])
+def test_weights_in_the_graph_of_a_small_model_are_watched(name, monkeypatch):
+    """dynamo has no guard that would see another parameter, however few guards there are."""
+    monkeypatch.setattr(watch_modules, "_FEWEST", 400)
+    with torch._dynamo.config.patch(install_free_tensors=True):
+        see_change(name, "default")
+
+
 def test_another_dtype_is_seen():
     model = make_model()
     compiled = compile_watched(model)

@@ -7,13 +7,19 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy
 
-__all__ = ["stamp_of", "writes_are_counted", "writes_are_counted_in_memory"]
+__all__ = [
+    "full_collections_are_told",
+    "stamp_of",
+    "writes_are_counted",
+    "writes_are_counted_in_memory",
+]
 
 _BASE = 4096  # nothing lies in the first page
 _TYPE, _VERSION = 8, 24  # bytes from the beginning of an object, of a dict
@@ -53,6 +59,14 @@ def writes_are_counted() -> bool:
 def writes_are_counted_in_memory() -> bool:
     """Whether the counts can be read from memory, all of them in one go: 3.14 has none there."""
     return _counts(_words)
+
+
+def full_collections_are_told() -> bool:
+    """Whether `gc.callbacks` hear of generation 2 when all objects were looked at, also if nobody
+    asked for it. Without the global lock all automatic collections are of everything and say 0;
+    those of 3.14.0 to 3.14.4 go on from where the last one stopped and say 1."""
+    free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    return not free_threaded and not (3, 14) <= sys.version_info[:3] < (3, 14, 5)
 
 
 def _asked(dicts: Sequence[Any], objects: Sequence[Any]) -> Callable[[], Any]:

@@ -87,9 +87,13 @@ def watch_frame() -> None:
     """Has one check stand in for the guards on modules of the frame that is compiled now.
 
     Where guards are saved, where a `guard_filter_fn` of the user chooses them, and where this
-    torch or Python has not what it takes, they stay.
+    torch or Python has not what it takes, they stay.  Weights that dynamo leaves in the graph
+    (`install_free_tensors`) have no guard that would see that a parameter is another one: the check
+    is then built for few guards too, and where counts cost more to read.
     """
-    if not writes_are_counted_in_memory() or not can_be_replaced():
+    free = _weights_are_left()
+    counted = writes_are_counted() if free else writes_are_counted_in_memory()
+    if not counted or not can_be_replaced():
         return
     groups: dict[str, list[Any]] = {}
     roots = {}
@@ -101,12 +105,19 @@ def watch_frame() -> None:
         if is_root(guard.originating_source) and guard.create_fn_name() == "TYPE_MATCH":
             roots[found[0]] = guard
     for name, root in roots.items():
-        if len(groups[name]) < _FEWEST:
+        if len(groups[name]) < _FEWEST and not free:
             continue
         # The check comes with whichever is built first, so that the others can be left out.
         first = min(groups[name], key=lambda guard: guard.sort_key())
         if original(first.create_fn) is first.create_fn:  # a frame may have several graphs
             first.create_fn = as_kind(_create_watched, first.create_fn, root=root)
+
+
+def _weights_are_left() -> bool:
+    """Whether dynamo leaves weights in the graph, instead of handing them to it."""
+    from ortable.compat.torch import dynamo_config
+
+    return bool(dynamo_config.install_free_tensors)
 
 
 def _roots(entries: Sequence[Any]) -> list[_Root]:
@@ -169,7 +180,8 @@ def _build_check(builder: Any, root: Any) -> list[Any]:
     entries = entries_of(builder, is_behind)
     for found in _roots(entries):
         behind = [entries[index].orig_guard for index in found.replaced]
-        if found.entry.orig_guard is not root or len(behind) < _FEWEST:
+        enough = len(behind) >= _FEWEST or _weights_are_left()
+        if found.entry.orig_guard is not root or not enough:
             continue
         if _watch(builder, root, found.place, behind) is None:
             return []
@@ -190,8 +202,6 @@ def _create_unwatched(
 
 def _watch(builder: Any, root: Any, place: Place, behind: list[Any]) -> ModuleWatch | None:
     """Adds the check to the guards that are built now; None where that cannot be done."""
-    from ortable.compat.torch import dynamo_config
-
     source = root.originating_source
     variable = variable_of(source)
     class_ = replace(  # the guard itself is among the others, too
@@ -202,7 +212,7 @@ def _watch(builder: Any, root: Any, place: Place, behind: list[Any]) -> ModuleWa
             apart = ask_apart(builder, [class_, *behind], variable or None)
         if variable is None or apart is None:
             return None
-        watch = ModuleWatch(place, *apart, by_identity=dynamo_config.install_free_tensors)
+        watch = ModuleWatch(place, *apart, by_identity=_weights_are_left())
         if not watch.look_closely(builder.get(root)):
             return None
         manager = builder.get_guard_manager(root)

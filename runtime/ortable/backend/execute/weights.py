@@ -13,6 +13,7 @@ import ctypes
 import gc
 import sys
 import threading
+import time
 import weakref
 from collections import Counter
 from collections.abc import Sequence
@@ -20,6 +21,8 @@ from typing import Any, Protocol
 
 import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+from ortable.compat.python import full_collections_are_told
 
 from .shards import plain_tensors
 
@@ -119,6 +122,9 @@ _holders: set[weakref.ref[Any]] = set()
 _steps = [0]
 _started: list[Any] = []
 _lock = threading.Lock()
+_told = full_collections_are_told()
+_PAUSE = 1.0  # seconds
+_swept = 0.0  # when, of `time.monotonic`
 
 
 def hold(holder: Holder) -> None:
@@ -145,9 +151,16 @@ def after_fork() -> None:
     _lock = threading.Lock()
 
 
+def _count() -> None:
+    """One more step or refresh. Without the lock two threads could count as one, in a Python that
+    has no lock of its own, and a session that was made between them would stay in use."""
+    with _lock:
+        _steps[0] += 1
+
+
 def _stepped(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     """After a step: fused optimizers and those that write through `.data` count no version."""
-    _steps[0] += 1
+    _count()
     watched = [h for h in holders() if h.storages]
     if not watched:
         return
@@ -164,8 +177,16 @@ def _stepped(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
 
 
 def _collected(phase: str, info: dict[str, Any]) -> None:
-    if phase == "stop" and info["generation"] == 2:
-        sweep()
+    """After a collection of everything, or after any where this Python does not tell which those
+    are; of these, not more often than each `_PAUSE` seconds."""
+    global _swept
+    if phase != "stop":
+        return
+    if info["generation"] != 2:
+        if _told or time.monotonic() - _swept < _PAUSE:
+            return
+        _swept = time.monotonic()
+    sweep()
 
 
 def sweep() -> None:
@@ -211,7 +232,7 @@ def refresh(target: torch.nn.Module | torch.Tensor | None = None) -> None:
     Raises:
         TypeError: `target` is something else.
     """
-    _steps[0] += 1  # sessions that others share hold the values of before
+    _count()  # sessions that others share hold the values of before
     written = None
     if target is not None:
         parts = [part for tensor in _tensors_of(target) for part in plain_tensors(tensor)]
