@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import torch
@@ -227,6 +228,21 @@ expect(
     "has mark_static_address(tensor, guard=...)",
     lambda: _has_parameters(compat.dynamo.mark_static_address, "t", "guard"),
 )
+
+
+@expects("compile_lock", "is held while dynamo compiles, and a thread may take it twice")
+def _compile_lock() -> bool:
+    held = []
+
+    def backend(graph_module: Any, example_inputs: Any) -> Any:
+        thread = Thread(target=lambda: held.append(not compat.compile_lock.acquire(blocking=False)))
+        thread.start()
+        thread.join()
+        with compat.compile_lock:
+            return graph_module.forward
+
+    torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
+    return held == [True]
 
 
 @expects("dynamo_config", "has TORCH_CACHING_PRECOMPILE, what leaves out guards, and patch()")

@@ -472,6 +472,22 @@ expect(
 )
 
 
+@expects("forget_pre_hook", "a hook, with what torch keeps of it, is gone")
+def _forget_pre_hook() -> bool:
+    module, called = torch.nn.ReLU(), []
+
+    def hook(*given: Any) -> None:
+        called.append(given)
+
+    module.register_forward_pre_hook(hook, with_kwargs=True)
+    module.register_forward_pre_hook(print)
+    compat.forget_pre_hook(module, hook)
+    left = [*module._forward_pre_hooks.values(), *module._forward_pre_hooks_with_kwargs]
+    module._forward_pre_hooks.clear()
+    module(torch.ones(1))
+    return left == [print] and not called
+
+
 @expects("script_method", "runs the forward of a TorchScript module")
 def _script_method() -> bool:
     scripted = torch.jit.trace(Model(), torch.ones(1), check_trace=False)

@@ -96,10 +96,10 @@ def _steps(step: Callable[[str], None]) -> Iterator[None]:
     """In the block each run of the search is a step."""
     logger = logging.getLogger(_SEARCH)
     handler, level, up = _Handler(step), logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
     try:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
         yield
     finally:
         logger.removeHandler(handler)

@@ -25,9 +25,9 @@ def quiet_torch(debug: bool) -> Iterator[None]:
     """torch logs the traceback of an error that it raises then, and that `said` says."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     before = logger.level
-    if not debug:
-        logger.setLevel(logging.CRITICAL)
     try:
+        if not debug:
+            logger.setLevel(logging.CRITICAL)
         yield
     finally:
         logger.setLevel(before)

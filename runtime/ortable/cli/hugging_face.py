@@ -95,9 +95,9 @@ def _quiet() -> Iterator[None]:
     from transformers.utils import logging
 
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     try:
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
         yield
     finally:
         logging.set_verbosity(before)

@@ -107,8 +107,9 @@ def optimizers_off(known: Iterable[str]) -> list[str]:
 @contextmanager
 def judged_by(judge: Judge) -> Iterator[None]:
     """In the block `judge` answers."""
-    before, _State.judge = _State.judge, judge
+    before = _State.judge
     try:
+        _State.judge = judge
         yield
     finally:
         _State.judge = before

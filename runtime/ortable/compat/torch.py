@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .private import Private, looked_up
+from .undone import undone
 
 if TYPE_CHECKING:
     from torch._functorch import config as functorch_config
@@ -319,6 +320,11 @@ NAMES: dict[str, Private] = {
         "class",
         "keep compiled graphs for TORCH_CACHING_PRECOMPILE",
     ),
+    "compile_lock": Private(
+        "torch._dynamo.convert_frame:compile_lock",
+        "value",
+        "let exports and compilations in several threads wait for each other",
+    ),
     "dynamo_config": Private(
         "torch._dynamo.config", "module", "know what torch keeps of a trace, and which guards"
     ),
@@ -505,6 +511,14 @@ def script_method(module: Any, name: str) -> Callable[..., Any]:
     return found
 
 
+def forget_pre_hook(module: Any, hook: Callable[..., Any]) -> None:
+    """Removes a forward pre-hook without its handle, which a Ctrl-C may keep from its owner."""
+    hooks = module._forward_pre_hooks
+    for number in [number for number, each in hooks.items() if each is hook]:
+        module._forward_pre_hooks_with_kwargs.pop(number, None)
+        hooks.pop(number, None)
+
+
 def node_type(value: Any) -> Any:
     """The type under which pytree knows a container; a namedtuple's is that of all of them."""
     return _of("pytree")._get_node_type(value)
@@ -573,13 +587,14 @@ def constants_lifted_through(
     holders = (_of("lift_constants_pass"), _of("export_trace"))
     original = holders[0]._materialize_and_lift_constants
     through = wrapped(original)
-    for holder in holders:
-        holder._materialize_and_lift_constants = through
-    try:
-        yield
-    finally:
+
+    def put(function: Callable[..., Any]) -> None:
         for holder in holders:
-            holder._materialize_and_lift_constants = original
+            holder._materialize_and_lift_constants = function
+
+    with undone(lambda: put(original)):
+        put(through)
+        yield
 
 
 def onnx_export_answers() -> tuple[bool, Any]:

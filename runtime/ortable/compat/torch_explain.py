@@ -14,6 +14,7 @@ import torch
 from ortable.errors import OrtableError
 
 from .torch import dynamo_profile, graph_break_reasons
+from .undone import undone
 
 __all__ = ["breaks_collected", "compiled_apart", "innermost", "own_profile", "unwrapped"]
 
@@ -41,12 +42,14 @@ def own_profile() -> Iterator[None]:
     the block: sizes that differ between two calls become dynamic."""
     state = dynamo_profile.get_code_state()
     before = dict(state)
-    state.clear()
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         state.clear()
         state.update(before)
+
+    with undone(undo):
+        state.clear()
+        yield
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from ortable.compat.torch import (
     functorch_config,
     unset_fake_temporarily,
 )
+from ortable.compat.undone import undone, value_set
 
 from .build import Compiled
 
@@ -70,15 +71,14 @@ def torch_cache(
     if salt is None:
         yield lambda compile_it: lambda gm, example_inputs: compile_it(gm)
         return
-    setattr(graph_module, _SALT, salt)
-    token = loader.set(Loader(options, load))
     settings = {"bundled_autograd_cache": True, "force_non_lazy_backward_lowering": True}
-    try:
-        with functorch_config.patch(settings):
-            yield lambda compile_it: _compiler(compile_it, options, whole)
-    finally:
-        loader.reset(token)
-        delattr(graph_module, _SALT)
+    with (
+        undone(lambda: vars(graph_module).pop(_SALT, None)),
+        value_set(loader, Loader(options, load)),
+        functorch_config.patch(settings),
+    ):
+        setattr(graph_module, _SALT, salt)
+        yield lambda compile_it: _compiler(compile_it, options, whole)
 
 
 def _compiler(

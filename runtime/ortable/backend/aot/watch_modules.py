@@ -28,6 +28,7 @@ from ortable.compat.torch_guards import (
     is_saved,
     original,
 )
+from ortable.compat.undone import undone
 from ortable.errors import OptionError
 
 from .module_guards import Place, Unwatched, is_root, note, variable_of, way_of
@@ -227,10 +228,12 @@ def _watch(builder: Any, root: Any, place: Place, behind: list[Any]) -> ModuleWa
 def _as_made(guards: list[Any]) -> Iterator[None]:
     """In the block guards are created as dynamo had made them."""
     ours = [guard.create_fn for guard in guards]
-    for guard in guards:
-        guard.create_fn = original(guard.create_fn)
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         for guard, create in zip(guards, ours, strict=True):
             guard.create_fn = create
+
+    with undone(undo):
+        for guard in guards:
+            guard.create_fn = original(guard.create_fn)
+        yield

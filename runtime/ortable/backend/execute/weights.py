@@ -134,9 +134,10 @@ def hold(holder: Holder) -> None:
     they cost nothing while nothing is held.
     """
     with _lock:
+        if _collected not in gc.callbacks:
+            gc.callbacks.append(_collected)
         if not _started:
             _started.append(register_optimizer_step_post_hook(_stepped))
-            gc.callbacks.append(_collected)
         _holders.add(weakref.ref(holder, _holders.discard))
 
 

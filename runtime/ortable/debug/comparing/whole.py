@@ -12,6 +12,7 @@ import torch
 
 from ortable.compat.torch import pytree
 from ortable.compat.torch_explain import unwrapped
+from ortable.compat.undone import undone
 
 from ..explain_state import modules_of
 
@@ -94,9 +95,8 @@ def optimizers_untouched(function: Any) -> Iterator[None]:
         for value in values.values()
         if isinstance(value, torch.Tensor)
     ]
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         with torch.no_grad():
             for (parameter, before, gradient), values in zip(parameters, gradients, strict=True):
                 parameter.copy_(before)
@@ -111,6 +111,9 @@ def optimizers_untouched(function: Any) -> Iterator[None]:
             for group, settings in zip(optimizer.param_groups, groups, strict=True):
                 group.clear()
                 group.update(settings)
+
+    with undone(undo):
+        yield
 
 
 def _uneven(result: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from ortable.compat.undone import undone
+
 
 @contextmanager
 def scalars_as_operators(graph_module: GraphModule) -> Iterator[None]:
@@ -20,13 +22,15 @@ def scalars_as_operators(graph_module: GraphModule) -> Iterator[None]:
         for name, inner in list(owner.named_children()):
             if isinstance(inner, GraphModule) and any(_scalar(inner, n) for n in inner.graph.nodes):
                 replaced.append((owner, name, inner))
-    for owner, name, inner in reversed(replaced):  # the innermost first: copies hold copies
-        setattr(owner, name, _without_scalars(inner))
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         for owner, name, inner in replaced:
             setattr(owner, name, inner)
+
+    with undone(undo):
+        for owner, name, inner in reversed(replaced):  # the innermost first: copies hold copies
+            setattr(owner, name, _without_scalars(inner))
+        yield
 
 
 def _scalar(graph_module: GraphModule, node: Node) -> torch.Tensor | None:

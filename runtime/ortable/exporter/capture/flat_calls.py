@@ -17,6 +17,7 @@ from typing import Any
 from torch.export import ExportedProgram
 
 from ortable.compat.torch import constants_lifted_through, pytree, set_constants, set_example_inputs
+from ortable.compat.undone import undone
 
 _LOST_CONSTANT = "is not in the constants dictionary"
 
@@ -55,15 +56,13 @@ def _flat(program: ExportedProgram) -> Iterator[Any]:
             entry.in_spec, entry.out_spec, entry.forward_arg_names = held
             set_example_inputs(each, examples)
 
-    signature.in_spec = pytree.tree_structure(((0,) * len(users), {}))
-    signature.out_spec = pytree.tree_structure((0,) * signature.out_spec.num_leaves)
-    signature.forward_arg_names = names
-    # With examples torch adds checks of the inputs by their places in the containers.
-    set_example_inputs(program, None)
-    try:
+    with undone(lambda: restored(program)):
+        signature.in_spec = pytree.tree_structure(((0,) * len(users), {}))
+        signature.out_spec = pytree.tree_structure((0,) * signature.out_spec.num_leaves)
+        signature.forward_arg_names = names
+        # With examples torch adds checks of the inputs by their places in the containers.
+        set_example_inputs(program, None)
         yield restored
-    finally:
-        restored(program)
 
 
 @contextmanager
@@ -83,8 +82,5 @@ def _constants_kept(program: ExportedProgram) -> Iterator[None]:
 
         return kept
 
-    try:
-        with constants_lifted_through(wrapped):
-            yield
-    finally:
-        set_constants(program, own)
+    with undone(lambda: set_constants(program, own)), constants_lifted_through(wrapped):
+        yield

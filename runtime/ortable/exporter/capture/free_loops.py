@@ -21,6 +21,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ortable.compat.torch import base_of, check, pytree, statically_known_true
+from ortable.compat.undone import undone
 from ortable.errors import ExportError
 from ortable.exporter.request.record import UserLine
 
@@ -449,17 +450,19 @@ def watched(session: LoopSession, module: torch.nn.Module) -> Iterator[None]:
     """In the block loops over free sizes of the module's own code are those of ``session``."""
     replaced = _replacements(session)
     placed: list[tuple[dict[str, Any], str]] = []
-    try:
+
+    def undo() -> None:
+        for held, name in placed:
+            held.pop(name, None)
+
+    with undone(undo):
         for held in _namespaces(module):
             for name, value in replaced.items():
                 if name not in held:
-                    held[name] = value
                     placed.append((held, name))
+                    held[name] = value
         with _Watching(session):
             yield
-    finally:
-        for held, name in placed:
-            held.pop(name, None)
 
 
 def _namespaces(module: torch.nn.Module) -> list[dict[str, Any]]:

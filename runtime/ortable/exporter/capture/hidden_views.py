@@ -21,6 +21,7 @@ from ortable.compat.torch import (
     is_composite,
     pytree,
 )
+from ortable.compat.undone import undone
 from ortable.errors import ExportError
 from ortable.exporter.dispatchers.dispatcher import own_converter
 from ortable.interpreter.mutation.visible_writes import writes
@@ -76,22 +77,24 @@ def shown_views(graph_module: GraphModule) -> Iterator[None]:
     """For as long as the block runs, who reads dropout that does nothing reads its input, which it
     returns, and ``unsafe_split`` is ``split``: torch takes both for copies."""
     changed: list[tuple[Node, Any, Any, Any]] = []
-    for node in operators_of(graph_module):
-        target: Any = node.target
-        plain = traits.HIDDEN_VIEW.get(target.name())
-        if plain is not None:
-            changed.append((node, target, node.args, node.kwargs))
-            node.target = _overload(plain)
-        elif _is_identity(node):
-            source = _given(node)["input"]
-            for user in list(node.users):
-                changed.append((user, user.target, user.args, user.kwargs))
-                user.replace_input_with(node, source)
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         for user, target, args, kwargs in reversed(changed):
             user.target, user.args, user.kwargs = target, args, kwargs
+
+    with undone(undo):
+        for node in operators_of(graph_module):
+            target: Any = node.target
+            plain = traits.HIDDEN_VIEW.get(target.name())
+            if plain is not None:
+                changed.append((node, target, node.args, node.kwargs))
+                node.target = _overload(plain)
+            elif _is_identity(node):
+                source = _given(node)["input"]
+                for user in list(node.users):
+                    changed.append((user, user.target, user.args, user.kwargs))
+                    user.replace_input_with(node, source)
+        yield
 
 
 def _is_identity(node: Node) -> bool:

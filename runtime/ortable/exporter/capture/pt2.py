@@ -93,8 +93,9 @@ def _load(path: Path) -> Any:
     except (*_BROKEN, RuntimeError) as error:  # the last of an encrypted part
         raise ExportError(f"'{path}' is a broken archive: {error}") from None
     logger = logging.getLogger("torch.export")
-    quiet, logger.disabled = logger.disabled, True  # it prints the traceback that is raised below
+    quiet = logger.disabled
     try:
+        logger.disabled = True  # it prints the traceback that is raised below
         with torch.serialization.safe_globals(classes):  # the example inputs are a pickle
             return torch.export.load(path)
     except Exception as error:  # a pickle may raise anything

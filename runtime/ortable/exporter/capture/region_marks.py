@@ -13,6 +13,7 @@ import torch
 from torch.fx import Graph, GraphModule, Interpreter, Node
 
 from ortable.compat.torch import HigherOrderOperator
+from ortable.compat.undone import undone
 from ortable.exporter.request.module_calls import AUTOCAST
 from ortable.interpreter.control_flow import call_of
 from ortable.interpreter.modules import find_attribute
@@ -35,16 +36,19 @@ class _Region(torch.nn.Module):
 def marked_regions(graph_module: GraphModule) -> Iterator[None]:
     """Replace the graphs of the regions for as long as the block runs; the program is left as it
     was."""
-    replaced = _marked(graph_module)
-    try:
-        yield
-    finally:
+    replaced: dict[str, GraphModule] = {}
+
+    def undo() -> None:
         for path, original in replaced.items():
             setattr(graph_module, path, original)
 
+    with undone(undo):
+        _mark(graph_module, replaced)
+        yield
 
-def _marked(graph_module: GraphModule) -> dict[str, GraphModule]:
-    replaced: dict[str, GraphModule] = {}
+
+def _mark(graph_module: GraphModule, replaced: dict[str, GraphModule]) -> None:
+    """Puts marked copies into a graph; ``replaced`` gets what was there."""
     for node in graph_module.graph.nodes:
         name = getattr(node.target, "__name__", "")
         if name not in traits.REGION or not isinstance(node.target, HigherOrderOperator):
@@ -57,10 +61,9 @@ def _marked(graph_module: GraphModule) -> dict[str, GraphModule]:
         if not isinstance(inner, GraphModule) or "." in path:
             continue
         copy = _copy(inner, node)
-        _marked(copy)
+        _mark(copy, {})
         replaced[path] = inner
         setattr(graph_module, path, _Region(copy))
-    return replaced
 
 
 def _copy(inner: GraphModule, node: Node) -> GraphModule:

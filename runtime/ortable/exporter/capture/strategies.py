@@ -145,8 +145,9 @@ def _with_other_sides(program: Program, strategy: Strategy, attempts: Attempts) 
 def _quiet_guards(quiet: bool) -> Iterator[None]:
     """Without what dynamo logs about a dimension that cannot vary: the error says it."""
     logger = logging.getLogger("torch._guards")
-    disabled, logger.disabled = logger.disabled, logger.disabled or quiet
+    disabled = logger.disabled
     try:
+        logger.disabled = disabled or quiet
         yield
     finally:
         logger.disabled = disabled

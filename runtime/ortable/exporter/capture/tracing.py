@@ -22,6 +22,7 @@ from torch.export import ExportedProgram
 from torch.overrides import TorchFunctionMode
 
 from ortable.compat.torch import pytree
+from ortable.compat.undone import value_set
 from ortable.errors import ExportError
 from ortable.exporter.request.caller_state import state_restored
 from ortable.exporter.request.copies import with_forward
@@ -289,10 +290,9 @@ def _deciding_forward(forward: Any, decisions: Decisions, module: torch.nn.Modul
     @functools.wraps(forward)
     def deciding(*args: Any, **kwargs: Any) -> Any:
         decisions.start()
-        token = _RUNNING.set(decisions)
         known = KnownValues(buffers_of(module), real, decisions.answers)
         try:
-            with _Deciding(decisions), known:
+            with value_set(_RUNNING, decisions), _Deciding(decisions), known:
                 returned = forward(*args, **kwargs)
         except Exception as error:  # forward is any Python code
             line = None if isinstance(error, _Endless) else _raised_at(error)
@@ -300,8 +300,6 @@ def _deciding_forward(forward: Any, decisions: Decisions, module: torch.nn.Modul
                 raise
             decisions.failed = (line, error)
             raise _Raised from error
-        finally:
-            _RUNNING.reset(token)
         asked = decisions.tensors()
         return (returned, asked) if asked else returned
 

@@ -6,12 +6,11 @@ interpreter as any dispatcher is."""
 from __future__ import annotations
 
 import importlib.util
-import io
 import logging
 import operator
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from torch.fx import Node
 
 from ortable import dims, dtypes
 from ortable.compat.torch import OpOverload
+from ortable.compat.undone import undone
 from ortable.errors import ConversionError, OptionError, UnsupportedCase
 from ortable.interpreter.diagnostics.origin import metadata_of
 from ortable.ir.schemas import since_version
@@ -236,18 +236,19 @@ def _exported(call: _Call, opset: int) -> Any:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """torch.onnx tells its own progress, warnings and logs, which say nothing about the model."""
+    """torch.onnx gives warnings and logs of its own, which say nothing about the model."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
     levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
+
+    def undo() -> None:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+
+    with undone(undo), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        yield
 
 
 def _inlined(model: Any) -> Any:

@@ -8,11 +8,13 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 
-from ortable.compat.torch import pytree
+from ortable.compat.torch import forget_pre_hook, pytree
+from ortable.compat.undone import undone
 from ortable.exporter.request.copies import copied_call
 from ortable.exporter.signature import pytrees
 from ortable.exporter.signature.dynamic_shapes import Arguments, bound_arguments
@@ -134,11 +136,10 @@ class Recorder:
 @contextmanager
 def recorded(recorder: Recorder) -> Iterator[None]:
     """In the block the calls of the module are noted; the hook goes also when one raises."""
-    hook = recorder.module.register_forward_pre_hook(recorder.note, with_kwargs=True, prepend=False)
-    try:
+    note = partial(recorder.note)
+    with undone(lambda: forget_pre_hook(recorder.module, note)):
+        recorder.module.register_forward_pre_hook(note, with_kwargs=True, prepend=False)
         yield
-    finally:
-        hook.remove()
 
 
 def seen_of(leaf: Any) -> Seen:

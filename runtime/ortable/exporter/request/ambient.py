@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 
 from ortable.compat.torch import onnx_export_answers, pytree, set_onnx_export_answers
+from ortable.compat.undone import undone, value_set
 from ortable.ir.initializers import is_fake
 
 from .caller_state import forward_replaced, held_tensors, tensors_replaced
@@ -51,14 +52,10 @@ def outside_autocast(function: Callable[P, R]) -> Callable[P, R]:
         around = _active_regions()
         if not around:
             return function(*args, **kwargs)
-        token = _AROUND.set(around)
-        try:
-            with ExitStack() as stack:
-                for region in around:
-                    stack.enter_context(torch.autocast(region.device, enabled=False))
-                return function(*args, **kwargs)
-        finally:
-            _AROUND.reset(token)
+        with value_set(_AROUND, around), ExitStack() as stack:
+            for region in around:
+                stack.enter_context(torch.autocast(region.device, enabled=False))
+            return function(*args, **kwargs)
 
     return called
 
@@ -83,11 +80,8 @@ def regions_around() -> tuple[Region, ...]:
 def called_within(around: tuple[Region, ...]) -> Iterator[None]:
     """In the block ``autocast_again`` opens these regions: a later comparison with the module is
     one under the autocast of its export."""
-    token = _AROUND.set(around)
-    try:
+    with value_set(_AROUND, around):
         yield
-    finally:
-        _AROUND.reset(token)
 
 
 @contextmanager
@@ -127,13 +121,26 @@ def _inside(region: Region, forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Exports:
-    """How many captures are under way, in all threads, and what torch answered before the first:
+    """The captures that are under way, in all threads, and what torch answered before the first:
     its flag and dynamo's table are one for the process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.count = 0
+        self.running: set[object] = set()
         self.before: tuple[Any, Any] = (False, None)
+
+    def begin(self, capture: object) -> None:
+        with self.lock:
+            if not self.running:
+                self.before = onnx_export_answers()
+            self.running.add(capture)
+            set_onnx_export_answers(True, True)
+
+    def end(self, capture: object) -> None:
+        with self.lock:
+            if self.running == {capture}:
+                set_onnx_export_answers(*self.before)
+            self.running.discard(capture)
 
 
 _EXPORTS = _Exports()
@@ -143,18 +150,10 @@ _EXPORTS = _Exports()
 def in_onnx_export() -> Iterator[None]:
     """In the block ``torch.onnx.is_in_onnx_export()`` is true, as in torch's own exporter, also in
     code that dynamo reads; in other threads too, until the last such block ends."""
-    with _EXPORTS.lock:
-        if _EXPORTS.count == 0:
-            _EXPORTS.before = onnx_export_answers()
-        _EXPORTS.count += 1
-        set_onnx_export_answers(True, True)
-    try:
+    capture = object()
+    with undone(lambda: _EXPORTS.end(capture)):
+        _EXPORTS.begin(capture)
         yield
-    finally:
-        with _EXPORTS.lock:
-            _EXPORTS.count -= 1
-            if _EXPORTS.count == 0:
-                set_onnx_export_answers(*_EXPORTS.before)
 
 
 @contextmanager

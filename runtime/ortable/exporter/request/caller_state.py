@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ortable.compat.torch import pytree
+from ortable.compat.undone import undone
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _CONTAINERS = (*_DICTS, list, set)
@@ -31,10 +32,8 @@ def state_restored(module: torch.nn.Module, call: Any) -> Iterator[None]:
         kept.add(vars(each))
     for leaf in pytree.tree_leaves(call):
         kept.add_tensor(leaf)
-    try:
+    with undone(kept.restore):
         yield
-    finally:
-        kept.restore()
 
 
 @contextmanager
@@ -43,14 +42,16 @@ def forward_replaced(module: torch.nn.Module, forward: Callable[..., Any]) -> It
     held = vars(module)
     missing = object()
     before = held.get("forward", missing)
-    held["forward"] = forward
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         if before is missing:
             held.pop("forward", None)
         else:
             held["forward"] = before
+
+    with undone(undo):
+        held["forward"] = forward
+        yield
 
 
 def tensors_of(holder: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
@@ -71,13 +72,15 @@ def held_tensors(module: torch.nn.Module) -> list[Held]:
 @contextmanager
 def tensors_replaced(held: Sequence[Held], made: Callable[[Any], Any]) -> Iterator[None]:
     """In the block each tensor of ``held`` is what ``made`` gives for it."""
-    try:
+
+    def undo() -> None:
+        for holder, name, tensor in held:
+            holder[name] = tensor
+
+    with undone(undo):
         for holder, name, tensor in held:
             holder[name] = made(tensor)
         yield
-    finally:
-        for holder, name, tensor in held:
-            holder[name] = tensor
 
 
 @contextmanager
@@ -108,12 +111,9 @@ def new_buffers_forgotten(module: torch.nn.Module) -> Iterator[None]:
                 del buffers[name]
 
     held = vars(module)
-    held["register_buffer"] = register_buffer
-    try:
-        with forward_replaced(module, forgetful):
-            yield
-    finally:
-        held.pop("register_buffer", None)
+    with undone(lambda: held.pop("register_buffer", None)), forward_replaced(module, forgetful):
+        held["register_buffer"] = register_buffer
+        yield
 
 
 class _Kept:

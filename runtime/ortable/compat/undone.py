@@ -1,0 +1,42 @@
+"""Changes of what belongs to others, for a block: torch's tables, the user's module, a logger. In
+comes what takes a change back, which happens whatever ends the block. Called by every package that
+replaces something for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+__all__ = ["undone", "value_set"]
+
+T = TypeVar("T")
+
+
+@contextmanager
+def undone(undo: Callable[[], object]) -> Iterator[None]:
+    """Runs ``undo`` when the block ends, with an error too, and once more where a Ctrl-C ended it
+    halfway: it has to leave the same when it runs twice, or before anything was changed.
+
+    The changes belong into the block. A Ctrl-C comes at the end of any call, so that one between a
+    change and a ``try:`` behind it would leave the change for good.
+    """
+    try:
+        yield
+    finally:
+        try:
+            undo()
+        except BaseException:
+            undo()
+            raise
+
+
+@contextmanager
+def value_set(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """In the block the variable has the value, in this thread. (A token would be lost where a
+    Ctrl-C comes as ``set`` returns.)"""
+    before = variable.get()
+    with undone(lambda: variable.set(before)):
+        variable.set(value)
+        yield
