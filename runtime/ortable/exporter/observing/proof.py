@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 import torch
 
 from ortable.compat.torch import pytree
+from ortable.compat.undone import undone
 from ortable.errors import ExportError
 from ortable.exporter.account.tables import text_table
 from ortable.exporter.account.validate import difference
@@ -276,11 +277,16 @@ def _said(error: Exception) -> str:
 
 @contextmanager
 def state_kept(module: torch.nn.Module, call: Any) -> Iterator[None]:
-    """After the block the module is as it was, what its buffers hold included."""
-    buffers = [(each, each._version, each.detach().clone()) for each in module.buffers()]
-    with state_restored(module, call):
+    """After the block, also one that raises, the module is as it was, what its buffers hold
+    included."""
+    buffers = [(each, each.detach().clone()) for each in module.buffers()]
+
+    def undo() -> None:
+        with torch.no_grad():
+            for buffer, before in buffers:
+                # not by their versions: batch_norm writes its statistics and counts nothing
+                if not torch.equal(buffer, before):
+                    buffer.copy_(before)
+
+    with undone(undo), state_restored(module, call):
         yield
-    with torch.no_grad():
-        for buffer, version, before in buffers:
-            if buffer._version != version:
-                buffer.copy_(before)
