@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -15,7 +16,7 @@ from ortable.compat import onnx as onnx_compat
 from ortable.compat import onnxruntime as onnxruntime_compat
 from ortable.compat import torch as torch_compat
 from ortable.compat import torch_logging as logging_compat
-from ortable.compat.private import Missing, Private, resolve
+from ortable.compat.private import Missing, Private, looked_up, resolve
 from ortable.compat.versions import TESTED, installed
 from ortable.errors import OrtableError, VersionError
 from tests.packaging.files import ROOT
@@ -248,6 +249,18 @@ def test_a_name_that_is_gone_is_named_by_the_error(library: str, name: str) -> N
     assert f"{library} {installed(library)} has no " in text and "no_such_name" in text
     assert entry.serves in text and TESTED[library][-1] in text
     assert isinstance(raised.value, OrtableError)
+
+
+def test_a_name_that_was_missing_is_looked_for_again(monkeypatch) -> None:
+    """Another thread may have been importing the library."""
+    module = ModuleType("importing")
+    monkeypatch.setitem(sys.modules, "importing", module)
+    path, table = "torch._being_imported", ModuleType("torch._being_imported")
+    find = looked_up("importing", {"name": Private(f"{path}:name", "value", "test this")})
+    monkeypatch.setitem(sys.modules, path, table)
+    assert isinstance(find("name"), Missing) and not hasattr(module, "name")
+    table.name = 3
+    assert find("name") == 3 and module.name == 3
 
 
 @pytest.mark.parametrize(

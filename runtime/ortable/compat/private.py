@@ -70,13 +70,16 @@ def resolve(entry: Private) -> Any:
 
 def looked_up(module: str, names: Mapping[str, Private]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a module whose names are those of a table: each is resolved when it is
-    first asked for, and is an attribute of the module from then on."""
+    first asked for, and is an attribute of the module from then on. One that is missing is looked
+    for again: another thread may be importing the library, and Python shows a part of it then."""
 
     def find(name: str) -> Any:
         entry = names.get(name)
         if entry is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        found = vars(sys.modules[module])[name] = resolve(entry)
+        found = resolve(entry)
+        if type(found) is not Missing:
+            vars(sys.modules[module])[name] = found
         return found
 
     return find

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Any
 
 import torch
 
 from ortable.errors import ExportError, InputError, OptionError
+from ortable.exporter.request.turns import in_turn
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dimension_names import callers_level
 
@@ -73,13 +74,18 @@ class Observation:
 
     def __init__(self, model: torch.nn.Module, recorder: Recorder) -> None:
         self.model, self._recorder = model, recorder
-        self._stack = ExitStack()
+        self._entered: list[AbstractContextManager[None]] = []
         self._known: tuple[int, Seeing] | None = None
         self._start: tuple[int, SeenCall] | None = None
         self.proof: ProofReport | None = None
 
     def __enter__(self) -> Observation:
-        self._stack.enter_context(recorded(self._recorder))
+        self._entered.append(recorded(self._recorder))
+        try:
+            self._entered[-1].__enter__()
+        except BaseException:  # Ctrl-C: nobody else leaves what was entered
+            self._entered.clear()
+            raise
         return self
 
     def __exit__(
@@ -88,7 +94,11 @@ class Observation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stack.close()
+        try:
+            for each in self._entered:
+                each.__exit__(None, None, None)
+        finally:
+            self._entered.clear()  # what a Ctrl-C kept from ending ends when it goes
 
     # -- what was seen
 
@@ -142,6 +152,7 @@ class Observation:
 
     # -- what is made of it
 
+    @in_turn
     def export(
         self, *, prove: bool = True, maximum: Mapping[str, int] | None = None, **keywords: Any
     ) -> OnnxProgram:
@@ -171,6 +182,7 @@ class Observation:
             self._check(program, maximum)
         return program
 
+    @in_turn
     def compile(
         self,
         *,
@@ -210,6 +222,7 @@ class Observation:
             self._check(compiled, maximum)
         return compiled
 
+    @in_turn
     def prove(
         self,
         graph: OnnxProgram | Callable[..., Any],

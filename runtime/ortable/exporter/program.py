@@ -34,6 +34,7 @@ from ortable.exporter.account.validate import Validation, validate_model
 from ortable.exporter.request.ambient import Region, called_within
 from ortable.exporter.request.arguments import checked_path, checked_target
 from ortable.exporter.request.program import Program, Request
+from ortable.exporter.request.turns import in_turn
 from ortable.exporter.signature.outputs import write_dims
 from ortable.ir.pictures.draw import draw
 from ortable.passes import pipeline
@@ -317,6 +318,7 @@ class OnnxProgram:
 
     # -- what is done with it
 
+    @in_turn
     def validate(self, *args: Any, **kwargs: Any) -> Validation:
         """Compare the model with the module, on this call and on other sizes of its dynamic
         dimensions; without arguments on the example of the export.

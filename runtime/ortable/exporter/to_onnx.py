@@ -56,6 +56,7 @@ from ortable.exporter.request.options import ExportOptions, checked_options
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import ExportRecord
 from ortable.exporter.request.torch_onnx import answering
+from ortable.exporter.request.turns import in_turn
 from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolved
 from ortable.exporter.signature.inputs import checked_call, name_inputs
 from ortable.exporter.signature.outputs import (
@@ -332,6 +333,7 @@ def to_onnx(
     return (made.model, made.builder) if return_builder else made.model
 
 
+@in_turn
 @outside_fake_mode
 @outside_autocast
 def convert(

@@ -49,6 +49,7 @@ from .export import export
 from .files import write_model
 from .program import OnnxProgram
 from .request.options import ExportOptions
+from .request.turns import in_turn
 
 FORMAT = "ortable"
 _THRESHOLD = 1024  # bytes of a weight that is written beside the model
@@ -106,6 +107,7 @@ class OrtableExporter(DynamoExporter):
     # transformers 5.24 asks before it loads what runs code, as a pickle does: an ONNX file does not
     requires_trust_remote_code = False
 
+    @in_turn
     def export_program(
         self, model: Any, sample_inputs: MutableMapping[str, Any], config: Any
     ) -> tuple[OnnxProgram, ExportMetadata]:

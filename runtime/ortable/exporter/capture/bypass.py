@@ -4,42 +4,51 @@ before it gives up. Nothing else in ortable patches torch. Called by users."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
+from ortable.compat.undone import undone, value_set
 from ortable.errors import OptionError
 from ortable.exporter.request.bypass_state import ACTIVE, Undo
+from ortable.exporter.request.turns import in_turn
+
+if TYPE_CHECKING:
+    from .patches import Patch
 
 
 class _Installed:
-    """The patches that are installed, how often they were asked for, and how to remove them.
+    """The patches that are installed, the regions that asked for them, and how to remove them.
 
     torch is one for all threads: a patch is installed by the first region that wants it and removed
     by the last. Patched functions look at ``active_patches`` and behave as torch's in
-    threads without a region.
+    threads without a region. Nothing changes while another thread exports or compiles: dynamo
+    would see tables change that it reads.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.counts: dict[str, int] = {}
-        self.undo: dict[str, Undo] = {}
+        self.regions: dict[str, set[object]] = {}
+        self.undo: dict[str, Undo | None] = {}
 
-    def put(self, name: str, apply: Callable[[], Undo | None]) -> None:
-        with self.lock:
-            if self.counts.get(name, 0) == 0:
-                undo = apply()
-                if undo is not None:
-                    self.undo[name] = undo
-            self.counts[name] = self.counts.get(name, 0) + 1
+    @in_turn
+    def put(self, region: object, patches: Sequence[Patch]) -> None:
+        for patch in patches:
+            asked = self.regions.setdefault(patch.name, set())
+            asked.add(region)
+            if patch.name not in self.undo:
+                self.undo[patch.name] = patch.apply()
 
-    def take(self, name: str) -> None:
-        with self.lock:
-            self.counts[name] -= 1
-            if self.counts[name] == 0:
-                undo = self.undo.pop(name, None)
+    @in_turn
+    def take(self, region: object, patches: Sequence[Patch]) -> None:
+        for patch in reversed(patches):
+            asked = self.regions.get(patch.name, set())
+            if asked == {region}:
+                undo = self.undo.get(patch.name)
                 if undo is not None:
                     undo()
+                self.undo.pop(patch.name, None)
+            asked.discard(region)
 
 
 _INSTALLED = _Installed()
@@ -100,11 +109,28 @@ def bypass_export_some_errors(
     names = tuple(patch.name for patch in chosen)
     if verbose:
         print(f"[bypass_export_some_errors] {', '.join(names)}")
-    with ExitStack() as stack:
-        for patch in chosen:
-            _INSTALLED.put(patch.name, patch.apply)
-            stack.callback(_INSTALLED.take, patch.name)
-        outer = ACTIVE.get() or ()
-        token = ACTIVE.set((*outer, *(name for name in names if name not in outer)))
-        stack.callback(ACTIVE.reset, token)
-        yield names
+    shared = [patch for patch in chosen if not patch.of_thread]
+    own = [patch for patch in chosen if patch.of_thread]
+    region = object()
+    outer = ACTIVE.get() or ()
+    inside = (*outer, *(name for name in names if name not in outer))
+    with undone(partial(_INSTALLED.take, region, shared)):
+        _INSTALLED.put(region, shared)
+        with _applied(own), value_set(ACTIVE, inside):
+            yield names
+
+
+@contextmanager
+def _applied(patches: Sequence[Patch]) -> Iterator[None]:
+    """In the block patches of this thread alone count."""
+    made: dict[str, Undo | None] = {}
+
+    def undo() -> None:
+        for each in made.values():
+            if each is not None:
+                each()
+
+    with undone(undo):
+        for patch in patches:
+            made[patch.name] = patch.apply()
+        yield

@@ -22,7 +22,7 @@ from ortable.compat.torch import (
     fx_config,
     script_method,
 )
-from ortable.exporter.request.bypass_state import Undo, active_patches
+from ortable.exporter.request.bypass_state import Undo, active_patches, whole
 from ortable.exporter.signature import caches
 
 from .recurrent_shapes import keep_lengths
@@ -34,8 +34,10 @@ class Patch:
     """One workaround.
 
     ``what`` says in a line, for the documentation, what fails without it. ``apply`` puts it in
-    place and returns how to take it away, None when there is nothing to do. A library that is
-    slow to import, or may not load, is patched ``once_imported``: models of it have imported it.
+    place, all of it or nothing, and returns how to take it away, None when there is nothing to do;
+    taken away twice it is the same. A library that is slow to import, or may not load, is patched
+    ``once_imported``: models of it have imported it. ``of_thread``: torch has what it changes for
+    each thread.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Patch:
     what: str
     apply: Callable[[], Undo | None]
     once_imported: bool = False
+    of_thread: bool = False
 
     def available(self) -> bool:
         """True when the library to patch is installed, or imported."""
@@ -71,8 +74,7 @@ def _replacing(
         def undo() -> None:
             setattr(owner, attribute, original)
 
-        setattr(owner, attribute, patched)
-        return undo
+        return whole(lambda: setattr(owner, attribute, patched), undo)
 
     return apply
 
@@ -201,13 +203,17 @@ def _batched_nms(original: Any) -> Any:
 def _boxes() -> Undo:
     """Both places that models call batched_nms from."""
     owners = [sys.modules[name] for name in ("torchvision.ops", "torchvision.ops.boxes")]
-    undo = [_replacing("batched_nms", owner, "batched_nms", _batched_nms)() for owner in owners]
+    undo: list[Undo] = []
+
+    def change() -> None:
+        for owner in owners:
+            undo.append(_replacing("batched_nms", owner, "batched_nms", _batched_nms)())
 
     def undone() -> None:
         for each in undo:
             each()
 
-    return undone
+    return whole(change, undone)
 
 
 _NO_SHAPE = torch.Size()
@@ -256,20 +262,23 @@ def _truth(original: Any) -> Any:
 
 def _truths() -> Undo:
     original = torch.SymBool.__bool__
-    torch.SymBool.__bool__ = _truth(original)  # type: ignore[method-assign]
+    truth = _truth(original)
 
-    def undo() -> None:
-        torch.SymBool.__bool__ = original  # type: ignore[method-assign]
+    def put(function: Any) -> None:
+        torch.SymBool.__bool__ = function  # type: ignore[method-assign]
 
-    return undo
+    return whole(lambda: put(truth), lambda: put(original))
 
 
 def _sizes_of_one() -> Undo:
     """A dimension that the caller marks as dynamic stays so when the example has size 1. A branch
     on such a size is still refused by torch."""
-    patch = fx_config.patch(backed_size_oblivious=True)
-    patch.__enter__()
-    return lambda: patch.__exit__(None, None, None)
+    before = fx_config.backed_size_oblivious
+
+    def put(value: bool) -> None:
+        fx_config.backed_size_oblivious = value
+
+    return whole(lambda: put(True), lambda: put(before))
 
 
 PATCHES: tuple[Patch, ...] = (
@@ -278,6 +287,7 @@ PATCHES: tuple[Patch, ...] = (
         "torch",
         "a dynamic dimension whose example has size 1: torch takes 1 for a constant",
         _sizes_of_one,
+        of_thread=True,
     ),
     Patch(
         "one_hot",

@@ -21,9 +21,9 @@ from ortable.compat.torch import (
     forget_dispatch,
     get_proxy_mode,
 )
+from ortable.exporter.request.bypass_state import Undo, whole
 
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
-Undo = Callable[[], None]
 
 
 def keep_lengths(applies: Callable[[], bool]) -> Undo:
@@ -35,16 +35,18 @@ def keep_lengths(applies: Callable[[], bool]) -> Undo:
     """
     kept: list[tuple[Any, DispatchKey, Any]] = []
     rules: dict[Any, Callable[..., Any] | None] = {}
-    for operator in _operators():
-        for key in _KEYS:
-            original = operator.py_kernels.get(key)
-            if original is not None:
-                kept.append((operator, key, original))
-                operator.py_kernels[key] = _patched(original, applies)
-        # looked at in front of decompositions, when a program with dynamic sizes is traced again
-        rules[operator] = fake_rules().get(operator)
-        fake_rules()[operator] = _rule(operator, applies)
-        forget_dispatch(operator)
+
+    def change() -> None:
+        for operator in _operators():
+            for key in _KEYS:
+                original = operator.py_kernels.get(key)
+                if original is not None:
+                    kept.append((operator, key, original))
+                    operator.py_kernels[key] = _patched(original, applies)
+            # looked at before decompositions, when a program with dynamic sizes is traced again
+            rules[operator] = fake_rules().get(operator)
+            fake_rules()[operator] = _rule(operator, applies)
+            forget_dispatch(operator)
 
     def undo() -> None:
         for operator, rule in rules.items():
@@ -56,7 +58,7 @@ def keep_lengths(applies: Callable[[], bool]) -> Undo:
             operator.py_kernels[key] = original
             forget_dispatch(operator)
 
-    return undo
+    return whole(change, undo)
 
 
 def _operators() -> tuple[Any, ...]:

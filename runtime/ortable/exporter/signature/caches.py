@@ -11,6 +11,8 @@ import torch
 
 from ortable.compat.torch import fx_pytree, pytree, unregister_pytree
 from ortable.errors import InputError
+from ortable.exporter.request.bypass_state import whole
+from ortable.exporter.request.turns import in_turn
 
 _PAIR = ("self_attention_cache", "cross_attention_cache")
 # Of a layer of a StaticCache, in the order of the flattened tensors.
@@ -25,28 +27,33 @@ def register(static: bool = True) -> Callable[[], None] | None:
     Returns how to undo it; None when all of them were registered before.
     """
     from transformers.cache_utils import DynamicCache, EncoderDecoderCache, StaticCache
+
+    wanted = (DynamicCache, EncoderDecoderCache, *([StaticCache] if static else []))
+    if all(cls in pytree.SUPPORTED_NODES for cls in wanted):
+        return None  # a call of a program, which asks each time, waits for no export
+    added: list[type] = []
+    return whole(lambda: _register_missing(wanted, added), lambda: unregister(added))
+
+
+@in_turn
+def _register_missing(wanted: Iterable[type], added: list[type]) -> None:
+    from transformers.cache_utils import DynamicCache, EncoderDecoderCache, StaticCache
     from transformers.integrations.executorch import register_dynamic_cache_export_support
 
-    added: list[type] = []
-    if DynamicCache not in pytree.SUPPORTED_NODES:
+    added += [cls for cls in wanted if cls not in pytree.SUPPORTED_NODES]
+    if DynamicCache in added:
         register_dynamic_cache_export_support()
-        added.append(DynamicCache)
-    if EncoderDecoderCache not in pytree.SUPPORTED_NODES:
+    if EncoderDecoderCache in added:
         _register(EncoderDecoderCache, _open_pair, lambda caches, _: EncoderDecoderCache(*caches))
-        added.append(EncoderDecoderCache)
-    if static and StaticCache not in pytree.SUPPORTED_NODES:
+    if StaticCache in added:
         _register(StaticCache, _open_static, _close_static)
-        added.append(StaticCache)
-    if not added:
-        return None
-
-    return lambda: unregister(added)
 
 
 def unregister(classes: Iterable[type]) -> None:
     """torch.export knows none of ``classes`` afterwards."""
     for cls in classes:
-        unregister_pytree(cls)
+        if cls in pytree.SUPPORTED_NODES:
+            unregister_pytree(cls)
 
 
 def _register(cls: Any, open_: Callable[[Any], Any], close: Callable[[Any, Any], Any]) -> None:
