@@ -35,7 +35,7 @@ from .comparing.places import place_of_decomposition
 from .comparing.records import Comparison, Difference
 from .comparing.script import writable
 from .comparing.whole import Outcome, optimizers_of, optimizers_untouched, outcome_of
-from .explain_state import copied_arguments, model_untouched
+from .explain_state import LOOKING, copied_arguments, model_untouched
 
 __all__ = ["first_difference"]
 
@@ -133,6 +133,7 @@ class _Run:
 
         with ExitStack() as stack:
             steps = bool(optimizers_of(function))
+            stack.enter_context(LOOKING)
             stack.enter_context(optimizers_untouched(function))
             stack.enter_context(model_untouched(function, call, self.train and not steps))
             stack.enter_context(own_profile())

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +17,12 @@ from ortable.compat.torch import pytree
 from ortable.compat.torch_explain import unwrapped
 from ortable.exporter.request.caller_state import held_tensors, state_restored, tensors_replaced
 
-__all__ = ["copied_arguments", "model_untouched", "modules_of", "run_call"]
+__all__ = ["LOOKING", "copied_arguments", "model_untouched", "modules_of", "run_call"]
+
+# One looks at a time: what they change for a while (tensors of the model, what dynamo has seen, how
+# it is set) is one for all threads, and two would put back what the other one had put there. It is
+# not torch's lock of compilations: a backward may compile in a thread of its own.
+LOOKING = threading.RLock()
 
 _KEPT = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.nn.Module
@@ -61,7 +67,7 @@ def model_untouched(function: Any, call: Any, train: bool) -> Iterator[None]:
             copies[id(tensor)] = _stand_in(tensor, train)
         return copies[id(tensor)]
 
-    with contextlib.ExitStack() as stack:
+    with LOOKING, contextlib.ExitStack() as stack:
         devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
         stack.enter_context(torch.random.fork_rng(devices=devices))
         for module in modules_of(function):

@@ -126,11 +126,11 @@ class Runs:
     def _untouched(self) -> Iterator[ExitStack]:
         """The model and torch's state as they were, when the block ends."""
         with ExitStack() as stack:
-            stack.enter_context(warnings.catch_warnings())
-            warnings.simplefilter("ignore")
             stack.enter_context(
                 model_untouched(self.function, (self.args, self.kwargs), self.train)
             )
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
             stack.enter_context(own_profile())
             stack.enter_context(torch.compiler.set_stance("default"))
             stack.enter_context(torch.inference_mode(False))
