@@ -1,0 +1,211 @@
+"""Ctrl-C while something of the whole process, or of the user's module, is changed for a while: at
+every spot where Python takes one, what was changed is as it was afterwards."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+import ortable
+from ortable.compat import bisector
+from ortable.compat import torch as compat
+from ortable.compat.torch_explain import own_profile
+from ortable.debug.comparing.whole import optimizers_untouched
+from ortable.debug.explain_state import model_untouched
+from ortable.exporter.capture import (
+    branch_constants,
+    flat_calls,
+    free_loops,
+    hidden_views,
+    region_marks,
+    strategies,
+)
+from ortable.exporter.dispatchers import onnxscript_dispatcher
+from ortable.exporter.observing.proof import state_kept
+from ortable.exporter.request import ambient, caller_state
+from ortable.exporter.request.bypass_state import ACTIVE
+from tests.exporter.test_bypass import LSTM_KERNEL, PATCHED
+
+from .interrupts import process_state
+from .spots import interrupted_at
+
+X = torch.linspace(-1, 1, 12).reshape(3, 4)
+LOGGERS = ("torch._guards", "torch.export", "torch.onnx", "onnxscript", "ortable")
+MOST = 400  # spots of one work: more are taken at equal distances
+
+
+class Batches(torch.nn.Module):
+    """Has parameters, buffers, a list, and a branch that torch keeps as a graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.seen: list[int] = [1, 2]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(self.linear(x))
+        with torch.no_grad():
+            y = torch.nn.functional.dropout(y, training=False)
+        return torch.cond(y.sum() > 0, lambda z: z + 1.0, lambda z: z - 1.0, (y,))
+
+
+MODULE = Batches().eval()
+MODULE(X).sum().backward()
+WEIGHTS = list(MODULE.parameters())
+OPTIMIZER = torch.optim.SGD(WEIGHTS, lr=0.1, momentum=0.9)
+PROGRAM = torch.export.export(MODULE, (X,))
+
+
+def _of_module(module: torch.nn.Module) -> Any:
+    """The attributes of a module and its parts by identity, and the values of tensors."""
+    held = [[(name, id(value)) for name, value in vars(each).items()] for each in module.modules()]
+    inside = [
+        [(name, id(value)) for name, value in values.items()]
+        for each in module.modules()
+        for values in (each._parameters, each._buffers, each._modules, each._forward_pre_hooks)
+    ]
+    values = {name: value.tolist() for name, value in module.state_dict().items()}
+    return held, inside, list(module.seen), values  # type: ignore[call-overload]
+
+
+def _of_program(program: Any) -> Any:
+    """Its graphs in words, its constants, and how it is called."""
+    graphs = [
+        ([(n.name, n.op, str(n.target), str(n.args), str(n.kwargs)) for n in each.graph.nodes],
+         [(name, id(inner)) for name, inner in each.named_children()])
+        for each in hidden_views.graphs_of(program.graph_module)
+    ]  # fmt: skip
+    call = program.module_call_graph[0].signature
+    return (
+        graphs, list(program.constants), str(call.in_spec), str(call.out_spec),
+        list(call.forward_arg_names or []), id(program.example_inputs),
+    )  # fmt: skip
+
+
+def _state() -> dict[str, Any]:
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    holders = (compat.lift_constants_pass, compat.export_trace)
+    kernel = torch._C.DispatchKey.CompositeImplicitAutograd
+    return {
+        **process_state(),
+        "in an export": compat.onnx_export_answers(),
+        "patched": [getattr(owner, name) for owner, name in PATCHED],
+        "kernel": torch.ops.aten.lstm.input.py_kernels[kernel] is LSTM_KERNEL,
+        "rules": len(compat.fake_rules()),
+        "truth": torch.SymBool.__bool__,
+        "classes": set(pytree.SUPPORTED_NODES),
+        "sizes of one": compat.fx_config.backed_size_oblivious,
+        "lifting": [each._materialize_and_lift_constants for each in holders],
+        "region": ACTIVE.get(),
+        "autocast around": ambient.regions_around(),
+        "judge": bisector._State.judge,
+        "profile": dict(compat.dynamo_profile.get_code_state()),
+        "loggers": [(each.level, each.disabled) for each in loggers],
+        "globals": set(globals()),
+        "free": compat.compile_lock.acquire(blocking=False) and not compat.compile_lock.release(),
+        "module": _of_module(MODULE),
+        "gradients": [None if each.grad is None else each.grad.tolist() for each in WEIGHTS],
+        "optimizer": copy.deepcopy(OPTIMIZER.state_dict()),
+        "random": torch.get_rng_state().tolist(),
+        "program": _of_program(PROGRAM),
+    }  # fmt: skip
+
+
+@contextmanager
+def _changed() -> Iterator[None]:
+    """What a forward may leave in its module."""
+    with caller_state.state_restored(MODULE, (X,)):
+        MODULE.seen.append(3)
+        MODULE.register_buffer("new", torch.ones(1))
+        MODULE.linear.weight.requires_grad_(False)
+        yield
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    with state_kept(MODULE, (X,)):
+        MODULE.train()
+        MODULE.norm.running_mean.add_(1)  # type: ignore[union-attr]
+        yield
+
+
+@contextmanager
+def _stepped() -> Iterator[None]:
+    with optimizers_untouched(OPTIMIZER.step):
+        OPTIMIZER.step()
+        yield
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    with onnxscript_dispatcher._silent():
+        yield
+
+
+def _under_autocast() -> Any:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        ambient.outside_autocast(ambient.regions_around)()
+
+
+def _called_within() -> Any:
+    with ambient.called_within((ambient.Region("cpu", torch.bfloat16, True),)):
+        pass
+
+
+def _in(made: Callable[[], Any]) -> Callable[[], None]:
+    def work() -> None:
+        with made():
+            pass
+
+    return work
+
+
+HELD = caller_state.held_tensors(MODULE)
+GRAPH = PROGRAM.graph_module
+WORKS: dict[str, Callable[[], Any]] = {
+    "in_onnx_export": _in(ambient.in_onnx_export),
+    "outside_autocast": _under_autocast,
+    "called_within": _called_within,
+    "bypass_export_some_errors": _in(ortable.bypass_export_some_errors),
+    "forward_replaced": _in(lambda: caller_state.forward_replaced(MODULE, torch.sin)),
+    "tensors_replaced": _in(lambda: caller_state.tensors_replaced(HELD, torch.clone)),
+    "new_buffers_forgotten": _in(lambda: caller_state.new_buffers_forgotten(MODULE)),
+    "state_restored": _in(_changed),
+    "state_kept": _in(_written),
+    "observe": _in(lambda: ortable.observe(MODULE)),
+    "own_profile": _in(own_profile),
+    "judged_by": _in(lambda: bisector.judged_by(lambda *_: False)),
+    "model_untouched": _in(lambda: model_untouched(MODULE, ((X,), {}), True)),
+    "optimizers_untouched": _in(_stepped),
+    "quiet guards": _in(lambda: strategies._quiet_guards(True)),
+    "silent": _in(_silent),
+    "marked_regions": _in(lambda: region_marks.marked_regions(GRAPH)),
+    "scalars_as_operators": _in(lambda: branch_constants.scalars_as_operators(GRAPH)),
+    "shown_views": _in(lambda: hidden_views.shown_views(GRAPH)),
+    "a flat call": _in(lambda: flat_calls._flat(PROGRAM)),
+    "constants kept": _in(lambda: flat_calls._constants_kept(PROGRAM)),
+    "loops": _in(lambda: free_loops.watched(free_loops.LoopSession(2, frozenset()), MODULE)),
+}
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_an_interrupt_at_any_spot_leaves_nothing_changed(name: str) -> None:
+    work = WORKS[name]
+    work()  # what is done once in a process is done
+    before = _state()
+    count = interrupted_at(-1, work).passed
+    assert count >= 2
+    assert _state() == before
+    for at in range(0, count, -(-count // MOST)):
+        spots = interrupted_at(at, work)
+        after = _state()
+        left = [key for key, value in before.items() if after[key] != value]
+        assert not left, f"{left} after an interrupt at {spots.where}"
