@@ -32,8 +32,8 @@ from ortable.exporter.observing.proof import state_kept
 from ortable.exporter.request import ambient, caller_state
 from ortable.exporter.request.bypass_state import ACTIVE
 from tests.exporter.test_bypass import LSTM_KERNEL, PATCHED
+from tests.process_state import process_state
 
-from .interrupts import process_state
 from .spots import interrupted_at
 
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
