@@ -26,6 +26,7 @@ class Spots:
     """The spots that were passed; number ``at`` raises KeyboardInterrupt, once."""
 
     at: int
+    files: tuple[str, ...] = ()  # names of ours that are looked at; all where there are none
     passed: int = 0
     where: str = ""
     before: dict[int, int | None] = field(default_factory=dict)  # last instruction, by frame
@@ -35,6 +36,8 @@ class Spots:
         outer = frame.f_back
         self.calls.add(id(outer))
         if self.where or not (_ours(frame) or (_helps(frame) and outer and _ours(outer))):
+            return None
+        if self.files and not frame.f_code.co_filename.endswith(self.files):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         self.before[id(frame)] = None
@@ -73,9 +76,9 @@ def _helps(frame: FrameType) -> bool:
     return frame.f_code.co_filename == contextlib.__file__
 
 
-def interrupted_at(at: int, work: Callable[[], Any]) -> Spots:
+def interrupted_at(at: int, work: Callable[[], Any], files: tuple[str, ...] = ()) -> Spots:
     """Runs ``work`` and interrupts it at a spot; -1: not at all, so that its spots are counted."""
-    spots = Spots(at)
+    spots = Spots(at, files)
     before = sys.gettrace()
     sys.settrace(spots.called)
     try:

@@ -3,6 +3,8 @@ with codegen's errors."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from ortable.builder import GraphBuilder
 from ortable.debug.harness import entries as harness
 from ortable.errors import SpecError
 from ortable.interpreter import DynamoInterpreter
-from ortable_generated.aten import dispatch
+from ortable.interpreter.tables import LOADED
+from ortable_generated.aten import dispatch, traits
+from tests.faults.spots import interrupted_at
 
 pytestmark = pytest.mark.usefixtures("own_specs")
 
@@ -39,6 +43,17 @@ def _restore_tables():
     for table, before in zip(tables, saved, strict=True):
         table.clear()
         table.update(before)
+
+
+def _forget(before: list[tuple[str, list[str]]]) -> None:
+    """Takes what a file added out of the tables."""
+    for name, names in before:
+        table = LOADED if name == "LOADED" else getattr(dispatch, name, getattr(traits, name, None))
+        if table is LOADED:
+            LOADED.clear()
+            continue
+        for each in [each for each in table if str(each) not in names]:
+            table.discard(each) if isinstance(table, set) else table.pop(each)
 
 
 def _write(tmp_path: Path, text: str) -> Path:
@@ -199,3 +214,44 @@ def test_replacing_a_converter_must_be_asked_for(tmp_path: Path) -> None:
 def test_a_missing_file_is_an_error_of_ours(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="cannot read the spec file"):
         load_specs(tmp_path / "absent.yaml")
+
+
+EVERY_TABLE = """
+- op: ortable_test_specs::halve(Tensor x) -> Tensor
+  traits: [view, heavy]
+  out: {shape: same(x), dtype: same(x)}
+  lower: return Mul(x, const(0.5, dtype_of(x)))
+  cases: [{x: "f32[2]"}]
+- number: math.log2(float x)
+  lower: return Div(Log(x), const(0.6931471805599453, float64))
+"""
+
+
+def _tables() -> list[tuple[str, list[str]]]:
+    kept = [*vars(dispatch).items(), *vars(traits).items()]
+    return [("LOADED", [each.path for each in LOADED])] + [
+        (name, sorted(map(str, table)))
+        for name, table in kept
+        if name.isupper() and isinstance(table, Mapping | set)
+    ]
+
+
+def test_a_file_whose_loading_is_interrupted_is_not_loaded(tmp_path: Path) -> None:
+    """Wherever the Ctrl-C comes; half a file would be unknown to the caches, and be refused when
+    it is loaded again."""
+    path = _write(tmp_path, EVERY_TABLE)
+    before = _tables()
+    own = ("user_specs.py", "undone.py")
+    load = partial(load_specs, path, override=True)
+    count = interrupted_at(-1, load, own).passed
+    loaded = _tables()
+    assert count > 60 and loaded != before
+    whole = 0
+    for at in range(count):
+        _forget(before)
+        spots = interrupted_at(at, load, own)
+        found = _tables()
+        assert found in (before, loaded), spots.where
+        whole += found == loaded
+    _forget(before)
+    assert whole < 3  # as the last call returns

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-__all__ = ["undone", "value_set"]
+__all__ = ["undone", "value_set", "whole"]
 
 T = TypeVar("T")
 
@@ -30,6 +30,16 @@ def undone(undo: Callable[[], object]) -> Iterator[None]:
         except BaseException:
             undo()
             raise
+
+
+def whole(change: Callable[[], object], undo: Callable[[], None]) -> Callable[[], None]:
+    """Changes something, or nothing where a Ctrl-C comes meanwhile; returns how to undo it."""
+    try:
+        change()
+    except BaseException:
+        undo()
+        raise
+    return undo
 
 
 @contextmanager

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ortable.compat.undone import whole
 from ortable.errors import MOST_LINES, SpecError
+
+_ABSENT = object()
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,6 @@ def load_specs(
     """
     from ortable_generated.aten import dispatch
 
-    from .tables import LOADED
-
     given = dict(lowerings or {})
     try:
         specs, display, existing, source = _compiled(path, frozenset(given))
@@ -96,21 +97,6 @@ def load_specs(
     # the text comes from the compiler alone: no text of the file reaches it other than through the
     # checked language
     exec(compile(source, f"<{display}, compiled>", "exec"), namespace)
-    for entry in entries:
-        function = entry.schema.function_name
-        complex_function = namespace.get("complex_" + function)
-        dispatch.CONVERTERS[entry.key] = namespace.get(function, complex_function)
-        dispatch.COMPLEX_CONVERTERS.pop(entry.key, None)
-        if complex_function is not None:
-            dispatch.COMPLEX_CONVERTERS[entry.key] = complex_function
-        dispatch.RULES[entry.key] = namespace["rule_" + function]
-        dispatch.SPEC_FILES[entry.key] = display
-    for number in specs.numbers:
-        table = dispatch.NUMBERS if number.kind == "number" else dispatch.CONDITIONS
-        table[number.word] = namespace[number.function_name]
-        dispatch.PARAMETERS[number.key] = number.letters
-    _add_traits(specs.traits)
-    dispatch.PLACE.update((placed.name, placed.why) for placed in specs.placed)
     operators = tuple(entry.key for entry in entries)
     lines = {each.key: (each.span.line,) for each in specs.aliases} | {
         each.key: (each.span.line, *(case.span.line for case in each.every_case()))
@@ -118,11 +104,74 @@ def load_specs(
     }
     file = str(Path(path).resolve())
     made = LoadedSpecs(display, operators, source, tuple(sorted(given)), file, lines)
-    LOADED.append(made)
+    added = _Added()
+    whole(lambda: _add(specs, made, namespace, added), added.take_back)
     return made
 
 
-def _add_traits(entries: Iterable[Any]) -> None:
+class _Added:
+    """What a file puts into tables, so that it can be taken back. Half a file would not be among
+    the loaded ones, by which caches tell conversions apart."""
+
+    def __init__(self) -> None:
+        self.before: list[tuple[Any, str, Any]] = []
+        self.loaded: list[Any] = []
+
+    def put(self, table: Any, key: str, value: Any) -> None:
+        """``value`` is _ABSENT where nothing is to be there."""
+        self.before.append((table, key, _held(table, key)))
+        _hold(table, key, value)
+
+    def take_back(self) -> None:
+        from .tables import LOADED
+
+        for table, key, value in reversed(self.before):
+            _hold(table, key, value)
+        LOADED[:] = [each for each in LOADED if each not in self.loaded]
+
+
+def _held(table: Any, key: str) -> Any:
+    if isinstance(table, set):
+        return key if key in table else _ABSENT
+    return table.get(key, _ABSENT)
+
+
+def _hold(table: Any, key: str, value: Any) -> None:
+    if isinstance(table, set):
+        table.discard(key) if value is _ABSENT else table.add(key)
+    elif value is _ABSENT:
+        table.pop(key, None)
+    else:
+        table[key] = value
+
+
+def _add(specs: Any, made: LoadedSpecs, namespace: Mapping[str, Any], added: _Added) -> None:
+    """Put a compiled file into the generated tables."""
+    from ortable_generated.aten import dispatch
+
+    from .tables import LOADED
+
+    for entry in specs.operators():
+        function = entry.schema.function_name
+        in_complex = namespace.get("complex_" + function)
+        added.put(dispatch.CONVERTERS, entry.key, namespace.get(function, in_complex))
+        added.put(
+            dispatch.COMPLEX_CONVERTERS, entry.key, _ABSENT if in_complex is None else in_complex
+        )
+        added.put(dispatch.RULES, entry.key, namespace["rule_" + function])
+        added.put(dispatch.SPEC_FILES, entry.key, made.path)
+    for number in specs.numbers:
+        table = dispatch.NUMBERS if number.kind == "number" else dispatch.CONDITIONS
+        added.put(table, number.word, namespace[number.function_name])
+        added.put(dispatch.PARAMETERS, number.key, number.letters)
+    _add_traits(specs.traits, added)
+    for placed in specs.placed:
+        added.put(dispatch.PLACE, placed.name, placed.why)
+    added.loaded.append(made)
+    LOADED.append(made)
+
+
+def _add_traits(entries: Iterable[Any], added: _Added) -> None:
     """Put the traits of a file into the generated tables."""
     from ortable_generated.aten import traits
     from ortablegen.aten.traits import value_of
@@ -130,10 +179,7 @@ def _add_traits(entries: Iterable[Any]) -> None:
     for entry in entries:
         for use in entry.uses:
             table = getattr(traits, use.name.upper())
-            if isinstance(table, set):
-                table.add(entry.name)
-            else:
-                table[entry.name] = value_of(use)
+            added.put(table, entry.name, None if isinstance(table, set) else value_of(use))
 
 
 def _traits_text(entries: Iterable[Any]) -> str:

@@ -22,7 +22,8 @@ from ortable.compat.torch import (
     fx_config,
     script_method,
 )
-from ortable.exporter.request.bypass_state import Undo, active_patches, whole
+from ortable.compat.undone import whole
+from ortable.exporter.request.bypass_state import Undo, active_patches
 from ortable.exporter.signature import caches
 
 from .recurrent_shapes import keep_lengths

@@ -21,7 +21,8 @@ from ortable.compat.torch import (
     forget_dispatch,
     get_proxy_mode,
 )
-from ortable.exporter.request.bypass_state import Undo, whole
+from ortable.compat.undone import whole
+from ortable.exporter.request.bypass_state import Undo
 
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 

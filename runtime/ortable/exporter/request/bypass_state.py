@@ -9,16 +9,6 @@ from contextvars import ContextVar
 Undo = Callable[[], None]
 
 
-def whole(change: Callable[[], object], undo: Undo) -> Undo:
-    """Changes something, or nothing where a Ctrl-C comes meanwhile; returns how to undo it."""
-    try:
-        change()
-    except BaseException:
-        undo()
-        raise
-    return undo
-
-
 # The names of the patches that count in this thread; None outside of the region.
 ACTIVE: ContextVar[tuple[str, ...] | None] = ContextVar("ortable_bypass_patches", default=None)
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from ortable.compat.torch import fx_pytree, pytree, unregister_pytree
+from ortable.compat.undone import whole
 from ortable.errors import InputError
-from ortable.exporter.request.bypass_state import whole
 from ortable.exporter.request.turns import in_turn
 
 _PAIR = ("self_attention_cache", "cross_attention_cache")
