@@ -24,6 +24,12 @@ TORCH = os.path.dirname(torch.__file__) + os.sep
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 _PYTHON = sysconfig.get_paths()["stdlib"] + os.sep
 _SITE_PACKAGES = os.sep + "site-packages" + os.sep
+# Names of code without a file that is not the user's: graphs of torch.fx, Python's own modules.
+# "<stdin>", "<string>" and a notebook's "<ipython-input-1>" are.
+_NOBODYS = ("<eval_with_key>", "<frozen ", "<ortable ", "<__array_function__")
+# Torch's functions in Python whose conditions are their callers': on flags that they are given,
+# and in what torch.export puts in the place of ``min`` and ``max``.
+_INTERFACES = ("_export/non_strict_utils.py", "_tensor.py", "functional.py", "nn/functional.py")
 
 # What torch writes into its messages about lines of Python.
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
@@ -297,9 +303,17 @@ def headline(error: BaseException) -> str:
 def is_user_file(file: str) -> bool:
     """True for a file of the user, or of a library of models: not torch, not ortable, not the
     standard library."""
-    if file.startswith("<") or file.startswith((TORCH, _OURS)):
+    if file.startswith((*_NOBODYS, TORCH, _OURS)):
         return False
     return not file.startswith(_PYTHON) or _SITE_PACKAGES in file
+
+
+def asks_for_callers(file: str) -> bool:
+    """True for code that is not the user's and whose conditions on numbers are: Python's standard
+    library (``statistics.median``), and torch's functions that pass on what they are given."""
+    if file.startswith(TORCH):
+        return Path(file.removeprefix(TORCH)).as_posix() in _INTERFACES
+    return file.startswith(_PYTHON) and _SITE_PACKAGES not in file
 
 
 def calling_line(depth: int = 1, outside: bool = False) -> UserLine | None:
