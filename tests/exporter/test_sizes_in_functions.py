@@ -20,7 +20,8 @@ import torch.nn.functional as F
 import ortable
 from ortable import ExportOptions
 from ortable.errors import InputError
-from ortable.exporter.capture.advice import asks_for_callers, is_user_file
+from ortable.exporter.capture.advice import asks_for_callers, is_dispatch, is_user_file
+from ortable.exporter.request.record import UserLine
 
 EXAMPLE = (6, 8)
 OTHERS = ((6, 5), (9, 8), (7, 8), (12, 20), (4, 4))
@@ -73,6 +74,8 @@ CASES = (
     Case("weights of heads", attention, 3),
     Case("typed", typed("return x * 2 if x.shape[2] % 2 == 0 else x"), 3),
     Case("typed, two sizes", typed("return x * 2 if x.shape[2] < x.shape[3] else x"), 2),
+    # how many rows each part has, torch's kernel asks
+    Case("rows of a part", lambda x: x.sum() / x.tensor_split(3, 2)[0].shape[2], 3),
     # what computes with the size
     Case("min of two", lambda x: x * min(x.shape[2], x.shape[3]), 5),
     Case("rounded", lambda x: x * round(x.shape[2] / 4), 5),
@@ -151,10 +154,12 @@ def test_whose_code_asks() -> None:
     assert is_user_file("<ipython-input-1-0a1b>")
     assert not is_user_file("<eval_with_key>.1")
     assert not is_user_file("<frozen importlib._bootstrap>")
-    assert asks_for_callers(statistics.__file__)
-    assert asks_for_callers(F.__file__)
-    assert not asks_for_callers(torch._refs.__file__)
-    assert not asks_for_callers(__file__)
+    asking = {statistics: True, F: True, torch._refs: False, torch._ops: False}
+    for module, expected in asking.items():
+        assert asks_for_callers(UserLine(str(module.__file__), 1, "asks")) is expected
+    assert not asks_for_callers(UserLine(__file__, 1, "asks"))
+    assert is_dispatch(UserLine(torch._ops.__file__, 1, "__call__"))
+    assert not is_dispatch(UserLine("_ops.py", 1, "__call__"))
 
 
 def exported(function: Function) -> Any:
