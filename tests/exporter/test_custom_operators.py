@@ -218,6 +218,10 @@ def test_two_versions_of_one_domain_are_refused() -> None:
     ("function", "words"),
     [
         (lambda x: OPS.rows(x, x.shape[0]), r"'n' is the symbolic size .*dim_as_vector"),
+        (
+            lambda x: OPS.gain(x, 1 / x.shape[0]),
+            "'by' is a number that the model computes",
+        ),
         (lambda x: OPS.lists([x], [x]), "'a' is a list of tensors before another tensor"),
         (lambda x: OPS.scale(torch.complex(x, x), 2.0).real, "is complex"),
         (lambda x: OPS.gain(x, 1j), "argument 'by' is 1j, which no attribute holds"),

@@ -1,5 +1,6 @@
-"""Every argument that is a number, given as what a free size says: the graph computes with it, or
-the export says for which sizes it holds, or refuses it by name.
+"""Every argument that is a number, and each place of one that is a list of numbers, given as what a
+free size says: the graph computes with it, or the export says for which sizes it holds, or refuses
+it by name.
 
 The arguments are those of the specs' sample calls; at the example the number is the sample's own,
 and at another size another one. `make opsets` runs a part of the entries, and `make test` a smaller
@@ -23,6 +24,7 @@ from ortable.compat.torch import pytree
 from ortable.debug.harness import entries as harness
 from ortable.errors import ConversionError, ExportError, InputError, UnsupportedCase
 from ortable.exporter.capture import guards
+from ortable_generated.aten.traits import UNINITIALIZED
 from ortablegen.aten.model import OpEntry
 from ortablegen.aten.samples import parse_sample
 from tests.rotation import turn
@@ -44,20 +46,29 @@ Function = Callable[[torch.Tensor, Sequence[torch.Tensor]], Any]
 
 @dataclass(frozen=True)
 class Call:
-    """A sample call with one argument that moves with a size; ``number``: what it is in the
-    sample."""
+    """A sample call with one number that moves with a size; ``number``: what it is in the sample,
+    ``place``: where in the argument, if that is a list."""
 
     entry: OpEntry
     name: str
     parsed: dict[str, Any]
     number: float
+    place: int | None = None
+
+    @property
+    def title(self) -> str:
+        place = "" if self.place is None else f"[{self.place}]"
+        return f"{self.entry.schema.key} {self.name}{place}"
 
     def tensors(self) -> list[torch.Tensor]:
         return harness.make_tensors(self.parsed)
 
     def __call__(self, sized: torch.Tensor, tensors: Sequence[torch.Tensor]) -> Any:
         more = sized.shape[0] - SIZE
-        moved = self.number + more * (0.5 if isinstance(self.number, float) else 1)
+        moved: Any = self.number + more * (0.5 if isinstance(self.number, float) else 1)
+        if self.place is not None:
+            listed = self.parsed[self.name]
+            moved = [*listed[: self.place], moved, *listed[self.place + 1 :]]
         return harness.call_eager(self.entry.schema, {**self.parsed, self.name: moved}, tensors)
 
 
@@ -73,14 +84,29 @@ class Module(torch.nn.Module):
 def calls_of(entry: OpEntry) -> Iterator[Call]:
     """For each number that the operator takes, the first sample call that gives one."""
     for argument in entry.schema.arguments:
-        if argument.type.rstrip("?") not in NUMBERS:
-            continue
-        for sample in entry.samples:
-            parsed = parse_sample(sample, entry.schema)
-            number = parsed.get(argument.name, argument.default)
-            if sample.refused is None and type(number) in (int, float):
-                yield Call(entry, argument.name, parsed, number)
-                break
+        found: set[int | None] = set()
+        for parsed in _parsed(entry):
+            value = parsed.get(argument.name, argument.default)
+            for place, number in _numbers(argument.type, value):
+                if place not in found:
+                    found.add(place)
+                    yield Call(entry, argument.name, parsed, number, place)
+
+
+def _parsed(entry: OpEntry) -> list[dict[str, Any]]:
+    samples = [sample for sample in entry.samples if sample.refused is None]
+    return [parse_sample(sample, entry.schema) for sample in samples]
+
+
+def _numbers(kind: str, value: Any) -> Iterator[tuple[int | None, float]]:
+    """The numbers of an argument of a type, each with its place if they are a list."""
+    inner, _, _ = kind.rstrip("?").partition("[")
+    if inner not in NUMBERS:
+        return
+    listed = value if isinstance(value, list | tuple) else [value]
+    for place, number in enumerate(listed):
+        if type(number) in (int, float):
+            yield place if listed is value else None, number
 
 
 def eager(call: Call, size: int) -> Any:
@@ -144,7 +170,8 @@ def available() -> Iterator[OpEntry]:
                 target = harness.overload_of(entry.schema)
             except AttributeError:  # of a library, or of a newer torch
                 continue
-            if torch.Tag.nondeterministic_seeded not in target.tags:
+            random = torch.Tag.nondeterministic_seeded in target.tags
+            if not random and target.name() not in UNINITIALIZED:
                 yield entry
 
 
@@ -152,7 +179,7 @@ def outcomes(entry: OpEntry) -> dict[str, str]:
     """What becomes of each argument."""
     logging.disable(logging.ERROR)  # torch tells in a log what it raises, too
     warnings.simplefilter("ignore")
-    return {f"{entry.schema.key} {call.name}": outcome(call) for call in calls_of(entry)}
+    return {call.title: outcome(call) for call in calls_of(entry)}
 
 
 def apart(entry: OpEntry) -> dict[str, str]:
@@ -190,6 +217,7 @@ def test_a_number_that_a_size_says(request: pytest.FixtureRequest) -> None:
         ("aten::leaky_relu", "negative_slope", "exact"),
         ("aten::pow.Tensor_Scalar", "exponent", "exact"),
         ("aten::embedding_dense_backward", "padding_idx", "exact"),
+        ("aten::fft_fft2", "s[0]", "guarded"),
         ("aten::layer_norm", "eps", "guarded"),
         # torch asks whether it is 0.5, which it is in the example
         ("aten::float_power.Tensor_Scalar", "exponent", "guarded"),
@@ -215,7 +243,7 @@ def test_a_converter_that_needs_a_number_names_the_argument() -> None:
         ortable.export(Module(call), (torch.zeros(3), call.tensors()), dynamic_shapes=shapes)
 
 
-def _call(key: str, name: str) -> Call:
+def _call(key: str, argument: str) -> Call:
     entry = ENTRIES[key]
     assert isinstance(entry, OpEntry)
-    return next(call for call in calls_of(entry) if call.name == name)
+    return next(call for call in calls_of(entry) if call.title == f"{key} {argument}")

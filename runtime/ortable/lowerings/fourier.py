@@ -353,7 +353,10 @@ def _resized(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
             x = graph.make_node("Pad", [x, ends, const(graph, 0, graph.get_type(x))])
         if not (isinstance(have, int) and isinstance(size, int)) or size < have:
             start = consts(graph, [0], dtypes.int64)
+            shape = [*shape_of(graph, x)]
             x = graph.make_node("Slice", [x, start, as_vec(graph, size), along])
+            # of a size that is known when the model runs, the rule for Slice says nothing
+            graph.set_shape(x, (*shape[:axis], size, *shape[axis + 1 :]))
     return x
 
 

@@ -24,6 +24,14 @@ TORCH = os.path.dirname(torch.__file__) + os.sep
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 _PYTHON = sysconfig.get_paths()["stdlib"] + os.sep
 _SITE_PACKAGES = os.sep + "site-packages" + os.sep
+# Names of code without a file that is not the user's: graphs of torch.fx, Python's own modules.
+# "<stdin>", "<string>" and a notebook's "<ipython-input-1>" are.
+_NOBODYS = ("<eval_with_key>", "<frozen ", "<ortable ", "<__array_function__")
+# Torch's functions in Python whose conditions are their callers', on flags that they are given; and
+# what torch.export puts in the place of ``min`` and ``max``.
+_INTERFACES = ("_tensor.py", "functional.py", "nn/functional.py")
+_MIN_MAX = "_tensor_min_max"
+_DISPATCH = "_ops.py"
 
 # What torch writes into its messages about lines of Python.
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
@@ -297,9 +305,26 @@ def headline(error: BaseException) -> str:
 def is_user_file(file: str) -> bool:
     """True for a file of the user, or of a library of models: not torch, not ortable, not the
     standard library."""
-    if file.startswith("<") or file.startswith((TORCH, _OURS)):
+    if file.startswith((*_NOBODYS, TORCH, _OURS)):
         return False
     return not file.startswith(_PYTHON) or _SITE_PACKAGES in file
+
+
+def asks_for_callers(line: UserLine) -> bool:
+    """True for code that is not the user's and whose conditions on numbers are: Python's standard
+    library (``statistics.median``), and torch's functions that pass on what they are given."""
+    if line.file.startswith(TORCH):
+        return _in_torch(line) in _INTERFACES or line.function == _MIN_MAX
+    return line.file.startswith(_PYTHON) and _SITE_PACKAGES not in line.file
+
+
+def is_dispatch(line: UserLine) -> bool:
+    """True where torch's Python calls a kernel: the kernel asked."""
+    return _in_torch(line) == _DISPATCH
+
+
+def _in_torch(line: UserLine) -> str:
+    return Path(line.file.removeprefix(TORCH)).as_posix() if line.file.startswith(TORCH) else ""
 
 
 def calling_line(depth: int = 1, outside: bool = False) -> UserLine | None:

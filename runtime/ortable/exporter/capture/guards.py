@@ -6,10 +6,12 @@ finds the guards that the dynamic shapes do not imply; exported.py calls it. to_
 them, or refuses them, by `tell_guards`; record, metadata and validation read them.
 
 Left out are guards that the model does not depend on: those of torch's own code, which computes the
-same on every side of its branches or raises, unless they fix a size at 0 or 1 or come from a slice,
-whose length torch writes into the program (``x[:10]`` of a size below 10 has that size); those that
-hold for all sizes that the caller asked for, sizes of 0 and 1 aside unless a minimum was given; and
-those on ``torch.export.Dim`` objects, which torch itself checks against their ranges."""
+same on every side of its branches or raises; those that hold for all sizes that the caller asked
+for, sizes of 0 and 1 aside unless a minimum was given; and those on ``torch.export.Dim`` objects,
+which torch itself checks against their ranges. Torch's own code counts where it fixes a number,
+where it writes the size of a slice or of a part into the program (``x[:10]`` of a size below 10 has
+that size), and where it asks for its caller (``F.gumbel_softmax(x, hard=n > m)``,
+``min(n / 8, 1.0)``)."""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ from ortable.exporter.signature.dim_expressions import combined
 from ortable.exporter.signature.dimension_names import callers_level
 from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint
 
-from .advice import from_location, is_own_file, is_user_file
+from .advice import asks_for_callers, from_location, is_dispatch, is_own_file, is_user_file
 from .guard_proofs import Range, implied
 from .pt2_trust import is_arithmetic
 
@@ -42,6 +44,7 @@ from .pt2_trust import is_arithmetic
 _SIZES = (2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 64, 100)
 _MOST_TRIALS = 2000
 _MOST_QUOTED = 8
+_REMAINDERS = ("Mod", "PythonMod")
 # L['args'][0]._base: what torch knows an input by, and what is read of it
 _PATH = re.compile(r"L\['([^']*)'\]((?:\[[^\]]*\])*)(.*)")
 _REMEDY = (
@@ -216,7 +219,7 @@ def _fixes_a_number(expression: Any) -> bool:
     left, right = expression.args
     if left.is_number:
         left, right = right, left
-    return right.is_number and not (right == 0 and type(left).__name__ in ("Mod", "PythonMod"))
+    return right.is_number and not (right == 0 and type(left).__name__ in _REMAINDERS)
 
 
 def _captured_here(environment: Any) -> bool:
@@ -244,13 +247,14 @@ def _from_expression(
     asked for."""
     expression, line = guard.expr, _decided_at(guard)
     fixed = line is None and _fixes_a_number(expression)
-    if line is None and not (_of_a_slice(guard) or _answered_here(guard) or fixed):
+    passed = line is None and (_passed_on(guard) or _of_a_remainder(guard))
+    if line is None and not (_of_a_slice(guard) or _answered_here(guard) or fixed or passed):
         return None
     symbols = {str(symbol): symbol for symbol in expression.free_symbols}
     if not symbols.keys() - checked:
         return None
     one, ranges = _unified(expression, sizes), _ranges(symbols, sizes)
-    tried = _of_a_slice(guard) or fixed
+    tried = _of_a_slice(guard) or fixed or passed
     if implied(one, ranges) or (tried and _met_where_tried(one, ranges)):
         return None
     final = environment.replace(expression)
@@ -301,12 +305,38 @@ def _positive(expression: Any) -> Any:
 
 def _decided_at(guard: Any) -> UserLine | None:
     """The line of the user's code that asked; None where torch's own code did."""
+    line = _asked_at(guard)
+    return line if line is not None and is_user_file(line.file) else None
+
+
+def _passed_on(guard: Any) -> bool:
+    """Whether code asked that is given conditions and numbers by the user's: ``if hard`` of a flag,
+    ``min`` of two sizes. That one size is another one the shapes of the program say themselves."""
+    import sympy
+
+    line, expression = _asked_at(guard), guard.expr
+    if line is None or not asks_for_callers(line):
+        return False
+    return not (isinstance(expression, sympy.Eq) and all(s.is_Symbol for s in expression.args))
+
+
+def _of_a_remainder(guard: Any) -> bool:
+    """Whether a kernel of torch asked how many parts are longer by one: ``tensor_split`` of ``n``
+    rows into 3 asks ``n % 3 > 0``, and the sizes of its parts in the program are of that side."""
+    line, expression = _asked_at(guard), guard.expr
+    if line is None or not is_dispatch(line) or not type(expression).__name__.endswith("Than"):
+        return False  # an equality is what a view needs
+    return any(type(side).__name__ in _REMAINDERS for side in expression.args)
+
+
+def _asked_at(guard: Any) -> UserLine | None:
+    """The line that asked, of anybody's code."""
     line = from_location(getattr(guard.sloc, "framework_loc", None))
     read = line is not None and {"_dynamo", "variables"} <= set(Path(line.file).parts)
     if read or _of_a_slice(guard):
         # dynamo asks for the code that it reads; for operators its other files do
-        line = from_location(getattr(guard.sloc, "maybe_user_loc", None))
-    return line if line is not None and is_user_file(line.file) else None
+        return from_location(getattr(guard.sloc, "maybe_user_loc", None))
+    return line
 
 
 def _of_a_slice(guard: Any) -> bool:

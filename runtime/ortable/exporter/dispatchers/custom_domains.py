@@ -29,6 +29,7 @@ _SCALAR_TYPES = {
     10: dtypes.complex128, 11: dtypes.boolean, 15: dtypes.bfloat16,
 }  # fmt: skip
 _TEXTS = (torch.device, torch.layout, torch.memory_format)
+_NUMBERS = ("BoolType", "FloatType", "IntType", "NumberType", "SymIntType")
 
 
 def checked_domains(domains: Mapping[str, Any] | None) -> dict[str, tuple[str, int]]:
@@ -170,13 +171,20 @@ def _attributes(schema: Any, bound: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(value: Any, kind: str, name: str) -> Any:
     """A number or text of an attribute; bools are ints there.
 
-    Raises UnsupportedCase for a symbolic size, and for what no attribute holds.
+    Raises UnsupportedCase for a symbolic size or a number that is computed of one, and for what no
+    attribute holds.
     """
     if isinstance(value, dims.SymDim):
         raise UnsupportedCase(
             f"argument '{name}' is the symbolic size {value}, an attribute is a number: make the "
             "dimension static, take it from a tensor's shape inside the operator, or write a "
             "converter that passes graph.dim_as_vector(size) as an input"
+        )
+    if isinstance(value, str) and kind in _NUMBERS:  # the name of a result
+        raise UnsupportedCase(
+            f"argument '{name}' is a number that the model computes of sizes, an attribute is a "
+            "plain one: make the dimension static, compute it of a tensor's shape inside the "
+            "operator, or write a converter that passes it as an input"
         )
     if isinstance(value, _TEXTS):
         return str(value)
