@@ -3,6 +3,8 @@ files: each is right, and what torch and the models are afterwards is what they 
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -243,3 +245,54 @@ def test_what_a_call_that_raises_has_written_is_put_back() -> None:
         module(X)
         raise ZeroDivisionError
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+
+
+class Waits(torch.nn.Module):
+    """Its export stops halfway until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.go = threading.Event(), threading.Event()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.inside.set()
+        assert self.go.wait(60)
+        return x + 1
+
+
+def _exported_in_a_child() -> str:
+    """What an export says in a forked process."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.alarm(60)
+            program = ortable.export(torch.nn.Tanh(), (X,))
+            said = f"equal: {torch.allclose(program(X), X.tanh())}"
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        said = stream.read()
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
+def test_a_process_that_is_forked_within_an_export_does_not_wait_for_it() -> None:
+    module = Waits()
+    options = ExportOptions(strict=False)
+    ortable.export(torch.nn.Tanh(), (X,))
+    assert _exported_in_a_child() == "equal: True"
+    exporting = threading.Thread(
+        target=lambda: ortable.export(module, (X,), export_options=options)
+    )
+    exporting.start()
+    assert module.inside.wait(60)
+    said = _exported_in_a_child()
+    module.go.set()
+    exporting.join(60)
+    assert said.startswith("ExportError: this process was forked while another thread")
+    assert _exported_in_a_child() == "equal: True"
