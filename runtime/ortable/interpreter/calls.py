@@ -79,6 +79,19 @@ def operator_key(node: Node) -> str:
     return target if isinstance(target, str) else qualified_name(target)
 
 
+def converter_name(tables: ConverterTables, node: Node) -> str:
+    """The name under which a Dispatcher takes a converter of what ``node`` calls; empty where no
+    converter would be asked for: the function or method stands for no operator that is known."""
+    key = operator_key(node)
+    if "::" in key or node.op not in ("call_function", "call_method"):
+        return key if "::" in key else ""
+    if isinstance(node.target, HigherOrderOperator):
+        return f"higher_order::{key}"
+    is_method = node.op == "call_method"
+    call = tables.methods.get(key) if is_method else alias_of(tables, node.target)
+    return "" if call is None else str(call.packet)
+
+
 class PacketCall(NamedTuple):
     """A call of an operator without an overload, in the form of the generated call targets."""
 
