@@ -480,7 +480,7 @@ def test_a_name_that_an_error_suggests_is_taken(name) -> None:
 
 
 def test_a_method_that_writes_and_has_no_other_is_refused_without_a_name() -> None:
-    with pytest.raises(OptionError, match="such writes: name the operator that stands there$"):
+    with pytest.raises(OptionError, match=r"such writes: name the operator that stands there$"):
         Dispatcher({"Tensor.apply_": marked()})
 
 

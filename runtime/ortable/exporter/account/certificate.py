@@ -107,19 +107,17 @@ class WeightReport:
         return json.dumps(asdict(replace(self, nodes=dict(self.nodes))), indent=2)
 
     def __str__(self) -> str:
+        stays = len(self.rounded) < len(self.weights)
         rows = [
             (
-                each.name,
-                str(list(each.shape)),
-                str(each.bits),
+                *(each.name, str(list(each.shape)), str(each.bits)),
                 *map(_short, _errors(each)),
-                each.why,
+                *([each.why] if stays else []),
             )
             for each in sorted(self.weights, key=lambda each: -max(_errors(each)))
         ]
-        heads = ("weight", "shape", "bits", "error of the weight", "of the layer", "why it stays")
-        if len(self.rounded) == len(self.weights):
-            heads, rows = heads[:-1], [row[:-1] for row in rows]
+        heads = ["weight", "shape", "bits", "error of the weight", "of the layer"]
+        heads += ["why it stays"] if stays else []
         outputs = [(each.name, _short(each.error), _short(each.largest)) for each in self.outputs]
         limit = "" if self.max_error is None else f", at most {self.max_error:g} asked for"
         mega = f"{self.bytes_before / 1e6:,.1f} MB of weights became {self.bytes_after / 1e6:,.1f}"

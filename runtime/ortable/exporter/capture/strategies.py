@@ -41,6 +41,7 @@ from .functionalize import RewriteError, prepared
 from .pt2 import save_program
 from .rolled import check_other_sizes, rolled_program
 from .size_branches import with_every_side
+from .subclasses import check_subclasses
 from .tracing import trace_program
 
 # The kind of failures of torch's draft export that change no result: the shapes of an operator are
@@ -221,6 +222,8 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     if request.options.validate:
         check_program(exported, request)
         notes = [*notes, "the exported program was compared with the module"]
+    else:
+        check_subclasses(exported, request)
     if request.options.save_ep is not None:
         save_program(exported, request.options.save_ep)
     tried = [
