@@ -247,6 +247,16 @@ def test_tensors_whose_memory_cannot_be_read(kind, said, backend):
         assert torch.equal(fast(plain), plain + 1)
 
 
+def test_a_packed_tensor_is_not_returned_as_a_dense_one():
+    def unpacked(x):
+        packed = x.to_mkldnn()
+        torch._dynamo.graph_break()
+        return packed.to_dense()
+
+    with pytest.raises(InputError, match=r"has layout torch._mkldnn; .* call to_dense\(\)"):
+        torch.compile(unpacked, backend="ortable")(torch.ones(2, 3))
+
+
 def test_an_error_of_onnx_runtime_in_a_call():
     table = torch.nn.Embedding(4, 3)
     fast = torch.compile(table, backend="ortable")

@@ -359,10 +359,35 @@ def test_a_class_of_tensors_that_changes_what_is_computed_is_refused() -> None:
         assert torch.equal(Sum(weight)(given), x.as_subclass(Negated) + x * 2)  # as it was
 
 
-def test_a_tensor_of_mkldnn_is_refused_by_its_place_in_the_call() -> None:
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (torch.Tensor.to_mkldnn, r"of layout torch._mkldnn: .*; give x.to_dense\(\)"),
+        (
+            lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
+            r"a quantized tensor \(torch.qint8\), .*: give x.dequantize\(\), or",
+        ),
+        (
+            lambda x: torch.nested.nested_tensor([x, x]),
+            r"a nested tensor: .*; give torch.nested.to_padded_tensor\(x, 0.0\)",
+        ),
+    ],
+)
+def test_a_tensor_that_is_not_dense_is_refused_by_its_place(kind, words) -> None:
     x = torch.rand(2, 3)
-    packed = x.to_mkldnn()
-    with pytest.raises(InputError, match=r"^args\[0\] has layout torch._mkldnn: .*to_dense\(\)"):
+    packed = kind(x)
+    with pytest.raises(InputError, match=rf"^args\[0\] is {words}"):
         to_onnx(Sum(x), (packed,))
-    with pytest.raises(InputError, match=r"^kwargs\['x'\] has layout torch._mkldnn"):
+    with pytest.raises(InputError, match=rf"^kwargs\['x'\] is {words}"):
         to_onnx(Sum(x), (), {"x": packed})
+    if not packed.is_mkldnn:  # tests/interpreter/test_layouts.py
+        with pytest.raises(InputError, match=rf"^'weight' of the model is {words}"):
+            to_onnx(Sum(packed), (x,))
+
+
+def test_a_nested_input_of_a_graph_is_refused() -> None:
+    traced = torch.fx.symbolic_trace(lambda x: x + 1)
+    nested = torch.nested.nested_tensor([torch.rand(2, 3), torch.rand(1, 3)])
+    next(iter(traced.graph.nodes)).meta["val"] = nested
+    with pytest.raises(InputError, match="input 'x' of the graph is a nested tensor: an ONNX"):
+        to_onnx(traced)

@@ -87,8 +87,10 @@ def check_memory(roles: Sequence[InputRole], args: Sequence[Any]) -> None:
     :raises InputError: an argument whose elements ONNX Runtime cannot read
     """
     for role in roles:
-        value = args[role.index] if role.name else None
+        value = args[role.index]
         if not isinstance(value, torch.Tensor):
+            continue
+        if not role.name and not value.is_mkldnn:  # its to_dense() is nothing for dynamo
             continue
         where = f"Argument {role.index} ({role.name})"
         if isinstance(value, FakeTensor):

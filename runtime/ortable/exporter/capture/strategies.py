@@ -38,6 +38,7 @@ from . import advice
 from .check import check_program
 from .exported import add_guards, program_of
 from .functionalize import RewriteError, prepared
+from .layouts import check_layouts
 from .pt2 import save_program
 from .rolled import check_other_sizes, rolled_program
 from .size_branches import with_every_side
@@ -95,8 +96,10 @@ def module_program(request: Request) -> Program:
     when a fallback is asked for.
 
     Raises ExportError: torch cannot make the graph (with the line of the model, and what may help),
-    or a dynamic dimension cannot vary (with the input and the dimension).
+    or a dynamic dimension cannot vary (with the input and the dimension). InputError: a tensor is
+    not dense.
     """
+    check_layouts(request)
     with (
         without_inference_tensors(request) as ordinary,
         without_meta(_distinct(ordinary)) as fitted,

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from ortable.compat.torch import pytree
 from ortable.errors import ExportError, InputError
 from ortable.exporter.request.arguments import check_names
 
@@ -37,15 +36,6 @@ def checked_call(args: Any, kwargs: Any, mod: Any = None) -> tuple[tuple[Any, ..
             f"kwargs is a dict of the keyword arguments of the model, not {type(kwargs).__name__}"
         )
     pytrees.register_caches((args, kwargs), mod)
-    places = {f"args[{index}]": value for index, value in enumerate(args)}
-    places |= {f"kwargs[{name!r}]": value for name, value in (kwargs or {}).items()}
-    for place, value in places.items():
-        for leaf in pytree.tree_leaves(value):
-            if isinstance(leaf, torch.Tensor) and leaf.is_mkldnn:  # torch.export says: dense
-                raise InputError(
-                    f"{place} has layout {leaf.layout}: an ONNX model takes dense tensors; give "
-                    "to_dense() of it"
-                )
     return tuple(args), dict(kwargs or {})
 
 
