@@ -470,7 +470,7 @@ class DynamoInterpreter:
         self.graph.case = 0
         value = results.node_value(node)
         try:
-            overload, args, kwargs = calls.resolve_overload(self.graph, call, args, kwargs)
+            overload, args, kwargs = calls.resolve_overload(self.graph, node, call, args, kwargs)
             converter = self.find_converter(overload)
             if converter is None:
                 raise UnsupportedCase(
