@@ -261,3 +261,19 @@ def test_a_stream_may_be_closed(tmp_path: Path, stream: str) -> None:
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, shell=True)
     assert (run.returncode, run.stderr) == (0, "")
     assert (tmp_path / "x.onnx").is_file()
+
+
+def test_a_folder_whose_name_is_no_text_is_taken(tmp_path: Path) -> None:
+    folder = os.path.join(os.fsencode(tmp_path), b"mod\xffels")
+    os.mkdir(folder)
+    with open(os.path.join(folder, b"net.py"), "w") as file:
+        file.write(
+            "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n"
+            "        return x + 1 if x.shape[0] < 5 else x\n"
+        )
+    command = [sys.executable, "-m", "ortable", "export", "net.py:Net", "-o", "x.onnx"]
+    command += ["--inputs", "f32[n=2,3]"]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    model = onnx.load(os.path.join(folder, b"x.onnx").decode("utf-8", "surrogateescape"))
+    assert any("net.py" in each.value for each in model.metadata_props)

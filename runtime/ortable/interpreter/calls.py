@@ -255,13 +255,13 @@ def _schema_names(kwargs: Mapping[str, Any], packet: Any) -> dict[str, Any]:
     found = {}
     for name, value in kwargs.items():
         spelled = _SPELLINGS.get(name, name) if name not in known else name
-        if spelled not in known and name == "inplace":
-            if value is not False:
-                raise UnsupportedCase(
-                    f"inplace={value} writes into the input of the call, which others may read: "
-                    "leave it out, or give example inputs (args)"
-                )
+        if spelled not in known and name == "inplace" and value is False:
             continue
+        if spelled not in known and name == "inplace":
+            raise UnsupportedCase(
+                f"inplace={value} writes into the input of the call, which others may read: leave "
+                "it out, or give example inputs (args)"
+            )
         if value is None and spelled in defaulted:
             continue
         found[spelled if spelled in known else name] = value
