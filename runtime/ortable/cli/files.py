@@ -23,7 +23,7 @@ def existing(path: str) -> str:
 def writable(path: str) -> str:
     """``path`` itself, of a file to write; OptionError where it cannot be written."""
     file = Path(path)
-    if not file.name:
+    if not path:
         raise OptionError(f"{path!r} is no file to write")
     if not file.parent.is_dir():
         raise OptionError(f"folder '{file.parent}' does not exist")
