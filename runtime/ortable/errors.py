@@ -47,13 +47,15 @@ class OrtableError(Exception):
     rows of a comparison), and ``graph_text`` the graph so far, empty where there is none;
     ``details_file`` has all that, when ``verbose`` asked for a file.
     ``fx_node`` is the name of the node of the graph that was being converted, where there is one,
-    and ``operator`` what it calls (``"aten::relu"``).
+    and ``operator`` what it calls (``"aten::relu"``); ``converter_name`` is the name under which a
+    Dispatcher takes a converter for it, empty where there is none.
     ``sizes`` are the symbolic sizes that would have to be known, where those were the reason.
     ``differs``: nothing failed but a comparison with eager.
     """
 
     fx_node: str | None = None
     operator: str = ""
+    converter_name: str = ""
     sizes: tuple[Any, ...] = ()
     graph_text: str = ""
     advice: tuple[str, ...] = ()
@@ -137,9 +139,11 @@ class KernelError(BuilderError):
 
 
 class FunctionNotFoundError(OrtableError, RuntimeError):
-    """A torch operator has no converter. ``operators`` are the names of all that have none."""
+    """A torch operator has no converter. ``operators`` are the names of all that have none;
+    ``drafted`` says whether the message has an entry for the first, which ``load_specs`` takes."""
 
     operators: tuple[str, ...] = ()
+    drafted: bool = True
 
 
 class UnsupportedCase(OrtableError, NotImplementedError):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ortable import onnx_custom_backend, onnx_debug_backend
 from ortable.errors import (
@@ -207,6 +208,53 @@ def test_tensors_without_data(fn, said, grad):
         check()
     assert isinstance(cause_of(error.value), ConversionError)
     assert "is on device meta, which has no data" in str(cause_of(error.value))
+
+
+class Shifted(torch.nn.Module):
+    def __init__(self, shift):
+        super().__init__()
+        self.shift = shift
+
+    def forward(self, x):
+        return x + self.shift
+
+
+@pytest.mark.parametrize("backend", ["ortable", onnx_debug_backend])
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (FakeTensorMode().from_tensor, "is a fake tensor, which has no data, and ONNX Runtime"),
+        (
+            torch.Tensor.to_mkldnn,
+            r"has layout torch._mkldnn; .* call to_dense\(\) before the model",
+        ),
+    ],
+)
+def test_tensors_whose_memory_cannot_be_read(kind, said, backend):
+    plain = torch.arange(6.0).reshape(2, 3)
+    calls = [(Shifted(1.0), kind(plain)), (Shifted(kind(plain)), kind(plain))]
+    for module, x in calls:
+        torch._dynamo.reset()
+        fast = torch.compile(module, backend=backend)
+        with torch.no_grad(), pytest.raises(InputError, match=rf"^Argument \d \(\w+\) {said}"):
+            fast(x)
+    torch._dynamo.reset()
+    fast = torch.compile(Shifted(1.0), backend=backend)
+    with torch.no_grad():
+        assert torch.equal(fast(plain), plain + 1)
+        with pytest.raises(InputError, match=said):
+            fast(kind(plain))
+        assert torch.equal(fast(plain), plain + 1)
+
+
+def test_a_packed_tensor_is_not_returned_as_a_dense_one():
+    def unpacked(x):
+        packed = x.to_mkldnn()
+        torch._dynamo.graph_break()
+        return packed.to_dense()
+
+    with pytest.raises(InputError, match=r"has layout torch._mkldnn; .* call to_dense\(\)"):
+        torch.compile(unpacked, backend="ortable")(torch.ones(2, 3))
 
 
 def test_an_error_of_onnx_runtime_in_a_call():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 
 import ortable
@@ -172,3 +173,107 @@ def test_help_and_version_need_no_library() -> None:
         timeout=60,
     )
     assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["draw", "x.onnx", "-o", ""], "'' is no file to write"),
+        (["ops", "--missing", ""], "''"),
+        (["profile", "{m}:bad", "--trace", ""], "'' is no file to write"),
+        (["debug", "{m}:bad", "--script", "none/x.py"], "folder 'none' does not exist"),
+        (["debug", "{m}:bad", "--script", "folder"], "'folder' cannot be written: it is a folder"),
+        (["tune", "{m}:bad", "--cache-dir", "file.py"], "'file.py' cannot be a folder: 'file.py'"),
+        (["tune", "{m}:bad", "--cache-dir", "file.py/a"], "cannot be a folder: 'file.py' is none"),
+        (["tune", "{m}:bad", "--cache-dir", ""], "'' cannot be a folder"),
+        (["export", "file.py:net", "-o", "file.py"], "'file.py' is the file of the model itself"),
+        (["export", "..net:Net", "-o", "x.onnx"], "a name of a module begins with no dot"),
+        (["export", "zeros.py:Net", "-o", "x.onnx"], "null bytes\nWith --debug"),
+        (
+            ["export", "file.py:Net", "-o", "a", "--inputs", "i64[4] in 0..9999999999999999999"],
+            "--inputs: no tensor can be made for 'i64[4] in 0..9999999999999999999': ",
+        ),
+        (
+            ["export", "file.py:Net", "-o", "x.onnx", "--inputs", "f32[99999999,99999999]"],
+            "--inputs: no tensor can be made for 'f32[99999999,99999999]': ",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_named_before_anything_runs(
+    factory: str, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    Path("file.py").write_text("import torch\nNet = torch.nn.ReLU\n")
+    Path("zeros.py").write_bytes(b"a = 1\0")
+    Path("folder").mkdir()
+    Path("x.onnx").write_bytes(onnx.ModelProto(graph=onnx.GraphProto(name="g")).SerializeToString())
+    assert main([word.format(m=factory) for word in arguments]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ") and said in told and len(told.splitlines()) <= 2
+    assert Path("file.py").read_text().startswith("import torch")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["bench", "m:f", "--rounds", "0"], "--rounds: '0' is no whole number of 1 or more"),
+        (["bench", "m:f", "--rounds", "nan"], "--rounds: 'nan' is no whole number of 1 or more"),
+        (["profile", "m:f", "--rows", "-1"], "--rows: '-1' is no whole number of 0 or more"),
+        (["debug", "m:f", "--atol", "nan"], "--atol: 'nan' is no number of 0 or more"),
+        (["debug", "m:f", "--atol", "-1"], "--atol: '-1' is no number of 0 or more"),
+        (["debug", "m:f", "--rtol", "x"], "--rtol: 'x' is no number of 0 or more"),
+    ],
+)
+def test_numbers_that_say_nothing_are_refused(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_torch_logs_no_traceback_of_an_error_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import torch\n\n\ndef net():\n    return torch.nn.Linear(10, 4), (torch.rand(2, 11),)\n"
+    )
+    command = [sys.executable, "-m", "ortable", "export", "net.py:net", "-o", "x.onnx"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 2
+    assert "mat1 and mat2 shapes cannot be multiplied" in run.stderr
+    assert "Traceback" not in run.stderr and "failed while attempting" not in run.stderr
+
+
+def test_an_empty_example_is_compared_at_other_sizes_too(
+    factory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("net.py").write_text("import torch\nNet = torch.nn.ReLU\n")
+    assert main(["export", "net.py:Net", "-o", "x.onnx", "--inputs", "f32[b=0,10]"]) == 0
+    shapes = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "[0, 10]" in shapes["example"] and "[1, 10]" in shapes["b=1"]
+
+
+@pytest.mark.parametrize("stream", ["1>&-", "2>&-", "1>&- 2>&-"])
+def test_a_stream_may_be_closed(tmp_path: Path, stream: str) -> None:
+    (tmp_path / "net.py").write_text(
+        "import torch\n\n\ndef net():\n    return torch.nn.ReLU(), (torch.rand(2),)\n"
+    )
+    command = f"{sys.executable} -m ortable export net.py:net -o x.onnx {stream}"
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, shell=True)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert (tmp_path / "x.onnx").is_file()
+
+
+def test_a_folder_whose_name_is_no_text_is_taken(tmp_path: Path) -> None:
+    folder = os.path.join(os.fsencode(tmp_path), b"mod\xffels")
+    os.mkdir(folder)
+    with open(os.path.join(folder, b"net.py"), "w") as file:
+        file.write(
+            "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n"
+            "        return x + 1 if x.shape[0] < 5 else x\n"
+        )
+    command = [sys.executable, "-m", "ortable", "export", "net.py:Net", "-o", "x.onnx"]
+    command += ["--inputs", "f32[n=2,3]"]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    model = onnx.load(os.path.join(folder, b"x.onnx").decode("utf-8", "surrogateescape"))
+    assert any("net.py" in each.value for each in model.metadata_props)

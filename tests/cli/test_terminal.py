@@ -155,7 +155,7 @@ def test_a_device_is_not_replaced_by_a_model(
         (["bench", "m:f", "--optons", "a=1"], "'--optons'. Did you mean '--options'?"),
         (["bench", "m:f", "more"], "'more' is one word too many"),
         (["bench"], "required: TARGET"),
-        (["bench", "m:f", "--rounds", "x"], "invalid int value: 'x'"),
+        (["bench", "m:f", "--rounds", "x"], "'x' is no whole number of 1 or more"),
         (["specs", "chck"], "there is no command 'chck'. Did you mean 'check'?"),
         (["export", "m:f"], "required: -o"),
     ],

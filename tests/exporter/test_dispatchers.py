@@ -465,3 +465,46 @@ def test_without_a_dispatcher_the_error_names_the_ways_out() -> None:
     assert "aten::norm_except_dim, 1 call" in text and "start from:" in text
     for word in ("load_specs", "Dispatcher({'aten::norm_except_dim': f})", "OxsDispatcher()"):
         assert word in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Tensor.fill_", "Tensor.exponential_", "Tensor.relu_", "aten::lerpx", "aten::format_",
+     "aten::reversx", "aten::sparse_dim_", "aten::reluu"],
+)  # fmt: skip
+def test_a_name_that_an_error_suggests_is_taken(name) -> None:
+    with pytest.raises(OptionError) as caught:
+        Dispatcher({name: marked()})
+    quoted = [word for word in str(caught.value).split("'")[1::2] if word != name]
+    assert all(Dispatcher({word: marked()}).functions for word in quoted)
+
+
+def test_a_method_that_writes_and_has_no_other_is_refused_without_a_name() -> None:
+    with pytest.raises(OptionError, match=r"such writes: name the operator that stands there$"):
+        Dispatcher({"Tensor.apply_": marked()})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: (x + 1).relu_(), lambda x: F.celu_(x + 1), lambda x: torch.geqrf(x)[0]],
+)
+def test_a_python_function_that_no_converter_can_stand_for_needs_example_inputs(function) -> None:
+    traced = torch.fx.symbolic_trace(function)
+    next(iter(traced.graph.nodes)).meta["val"] = torch.empty(2, 2)
+    with pytest.raises(FunctionNotFoundError) as caught:
+        to_onnx(traced)
+    text = f"{caught.value}\n{caught.value.details}"
+    assert "What to do: give example inputs (args): torch then exports the graph" in text
+    for word in ("Dispatcher", "load_specs", "start from"):
+        assert word not in text
+
+
+def test_the_error_of_a_method_names_the_operator_whose_converter_would_be_asked() -> None:
+    traced = torch.fx.symbolic_trace(lambda x: x.repeat(2))
+    next(iter(traced.graph.nodes)).meta["val"] = torch.empty(3, 3)
+    with pytest.raises(ConversionError) as caught:
+        to_onnx(traced)
+    assert caught.value.operator == "repeat"
+    assert caught.value.converter_name == "aten::repeat"
+    assert "dispatcher={'aten::repeat': f}" in str(caught.value)
+    assert kinds(to_onnx(traced, dispatcher={"aten::repeat": marked()})) == ["Softsign"]

@@ -11,7 +11,7 @@ import torch
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from ortable.errors import ExportError
+from ortable.errors import ExportError, InputError
 from ortable.exporter import to_onnx
 
 from .helpers import assert_same, run_onnx
@@ -312,3 +312,82 @@ def test_input_names_as_a_dict_replace_some_of_the_names() -> None:
     assert list(sizes(model.graph.input)) == ["p_x", "other"]
     with pytest.raises(ExportError, match=r"input_names renames \['q'\], but the model has"):
         to_onnx(OnPoint(), (point(4),), input_names={"q": "other"})
+
+
+class Plain(torch.Tensor):
+    """One that changes nothing, as those of torchvision."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Negated(torch.Tensor):
+    """Sums of it have the other sign."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        found = super().__torch_function__(func, types, args, kwargs or {})
+        return -found if func in (torch.Tensor.__add__, torch.Tensor.add, torch.add) else found
+
+
+class Sum(torch.nn.Module):
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("weight", weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.weight
+
+
+def test_a_class_of_tensors_that_changes_nothing_is_exported() -> None:
+    x = torch.rand(2, 3)
+    for weight, given in ((x * 2, x.as_subclass(Plain)), ((x * 2).as_subclass(Plain), x)):
+        model = to_onnx(Sum(weight), (given,))
+        assert torch.equal(run_onnx(model, {"x": x.numpy()})[0], x + x * 2)
+
+
+def test_a_class_of_tensors_that_changes_what_is_computed_is_refused() -> None:
+    x = torch.rand(2, 3)
+    words = (
+        r"(?s)^Negated.__torch_function__ changes what the model computes, .* differ on the example"
+        r".*What to do: give plain tensors \(x.as_subclass\(torch.Tensor\)\)"
+    )
+    for weight, given in ((x * 2, x.as_subclass(Negated)), ((x * 2).as_subclass(Negated), x)):
+        with pytest.raises(ExportError, match=words):
+            to_onnx(Sum(weight), (given,))
+        assert torch.equal(Sum(weight)(given), x.as_subclass(Negated) + x * 2)  # as it was
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (torch.Tensor.to_mkldnn, r"of layout torch._mkldnn: .*; give x.to_dense\(\)"),
+        (
+            lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
+            r"a quantized tensor \(torch.qint8\), .*: give x.dequantize\(\), or",
+        ),
+        (
+            lambda x: torch.nested.nested_tensor([x, x]),
+            r"a nested tensor: .*; give torch.nested.to_padded_tensor\(x, 0.0\)",
+        ),
+    ],
+)
+def test_a_tensor_that_is_not_dense_is_refused_by_its_place(kind, words) -> None:
+    x = torch.rand(2, 3)
+    packed = kind(x)
+    with pytest.raises(InputError, match=rf"^args\[0\] is {words}"):
+        to_onnx(Sum(x), (packed,))
+    with pytest.raises(InputError, match=rf"^kwargs\['x'\] is {words}"):
+        to_onnx(Sum(x), (), {"x": packed})
+    if not packed.is_mkldnn:  # tests/interpreter/test_layouts.py
+        with pytest.raises(InputError, match=rf"^'weight' of the model is {words}"):
+            to_onnx(Sum(packed), (x,))
+
+
+def test_a_nested_input_of_a_graph_is_refused() -> None:
+    traced = torch.fx.symbolic_trace(lambda x: x + 1)
+    nested = torch.nested.nested_tensor([torch.rand(2, 3), torch.rand(1, 3)])
+    next(iter(traced.graph.nodes)).meta["val"] = nested
+    with pytest.raises(InputError, match="input 'x' of the graph is a nested tensor: an ONNX"):
+        to_onnx(traced)

@@ -88,6 +88,11 @@ def test_the_same_name_twice_is_refused() -> None:
         ({"target_opset": 99}, "opset 99 is not supported"),
         ({"target_opset": "18"}, "target_opset is an int"),
         ({"target_opset": {"com.microsoft": 1}}, "needs the main domain ''"),
+        (
+            {"target_opset": {"": 20, "ai.onnx": 21}},
+            "target_opset has 20 for '' and 21 for 'ai.onnx', which are one domain: give one",
+        ),
+        ({"target_opset": {"ai.onnx": 21, "": 20}}, "has 20 for '' and 21 for 'ai.onnx'"),
         ({"target": "tensorrt"}, "target is one of"),
         ({"export_options": {"strict": True}}, "its fields are strict"),
         ({"dispatcher": 3}, "dispatcher is a Dispatcher"),
@@ -121,7 +126,7 @@ def test_only_torch_programs_are_taken() -> None:
 
 
 def test_opset_and_dict_of_opsets_are_written() -> None:
-    for opset in (18, 21, {"": 20}):
+    for opset in (18, 21, {"": 20}, {"": 20, "ai.onnx": 20}):
         model = export(Neuron(), (torch.rand(5, 3),), target_opset=opset)
         expected = opset if isinstance(opset, int) else opset[""]
         assert [(o.domain, o.version) for o in model.opset_import] == [("", expected)]

@@ -125,6 +125,33 @@ def test_a_smallest_size_that_torch_found_is_told() -> None:
         program(torch.rand(65, 1, 16, 5))
 
 
+class Narrow(Strided):
+    """For widths up to 50."""
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        torch._check(image.shape[3] <= 50)
+        return super().forward(image)
+
+
+class Plain(torch.nn.Module):
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return image + 1
+
+
+def test_a_bound_that_torch_found_is_told_apart_from_the_one_beside_it() -> None:
+    images = torch.rand(1, 1, 16, 40)
+    with pytest.warns(UserWarning, match="width <= 50"):
+        program = export(Narrow().eval(), (images,), dynamic_shapes={"image": {3: "width"}})
+    with pytest.raises(InputError, match=r"is 4; .* 5 to 50 there, of which 5 is a bound that"):
+        program(images[..., :4])
+    with pytest.raises(InputError, match=r"5 to 50 there, of which 50 is a bound that torch.exp"):
+        program(torch.rand(1, 1, 16, 51))
+    hint = torch.export.Dim("width", max=45)
+    program = export(Plain(), (images,), dynamic_shapes={"image": {3: hint}})
+    with pytest.raises(InputError, match=r"the model takes \d to 45 there$"):
+        program(torch.rand(1, 1, 16, 46))
+
+
 class Checked(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         torch._assert_async((x > 0).all(), "x must be positive")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ortable.errors import UnsupportedCase
 from ortable.interpreter import calls
 
 RELU = torch.ops.aten.hardtanh
@@ -14,7 +15,7 @@ RELU = torch.ops.aten.hardtanh
     ("given", "found"),
     [
         ({"inplace": False}, {}),
-        ({"inplace": True}, {"inplace": True}),  # is refused: it would write into the argument
+        ({"training": True}, {"training": True}),  # train, where the schema has that
         ({"input": 1, "min_val": 2}, {"self": 1, "min_val": 2}),
         ({"nothing": False}, {"nothing": False}),
     ],
@@ -23,3 +24,13 @@ def test_only_what_says_nothing_is_left_out(
     given: dict[str, object], found: dict[str, object]
 ) -> None:
     assert calls._schema_names(given, RELU) == found
+
+
+def test_a_call_that_writes_into_its_argument_is_refused() -> None:
+    with pytest.raises(UnsupportedCase, match=r"inplace=True writes .* give example inputs"):
+        calls._schema_names({"inplace": True}, RELU)
+
+
+def test_a_flag_has_the_name_of_the_schema() -> None:
+    found = calls._schema_names({"training": False, "p": 0.5}, torch.ops.aten.dropout)
+    assert found == {"train": False, "p": 0.5}

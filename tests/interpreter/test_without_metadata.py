@@ -140,7 +140,7 @@ def test_a_submodule_that_is_called_wrongly_is_an_error_that_names_the_call(
 
 
 def test_a_submodule_that_cannot_be_traced_is_refused() -> None:
-    words = "torch cannot trace this module symbolically: pass args"
+    words = r"torch cannot trace this module symbolically\nWhat to do: give example inputs \(args\)"
     with pytest.raises(FunctionNotFoundError, match=words):
         ortable.to_onnx(_calling(_Branches(), "x", ""))
 

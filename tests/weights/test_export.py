@@ -117,6 +117,27 @@ def test_standard_onnx_and_onnx_runtime(target, symmetric, kind) -> None:
     assert builder.record.weights.error < (0.2 if kind == "int4" else 0.02)
 
 
+def test_weights_that_are_not_finite_are_named_beside_those_of_the_limit() -> None:
+    model = net()
+    with torch.no_grad():
+        model.table.weight[7, 3] = torch.inf
+        model.down.weight[0, 0] = torch.nan
+    for target in (None, "onnxruntime"):
+        program = ortable.export(model, (IDS,), target=target, weights="int4")
+        report = program.report.weights
+        assert report is not None
+        words = "NaN, infinities or numbers near them have no codes"
+        assert {each.name: each.why for each in report.weights} == {
+            "up.weight": "", "down.weight": words, "table.weight": words
+        }  # fmt: skip
+        assert [each.bits for each in report.weights] == [4, 32, 32]
+        assert str(report).startswith("1 of 3 weights are int4")
+        assert sum(line.endswith(words) for line in str(report).splitlines()) == 2
+    _, builder = ortable.to_onnx(net(), (IDS,), weights="int4", max_error=1e-4, return_builder=True)
+    report = builder.record.weights
+    assert {each.why for each in report.weights if each.bits == 32} == {"the limit max_error"}
+
+
 def test_a_tied_table_is_stored_once() -> None:
     proto = ortable.to_onnx(net(), (IDS,), target="onnxruntime", weights="int4")
     sizes = [len(each.raw_data) for each in proto.graph.initializer]

@@ -8,7 +8,7 @@ import ast
 import difflib
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import Any, NoReturn
 
@@ -26,7 +26,9 @@ __all__ = [
     "add_target",
     "add_train",
     "add_verbose",
+    "at_least",
     "backend_options",
+    "distance",
     "only_json",
     "pairs",
 ]
@@ -38,6 +40,32 @@ _LISTS = {
     "--config": re.compile(r"\w+=.*", re.DOTALL),
     "--inputs": re.compile(r"\w+=.*|[a-z]+[0-9]*\[.*", re.DOTALL),
 }
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A type of argparse: whole numbers from ``least`` on."""
+
+    def whole(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number of {least} or more")
+        return number
+
+    return whole
+
+
+def distance(text: str) -> float:
+    """A type of argparse: how far numbers may be apart."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not number >= 0:  # NaN is none
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of 0 or more")
+    return number
 
 
 class Parser(argparse.ArgumentParser):

@@ -15,9 +15,11 @@ from .arguments import (
     add_compile_arguments,
     add_json,
     add_target,
+    at_least,
     backend_options,
     only_json,
 )
+from .files import folder
 from .model_call import ModelCall
 from .progress import progress
 from .rewrites import named_rules
@@ -40,7 +42,11 @@ def add_compile_commands(commands: Any) -> None:
     bench = commands.add_parser("bench", help="how much faster than eager a model is")
     add_target(bench)
     bench.add_argument(
-        "--rounds", type=int, default=15, metavar="N", help="measured rounds, after a warm-up (15)"
+        "--rounds",
+        type=at_least(1),
+        default=15,
+        metavar="N",
+        help="measured rounds, after a warm-up (15)",
     )
     add_json(bench)
     add_compile_arguments(bench)
@@ -90,7 +96,7 @@ def _explain(args: argparse.Namespace) -> int:
 
 def _bench(args: argparse.Namespace) -> int:
     options = backend_options(args)
-    rounds = max(1, args.rounds)
+    rounds = args.rounds
     with only_json(args.json):
         call = _call(args)
         compiled = call.compiled(_backend(options), args.dynamic)
@@ -182,8 +188,8 @@ def _seconds(function: Callable[[], Any], count: int) -> float:
 def _tune(args: argparse.Namespace) -> int:
     storage: dict[str, Any] = {}
     options = {"tune": args.seconds, "storage": storage, **backend_options(args)}
-    if args.cache_dir:
-        options["cache_dir"] = args.cache_dir
+    if args.cache_dir is not None:
+        options["cache_dir"] = folder(args.cache_dir)
     with only_json(args.json):
         call = _call(args)
         with progress(f"searching, {args.seconds:g} s a graph"):

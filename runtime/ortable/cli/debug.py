@@ -9,7 +9,15 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .arguments import add_compile_arguments, add_json, add_target, backend_options, only_json
+from .arguments import (
+    add_compile_arguments,
+    add_json,
+    add_target,
+    backend_options,
+    distance,
+    only_json,
+)
+from .files import writable
 from .model_call import ModelCall
 from .progress import progress
 from .target import load_target
@@ -37,9 +45,11 @@ def add_debug(commands: Any) -> None:
     debug.add_argument(
         "--export", action="store_true", help="the exported model, in place of the compiled one"
     )
-    debug.add_argument("--atol", type=float, metavar="X", help="how far floats may be from eager's")
     debug.add_argument(
-        "--rtol", type=float, metavar="X", help="how far they may be, relative to eager's"
+        "--atol", type=distance, metavar="X", help="how far floats may be from eager's"
+    )
+    debug.add_argument(
+        "--rtol", type=distance, metavar="X", help="how far they may be, relative to eager's"
     )
     debug.add_argument(
         "--script", metavar="FILE.py", help="write a program of one operator that shows the fault"
@@ -50,6 +60,8 @@ def add_debug(commands: Any) -> None:
 
 
 def _debug(args: argparse.Namespace) -> int:
+    if args.script is not None:
+        writable(args.script)  # before the search
     with only_json(args.json):
         found = _searched(args)
         written = _script(found, args.script)

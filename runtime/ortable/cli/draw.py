@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ortable.errors import OptionError
+
 from .files import existing
 
 __all__ = ["add_draw"]
@@ -47,6 +49,8 @@ def _draw(args: argparse.Namespace) -> int:
 
     existing(args.model)
     output = Path(args.output)
+    if not output.name:
+        raise OptionError(f"{args.output!r} is no file to write")
     if not output.suffix:
         output = output.with_suffix(".svg")
     draw(

@@ -93,7 +93,11 @@ def _value(word: str, text: str, sizes: dict[str, int], generator: Any) -> tuple
         if sizes.setdefault(name, size) != size:
             raise OptionError(f"--inputs: {name} is {sizes[name]}, and in {word!r} {size}")
         dynamic[axis] = name
-    return draw(_bounded(sample), sample.shape, generator), dynamic or None
+    try:
+        return draw(_bounded(sample), sample.shape, generator), dynamic or None
+    except (RuntimeError, ValueError, MemoryError) as error:  # too large, for one
+        reason = str(error).strip().partition("\n")[0]
+        raise OptionError(f"--inputs: no tensor can be made for {word!r}: {reason}") from error
 
 
 def _bounded(sample: TensorSample) -> TensorSample:

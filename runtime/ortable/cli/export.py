@@ -9,6 +9,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from ortable.errors import OptionError
@@ -98,6 +99,7 @@ def _export(args: argparse.Namespace) -> int:
     if not _is_folder(args):
         check_file("filename", args.output)  # before the model is made
     check_file("report", args.report)
+    _check_other(args.target, args.output)
     with only_json(args.json):
         with progress("loading"):
             target = load_target(args.target, args.inputs, args.task, args.config)
@@ -105,6 +107,13 @@ def _export(args: argparse.Namespace) -> int:
     lines = found.pop("text")
     print(json.dumps(found, indent=2) if args.json else "\n".join(lines))
     return 0
+
+
+def _check_other(target: str, output: str) -> None:
+    """OptionError where the model would be written over the file that it is made from."""
+    source = Path(target.rpartition(":")[0] or target)
+    if source.is_file() and Path(output).is_file() and source.samefile(output):
+        raise OptionError(f"{output!r} is the file of the model itself: name another one with -o")
 
 
 def _written(args: argparse.Namespace, target: Target) -> dict[str, Any]:

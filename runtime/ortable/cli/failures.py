@@ -16,6 +16,7 @@ __all__ = ["DIFFERS", "ERROR", "quiet_torch", "said", "status_of"]
 DIFFERS, ERROR = 1, 2
 _COMPILE = ("explain", "bench", "tune", "profile")
 
+_TALKATIVE = ("torch._subclasses.fake_tensor", "torch.export._trace")
 _LIBRARIES = f"{os.sep}site-packages{os.sep}"
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -23,14 +24,18 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 @contextmanager
 def quiet_torch(debug: bool) -> Iterator[None]:
     """torch logs the traceback of an error that it raises then, and that `said` says."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    before = logger.level
+    loggers = [] if debug else [logging.getLogger(name) for name in _TALKATIVE]
     try:
-        if not debug:
-            logger.setLevel(logging.CRITICAL)
+        for logger in loggers:
+            logger.addFilter(_nothing)  # torch sets the levels anew when it is imported
         yield
     finally:
-        logger.setLevel(before)
+        for logger in loggers:
+            logger.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
 
 
 def status_of(error: BaseException) -> int:
@@ -58,8 +63,9 @@ def said(error: BaseException, command: str = "export", verbose: int = 0) -> str
         lines = [f"error: {type(error).__name__}: {text}"]
     if isinstance(error, SyntaxError):  # its place is in the file, not in a frame
         lines[0] = f"error: {type(error).__name__}: {error.msg}"
-        lines.append(f"  at {os.path.basename(error.filename or '?')}:{error.lineno}")
-        lines.append(f"    {(error.text or '').strip()}")
+        if error.filename is not None:
+            lines.append(f"  at {os.path.basename(error.filename)}:{error.lineno}")
+            lines.append(f"    {(error.text or '').strip()}")
     elif frame is not None:
         lines.append(f"  at {os.path.basename(frame.filename)}:{frame.lineno}, in {frame.name}")
         if frame.line:

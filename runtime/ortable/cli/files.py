@@ -23,10 +23,24 @@ def existing(path: str) -> str:
 def writable(path: str) -> str:
     """``path`` itself, of a file to write; OptionError where it cannot be written."""
     file = Path(path)
+    if not path:
+        raise OptionError(f"{path!r} is no file to write")
     if not file.parent.is_dir():
         raise OptionError(f"folder '{file.parent}' does not exist")
     if file.is_dir():
         raise OptionError(f"'{path}' cannot be written: it is a folder")
     if not os.access(file if file.exists() else file.parent, os.W_OK):
         raise OptionError(f"'{path}' cannot be written")
+    return path
+
+
+def folder(path: str) -> str:
+    """``path`` itself, of a folder that may not be there yet; OptionError where none can be."""
+    place = Path(path)
+    while path and not place.exists():
+        place = place.parent
+    if not path or not place.is_dir():
+        raise OptionError(f"{path!r} cannot be a folder: '{place}' is none")
+    if not os.access(place, os.W_OK):
+        raise OptionError(f"{path!r} cannot be written: folder '{place}' is closed")
     return path

@@ -31,6 +31,7 @@ STOPPED, PIPE = 130, 141  # as shells have it: 128 and the number of the signal
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
+    _open_streams()
     parser = _parser()
     _complete(parser)
     args = parser.parse_args(sys.argv[1:] if argv is None else argv)
@@ -52,6 +53,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, OSError):
             _drop_output()  # Python writes the rest when it ends, and would fail once more
         return status_of(error)
+
+
+def _open_streams() -> None:
+    """What a closed stream would take goes nowhere: `ortable ops >&-`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _drop_output() -> None:

@@ -22,7 +22,7 @@ def add_ops(commands: Any) -> None:
 def _ops(args: argparse.Namespace) -> int:
     from ortable.interpreter.tables import generated_tables
 
-    if args.missing:
+    if args.missing is not None:
         return _missing(existing(args.missing), generated_tables().converters)
     _print_coverage(args.grep)
     return 0

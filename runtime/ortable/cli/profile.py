@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.errors import OptionError
 
-from .arguments import add_compile_arguments, add_target, backend_options, pairs
+from .arguments import add_compile_arguments, add_target, at_least, backend_options, pairs
 from .files import existing, writable
 from .model_call import ModelCall
 from .progress import progress
@@ -37,7 +37,9 @@ def add_profile(commands: Any) -> None:
     profile.add_argument(
         "--calls", type=int, default=10, metavar="N", help="measured calls, after a warm-up (10)"
     )
-    profile.add_argument("--rows", type=int, default=15, metavar="N", help="rows of a table (15)")
+    profile.add_argument(
+        "--rows", type=at_least(0), default=15, metavar="N", help="rows of a table (15)"
+    )
     profile.add_argument(
         "--size",
         metavar="NAME=NUMBER",
@@ -50,7 +52,7 @@ def add_profile(commands: Any) -> None:
 
 
 def _profile(args: argparse.Namespace) -> int:
-    files = {name: getattr(args, name) for name in _FILES if getattr(args, name)}
+    files = {name: getattr(args, name) for name in _FILES if getattr(args, name) is not None}
     for path in files.values():
         writable(path)  # before the calls
     with progress("compiling and measuring", quiet=True):

@@ -107,6 +107,13 @@ def _module(name: str) -> Any:
         sys.path.insert(0, "")  # modules of the current folder, as for `python -m`
     try:
         return importlib.import_module(name)
+    except TypeError as error:
+        if not name.startswith("."):
+            raise
+        raise ExportError(
+            f"Cannot import {name!r}: a name of a module begins with no dot. For a file, write "
+            "its path, ../net.py:NAME for one."
+        ) from error
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # the module is there, and imports another one that is not

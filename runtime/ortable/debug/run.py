@@ -14,6 +14,7 @@ from onnx import NodeProto, TensorProto, numpy_helper
 from torch.fx import GraphModule
 
 from ortable import dtypes
+from ortable.backend.execute.feeds import check_memory
 from ortable.backend.execute.results import SymbolValues, as_promised
 from ortable.backend.roles import CompiledGraph, InputRoleKind
 from ortable.errors import OrtableError
@@ -143,7 +144,11 @@ class ReferenceBackend:
 
 
 def feeds_of(compiled: CompiledGraph, args: Sequence[Any]) -> dict[str, np.ndarray]:
-    """The arguments of a call as inputs of the ONNX graph."""
+    """The arguments of a call as inputs of the ONNX graph.
+
+    :raises InputError: an argument whose elements cannot be read
+    """
+    check_memory(compiled.inputs, args)
     feeds: dict[str, np.ndarray] = {}
     for role in compiled.inputs:
         if not role.name:

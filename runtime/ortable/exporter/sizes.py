@@ -11,6 +11,7 @@ from typing import Any
 from ortable import dims
 from ortable.errors import InputError
 from ortable.exporter.account.resize import (
+    UNBOUNDED,
     bounds_of,
     is_default,
     ranges_of,
@@ -34,13 +35,14 @@ class Sizes:
     """``of_inputs``: of each leaf of the call, its sizes as ints and sympy expressions (an
     expression for an integer, None for a constant). ``names``: torch's symbols -> names.
     ``ranges``: symbol -> smallest and largest size. ``guards``: conditions on sizes. ``raised``:
-    symbols whose smallest size torch set, not the caller."""
+    symbols whose smallest size torch set, not the caller; ``lowered``: those whose largest."""
 
     of_inputs: tuple[Any, ...]
     names: Mapping[str, str]
     ranges: Mapping[Any, tuple[int, int]]
     guards: tuple[Guard, ...]
     raised: frozenset[Any] = frozenset()
+    lowered: frozenset[Any] = frozenset()
     checked: set[tuple[int, ...]] = field(default_factory=set, compare=False)
 
     @classmethod
@@ -65,7 +67,10 @@ class Sizes:
         raised = frozenset(
             s for s, (low, _) in ranges.items() if low and str(s) in program.open_dims
         )
-        return cls(found, dict(program.symbol_names), ranges, guards, raised)
+        lowered = frozenset(
+            s for s, (_, high) in ranges.items() if high < UNBOUNDED and str(s) in program.open_tops
+        )
+        return cls(found, dict(program.symbol_names), ranges, guards, raised, lowered)
 
     def without_empty(self, names: Collection[str] | None = None) -> Sizes:
         """The same, where dimensions of these names, or all, are at least 1."""
@@ -151,9 +156,12 @@ class Sizes:
             lower, upper = self.ranges.get(symbol, (0, value))
             if lower <= value <= upper:
                 continue
-            taken = f"{lower} or more" if upper >= 2**31 else f"{lower} to {upper}"
+            taken = f"{lower} or more" if upper >= UNBOUNDED else f"{lower} to {upper}"
             where = first.get(symbol, f"'{self._name(symbol)}'")
-            bound = ", a bound that torch.export found" if symbol in self.raised else ""
+            bound = ""
+            if symbol in (self.raised if value < lower else self.lowered):
+                which = f" of which {lower if value < lower else upper} is"
+                bound = f",{which if upper < UNBOUNDED else ''} a bound that torch.export found"
             raise InputError(f"{where} is {value}; the model takes {taken} there{bound}")
 
     def _check_names(self, values: Mapping[Any, int], first: Mapping[Any, str]) -> None:

@@ -8,7 +8,7 @@ import builtins
 import contextlib
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -51,7 +51,7 @@ _HOMES: tuple[tuple[str, Any], ...] = (
 )
 
 # What Python calls an argument that the schema calls otherwise.
-_SPELLINGS = {"input": "self", "axis": "dim", "keepdims": "keepdim"}
+_SPELLINGS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "training": "train"}
 
 
 def qualified_name(target: Any) -> str:
@@ -77,6 +77,19 @@ def operator_key(node: Node) -> str:
     if isinstance(target, OpOverloadPacket):
         return qualified_op_name(target)
     return target if isinstance(target, str) else qualified_name(target)
+
+
+def converter_name(tables: ConverterTables, node: Node) -> str:
+    """The name under which a Dispatcher takes a converter of what ``node`` calls; empty where no
+    converter would be asked for: the function or method stands for no operator that is known."""
+    key = operator_key(node)
+    if "::" in key or node.op not in ("call_function", "call_method"):
+        return key if "::" in key else ""
+    if isinstance(node.target, HigherOrderOperator):
+        return f"higher_order::{key}"
+    is_method = node.op == "call_method"
+    call = tables.methods.get(key) if is_method else alias_of(tables, node.target)
+    return "" if call is None else str(call.packet)
 
 
 class PacketCall(NamedTuple):
@@ -105,30 +118,90 @@ def alias_of(tables: ConverterTables, target: Any) -> Any:
 
 
 def resolve_overload(
-    graph: Graph, call: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    graph: Graph, node: Node, call: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Any, list[Any], dict[str, Any]]:
-    """The ATen overload that torch takes for a Python call with these converted arguments, and its
-    own arguments.
+    """The ATen overload that torch takes for a Python call with these converted arguments of
+    ``node``, and its own arguments.
 
     Results stand for tensors of their dtype and rank, symbolic dimensions for integers.
-    Raises RuntimeError (torch's) when no overload fits.
+    Raises UnsupportedCase when no overload fits.
     """
     namespace, _, rest = call.packet.partition("::")
     packet_name, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), packet_name)
-    packed = pack_arguments(call.pack, args, packet)
+    # torch.dtype is a number here, and no size: x.view(torch.int32)
+    is_dtype = any(map(_is_dtype, node.args))
+    packed = list(args) if is_dtype else pack_arguments(call.pack, args, packet)
     kept = _without_python_only(call, kwargs)
     named = {**call.fixed, **_schema_names(kept, packet)}
     if not overload:
-        stand_ins = [stand_in(graph, value) for value in packed]
-        named_stand_ins = {name: stand_in(graph, value) for name, value in named.items()}
-        name = qualified_op_name(packet)
-        overload = resolve_packet(name, *stand_ins, **named_stand_ins)
-        axes = _numbers_as_lists(getattr(packet, overload or "default"), stand_ins)
-        if axes is not None:
-            with contextlib.suppress(RuntimeError):  # no other overload: the number is a flag
-                overload = resolve_packet(name, *axes, **named_stand_ins)
+        overload, packed, named = _chosen(graph, packet, packed, named)
     return getattr(packet, overload or "default"), packed, named
+
+
+def _is_dtype(value: Any) -> bool:
+    """Whether an argument of a node is a dtype, or that of a tensor."""
+    if isinstance(value, Node):
+        return value.target is getattr and value.args[1:] == ("dtype",)
+    return isinstance(value, torch.dtype)
+
+
+def _chosen(
+    graph: Graph, packet: Any, packed: list[Any], named: dict[str, Any]
+) -> tuple[str, list[Any], dict[str, Any]]:
+    """The name of the overload that torch chooses, and its arguments: as they are given, or with
+    lists for the numbers that Python takes for them."""
+    name = qualified_op_name(packet)
+
+    def resolved(values: Sequence[Any], words: Mapping[str, Any]) -> str:
+        stand_ins = {key: stand_in(graph, value) for key, value in words.items()}
+        return str(resolve_packet(name, *(stand_in(graph, each) for each in values), **stand_ins))
+
+    try:
+        overload = resolved(packed, named)
+    except RuntimeError as error:
+        for values, words in _with_lists(packet, packed, named):
+            with contextlib.suppress(RuntimeError):
+                return resolved(values, words), values, words
+        raise UnsupportedCase(
+            f"torch has no overload of {name} for these arguments, which Python's function may "
+            "rewrite before it calls one: write them as the operator takes them, or give example "
+            "inputs (args)",
+            details=str(error),
+        ) from error
+    axes = _numbers_as_lists(getattr(packet, overload or "default"), packed)
+    if axes is not None:
+        with contextlib.suppress(RuntimeError):  # no other overload: the number is a flag
+            overload = resolved(axes, named)
+    return overload, packed, named
+
+
+def _with_lists(
+    packet: Any, values: Sequence[Any], words: Mapping[str, Any]
+) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+    """The arguments with lists where an overload has them and Python takes a number, or None, as
+    in ``conv2d(x, w, None, 1)``: those of one overload after the other."""
+    for overload in packet.overloads():
+        arguments = getattr(packet, overload)._schema.arguments
+        by_name = {argument.name: argument for argument in arguments}
+        if len(values) <= len(arguments) and by_name.keys() >= words.keys():
+            yield (
+                [_as_list(*pair) for pair in zip(arguments, values, strict=False)],
+                {name: _as_list(by_name[name], value) for name, value in words.items()},
+            )
+
+
+def _as_list(argument: Any, value: Any) -> Any:
+    """A number, or None, as the list that an argument of a schema is; other values as they are."""
+    kind = argument.type
+    if kind.kind() == "OptionalType":
+        kind = kind.getElementType()
+    if kind.kind() != "ListType":
+        return value
+    if value is None and argument.has_default_value():
+        return argument.default_value
+    is_number = value.__class__ is int or isinstance(value, dims.SymDim)
+    return [value] * argument.N if is_number and argument.N else value
 
 
 def _numbers_as_lists(overload: Any, values: Sequence[Any]) -> list[Any] | None:
@@ -184,6 +257,11 @@ def _schema_names(kwargs: Mapping[str, Any], packet: Any) -> dict[str, Any]:
         spelled = _SPELLINGS.get(name, name) if name not in known else name
         if spelled not in known and name == "inplace" and value is False:
             continue
+        if spelled not in known and name == "inplace":
+            raise UnsupportedCase(
+                f"inplace={value} writes into the input of the call, which others may read: leave "
+                "it out, or give example inputs (args)"
+            )
         if value is None and spelled in defaulted:
             continue
         found[spelled if spelled in known else name] = value

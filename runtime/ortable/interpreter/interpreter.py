@@ -470,7 +470,7 @@ class DynamoInterpreter:
         self.graph.case = 0
         value = results.node_value(node)
         try:
-            overload, args, kwargs = calls.resolve_overload(self.graph, call, args, kwargs)
+            overload, args, kwargs = calls.resolve_overload(self.graph, node, call, args, kwargs)
             converter = self.find_converter(overload)
             if converter is None:
                 raise UnsupportedCase(
@@ -691,7 +691,11 @@ class DynamoInterpreter:
         found = failures.wrapped(error, node, self.tables.spec_files, self.graph)
         found.fx_node = node.name  # of a graph inside the graph: the node that calls it, at last
         if node.op.startswith("call_"):
-            found.operator = getattr(error, "operator", "") or calls.operator_key(node)
+            found.operator = getattr(error, "operator", "")
+            found.converter_name = getattr(error, "converter_name", "")
+            if not found.operator:
+                found.operator = calls.operator_key(node)
+                found.converter_name = calls.converter_name(self.tables, node)
         return found
 
     def not_found(self, node: Node) -> OrtableError:

@@ -20,6 +20,7 @@ from ortable.errors import OptionError, UnsupportedCase
 __all__ = [
     "BITS",
     "STORED",
+    "Kept",
     "Rounded",
     "Rounding",
     "Stored",
@@ -32,6 +33,7 @@ BITS = {"int4": 4, "int8": 8}
 Kind: TypeAlias = Literal["int4", "int8"]
 Stored: TypeAlias = Literal["keep", "float32"]  # how half floats are kept, with the same numbers
 STORED: tuple[Stored, ...] = ("keep", "float32")
+_NOT_FINITE = "NaN, infinities or numbers near them have no codes"
 _AT_ONCE = 1 << 18  # elements that are rounded at a time: what is computed of them stays in caches
 
 
@@ -177,17 +179,33 @@ class Rounded:
     error: float
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A weight that is chosen, and has no codes.
+
+    Attributes:
+        name, shape: as in `Rounded`.
+        why: the reason.
+    """
+
+    name: str
+    shape: tuple[int, int]
+    why: str
+
+
 @dataclass
 class Rounding:
     """A run of the rules about weights over a graph: what is asked for, and what was done.
 
-    ``rounded`` has a row for each weight by the name of its initializer; ``codes`` the results that
+    ``rounded`` has a row for each weight by the name of its initializer, ``kept`` for each that has
+    no codes; ``codes`` the results that
     hold codes, scales and zero points of a weight, by that name and the axis of the groups;
     ``made`` the codes, by the name and whether the weight was transposed; ``packed`` initializers
     that kernels read, by the name in the state_dict and what they hold."""
 
     options: WeightOptions
     rounded: dict[str, Rounded] = field(default_factory=dict)
+    kept: dict[str, Kept] = field(default_factory=dict)
     codes: dict[tuple[str, int], tuple[str, str, str | None]] = field(default_factory=dict)
     made: dict[tuple[str, bool], Codes] = field(default_factory=dict)
     packed: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -213,7 +231,7 @@ def rounded(weight: torch.Tensor, options: WeightOptions) -> Codes:
     with a zero point, and 0 is one of their values.
 
     Raises:
-        UnsupportedCase: the weight has infinities or NaN: it stays as it is.
+        UnsupportedCase: the weight has NaN, infinities or numbers near them: it stays as it is.
     """
     rows, inner = weight.shape
     size, symmetric = options.group_size, options.symmetric
@@ -237,7 +255,7 @@ def rounded(weight: torch.Tensor, options: WeightOptions) -> Codes:
         gap = code.mul_(scale).sub_(x).flatten()
         wrong += gap.dot(gap).item()
     if not math.isfinite(total):
-        raise UnsupportedCase("a weight with NaN, infinities or numbers near them has no codes")
+        raise UnsupportedCase(_NOT_FINITE)
     error = (wrong / total) ** 0.5 if total else 0.0
     codes = codes[:, :inner]
     if options.bits == 4:

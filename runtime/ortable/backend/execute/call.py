@@ -30,7 +30,7 @@ from ortable.passes.weight_codes import WeightOptions
 
 from .call_source import CallSource, code_of
 from .checks import violated
-from .feeds import Bound, Dimensions, feed_any
+from .feeds import Bound, Dimensions, check_memory, feed_any
 from .fork import protect
 from .frozen import (
     BackOff,
@@ -122,6 +122,7 @@ class OrtBackend:
         self._execute = execute
         self._plain_session = session
         self._dimensions = Dimensions()
+        self._looked = False
         self._plain: CompiledCall | None = None
         self._call: CompiledCall | None = None
         self._fixed: tuple[Any, ...] = ()
@@ -179,6 +180,9 @@ class OrtBackend:
 
     def _choose(self, args: list[Any]) -> list[Any]:
         """A call when it is not known whether the weights are what some session has."""
+        if not self._looked:  # dynamo's guards hold for all calls what holds for the first
+            check_memory(self.compiled.inputs, args)
+            self._looked = True
         with self._lock:
             call = self._chosen(args) if self._constant else self._keep_plain()
             if call is self._short:

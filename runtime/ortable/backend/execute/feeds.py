@@ -14,6 +14,7 @@ import torch
 from ortable import dtypes
 from ortable.backend.roles import InputRole
 from ortable.compat.onnxruntime import OrtValue, capi, ort_value
+from ortable.compat.torch import FakeTensor
 from ortable.errors import InputError
 
 from .weights import hold
@@ -23,6 +24,7 @@ __all__ = [
     "Dimensions",
     "as_bytes",
     "as_pairs",
+    "check_memory",
     "feed_any",
     "float8_tensor",
     "float8_value",
@@ -76,6 +78,32 @@ def in_order(role: InputRole, tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_neg():
         tensor = tensor.resolve_neg()
     return as_pairs(tensor).contiguous() if dtypes.is_complex_type(role.elem_type) else tensor
+
+
+def check_memory(roles: Sequence[InputRole], args: Sequence[Any]) -> None:
+    """Dynamo's examples do not show these: mkldnn's tensors have a layout of their own, and fake
+    ones an address that is no memory.
+
+    :raises InputError: an argument whose elements ONNX Runtime cannot read
+    """
+    for role in roles:
+        value = args[role.index]
+        if not isinstance(value, torch.Tensor):
+            continue
+        if not role.name and not value.is_mkldnn:  # its to_dense() is nothing for dynamo
+            continue
+        where = f"Argument {role.index} ({role.name})"
+        if isinstance(value, FakeTensor):
+            raise InputError(
+                f"{where} is a fake tensor, which has no data, and ONNX Runtime computes with "
+                "data: call the compiled model outside of FakeTensorMode, with weights and inputs "
+                "that have values."
+            )
+        if value.layout is not torch.strided:
+            raise InputError(
+                f"{where} has layout {value.layout}; ONNX Runtime takes dense tensors only: call "
+                "to_dense() before the model."
+            )
 
 
 def feed_any(role: InputRole, tensor: torch.Tensor) -> Any:

@@ -44,6 +44,7 @@ class RoundedWeight:
         layer_error: the same of what the layer computes, given what it is given in the model as it
             was: activations are rounded too where they are. None without example inputs, and
             for layers in branches and loops.
+        why: why the weight stayed as it is; empty where it was rounded.
     """
 
     name: str
@@ -51,6 +52,7 @@ class RoundedWeight:
     bits: int
     weight_error: float
     layer_error: float | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,11 +107,17 @@ class WeightReport:
         return json.dumps(asdict(replace(self, nodes=dict(self.nodes))), indent=2)
 
     def __str__(self) -> str:
+        stays = len(self.rounded) < len(self.weights)
         rows = [
-            (each.name, str(list(each.shape)), str(each.bits), *map(_short, _errors(each)))
+            (
+                *(each.name, str(list(each.shape)), str(each.bits)),
+                *map(_short, _errors(each)),
+                *([each.why] if stays else []),
+            )
             for each in sorted(self.weights, key=lambda each: -max(_errors(each)))
         ]
-        heads = ("weight", "shape", "bits", "error of the weight", "of the layer")
+        heads = ["weight", "shape", "bits", "error of the weight", "of the layer"]
+        heads += ["why it stays"] if stays else []
         outputs = [(each.name, _short(each.error), _short(each.largest)) for each in self.outputs]
         limit = "" if self.max_error is None else f", at most {self.max_error:g} asked for"
         mega = f"{self.bytes_before / 1e6:,.1f} MB of weights became {self.bytes_after / 1e6:,.1f}"
@@ -166,18 +174,27 @@ def rounded_builder(
     final = options.without(kept) if kept else options
     rounding = round_weights(builder, final, record, made)
     every = rounding if first is None else first
-    weights = tuple(
-        RoundedWeight(
-            each.name,
-            each.shape,
-            32 if each.name in kept else each.bits,
-            0.0 if each.name in kept else each.error,
-            0.0 if each.name in kept else errors.get(each.name),
-        )
-        for each in every.rounded.values()
-    )
     nodes = _readers(builder, rounding)
+    weights = _rows(every, kept, errors)
     return WeightReport(final, weights, outputs, max_error, before, _bytes(builder), nodes)
+
+
+def _rows(
+    rounding: Rounding, limited: Sequence[str], errors: Mapping[str, float]
+) -> tuple[RoundedWeight, ...]:
+    """The chosen weights: those of ``limited`` stay as they are for the limit."""
+    return (
+        *(
+            RoundedWeight(each.name, each.shape, 32, 0.0, 0.0, "the limit max_error")
+            if each.name in limited
+            else RoundedWeight(each.name, each.shape, each.bits, each.error, errors.get(each.name))
+            for each in rounding.rounded.values()
+        ),
+        *(
+            RoundedWeight(each.name, each.shape, 32, 0.0, 0.0, each.why)
+            for each in rounding.kept.values()
+        ),
+    )
 
 
 class _Trial:

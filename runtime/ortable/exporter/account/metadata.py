@@ -42,7 +42,7 @@ def annotate(model: Any, program: Program, text: str = "") -> None:
     proto = model.proto if hasattr(model, "proto") else model
     for value in proto.graph.input if program.fakes else ():
         value.doc_string = ", ".join(program.fakes.get(value.name, ()))
-    proto.doc_string = text
+    proto.doc_string = _plain(text)
     proto.producer_name = "ortable"
     proto.producer_version = own_version()
     properties = {"ortable.version": own_version(), "torch.version": torch.__version__}
@@ -59,13 +59,18 @@ def annotate(model: Any, program: Program, text: str = "") -> None:
     known = {prop.key for prop in proto.metadata_props}
     for key, value in properties.items():
         if key not in known:
-            proto.metadata_props.add(key=key, value=value)
+            proto.metadata_props.add(key=key, value=_plain(value))
     for initializer in proto.graph.initializer:
         names = program.initializers.get(initializer.name)
         if names is not None:
             initializer.doc_string = names[0]
         else:
             initializer.doc_string = _computed_of(initializer.name, program.initializers)
+
+
+def _plain(text: str) -> str:
+    """The text as protobuf takes it: names of files may have bytes that are no letters."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _classes(program: Program) -> dict[str, str]:

@@ -212,7 +212,7 @@ def _by_name(
 
 
 def resized(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:
-    """The leaf at its new sizes: rows repeated in order, or cut."""
+    """The leaf at its new sizes: rows repeated in order, or cut; of an empty one, zeros."""
     if sizes is None:
         return leaf
     if not isinstance(sizes, list):
@@ -221,7 +221,9 @@ def resized(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:
         if isinstance(size, int):
             continue
         wanted, present = _evaluated(size, values), leaf.shape[axis]
-        if wanted != present and present:
+        if wanted and not present:  # no row to repeat
+            leaf = leaf.new_zeros([*leaf.shape[:axis], wanted, *leaf.shape[axis + 1 :]])
+        elif wanted != present:
             leaf = leaf.index_select(axis, torch.arange(wanted, device=leaf.device) % present)
     return leaf
 

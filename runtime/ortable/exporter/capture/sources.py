@@ -20,6 +20,7 @@ from ortable.interpreter.outputs import flatten_output
 from ortable.interpreter.tables import ConverterTables
 
 from .exported import program_of
+from .layouts import check_not_nested
 from .strategies import module_program
 
 
@@ -92,6 +93,8 @@ def _from_graph(request: Request) -> Program:
     graph_module, dynamic_shapes = request.model, request.dynamic_shapes
     args, kwargs = request.args, request.kwargs
     nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    for node in nodes:
+        check_not_nested(f"input '{node.name}' of the graph", results.node_value(node))
     output = graph_module.graph.output_node()
     program = Program(graph_module, user_inputs=nodes)
     for leaf in flatten_output(output.args[0]):

@@ -38,9 +38,11 @@ from . import advice
 from .check import check_program
 from .exported import add_guards, program_of
 from .functionalize import RewriteError, prepared
+from .layouts import check_layouts
 from .pt2 import save_program
 from .rolled import check_other_sizes, rolled_program
 from .size_branches import with_every_side
+from .subclasses import check_subclasses
 from .tracing import trace_program
 
 # The kind of failures of torch's draft export that change no result: the shapes of an operator are
@@ -94,8 +96,10 @@ def module_program(request: Request) -> Program:
     when a fallback is asked for.
 
     Raises ExportError: torch cannot make the graph (with the line of the model, and what may help),
-    or a dynamic dimension cannot vary (with the input and the dimension).
+    or a dynamic dimension cannot vary (with the input and the dimension). InputError: a tensor is
+    not dense.
     """
+    check_layouts(request)
     with (
         without_inference_tensors(request) as ordinary,
         without_meta(_distinct(ordinary)) as fitted,
@@ -222,6 +226,8 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     if request.options.validate:
         check_program(exported, request)
         notes = [*notes, "the exported program was compared with the module"]
+    else:
+        check_subclasses(exported, request)
     if request.options.save_ep is not None:
         save_program(exported, request.options.save_ep)
     tried = [

@@ -117,7 +117,8 @@ def _checked(name: str) -> str:
     packet_name, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), packet_name, None)
     if packet is None:
-        known = [n.partition("::")[2] for n in generated_tables().converters]
+        keys = [n.partition("::") for n in generated_tables().converters]
+        known = [rest for home, _, rest in keys if home == namespace]
         close = difflib.get_close_matches(packet_name, known, n=1)
         hint = f"; did you mean '{namespace}::{close[0]}'?" if close else ""
         raise OptionError(f"torch has no operator '{name}'{hint}")
@@ -136,14 +137,24 @@ def _of_method(method: str) -> str:
         return _packet(f"torch.Tensor.{method}", call)
     builtin = type(getattr(torch.Tensor, method, None)).__name__ == "method_descriptor"
     if method.endswith("_") and not method.endswith("__"):
-        raise OptionError(_writes(f"Tensor.{method}", f"Tensor.{method.removesuffix('_')}"))
+        raise OptionError(_writes(f"Tensor.{method}", _of_plain_method(method.removesuffix("_"))))
     if builtin and hasattr(torch.ops.aten, method):
         return f"aten::{method}"
     raise OptionError(_unknown(f"torch.Tensor.{method}", method))
 
 
+def _of_plain_method(method: str) -> str:
+    """What to name in the place of the method that writes; empty where no operator is known."""
+    try:
+        _of_method(method)
+    except OptionError:
+        return f"aten::{method}" if hasattr(torch.ops.aten, method) else ""
+    return f"Tensor.{method}"
+
+
 def _writes(name: str, instead: str) -> str:
-    return f"'{name}' writes in place; graphs are converted without such writes: name '{instead}'"
+    what = f"name '{instead}'" if instead else "name the operator that stands there"
+    return f"'{name}' writes in place; graphs are converted without such writes: {what}"
 
 
 def _of_callable(function: Any) -> str:

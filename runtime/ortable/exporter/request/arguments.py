@@ -202,6 +202,12 @@ def checked_opset(
             raise OptionError(
                 f"target_opset maps domains to versions, for example {{'': 18}}, not {wrong}"
             )
+        same = opset.get("ai.onnx", opset.get(""))
+        if opset.get("", same) != same:
+            raise OptionError(
+                f"target_opset has {opset['']} for '' and {same} for 'ai.onnx', which are one "
+                "domain: give one of them"
+            )
         opset = {"" if domain == "ai.onnx" else domain: v for domain, v in opset.items()}
         if "" not in opset:
             raise OptionError(

@@ -41,13 +41,14 @@ class Program:
     user's forward; ``outputs``: the results, and what it writes; ``output_structure``: what the
     forward returns, a TreeSpec; ``symbol_names``: torch's symbols -> names of dimensions, of which
     ``users_dims`` are the caller's; ``open_dims``: symbols for which the caller gave no smallest
-    size; ``notes``: what was done to get here; ``exported``: torch's program, None where a graph
-    was given; ``guards``: conditions on sizes that the program needs; ``initializers``: initializer
-    -> its names in the state_dict (several for tied weights), filled by the conversion; ``tied``:
-    placeholder -> the first placeholder of the same weight; ``results``: result of the graph ->
-    the FX node whose value it is, filled by the conversion where no module becomes a function, and
-    so is ``cases``: FX node -> the case of its entry that converted it, where there are several;
-    ``ranges``: torch's symbols -> ranges, where these are not those of ``exported``.
+    size, ``open_tops``: those with no largest; ``notes``: what was done to get here; ``exported``:
+    torch's program, None where a graph was given; ``guards``: conditions on sizes that the program
+    needs; ``initializers``: initializer -> its names in the state_dict (several for tied weights),
+    filled by the conversion; ``tied``: placeholder -> the first placeholder of the same weight;
+    ``results``: result of the graph -> the FX node whose value it is, filled by the conversion
+    where no module becomes a function, and so is ``cases``: FX node -> the case of its entry that
+    converted it, where there are several; ``ranges``: torch's symbols -> ranges, where these are
+    not those of ``exported``.
     """
 
     graph_module: GraphModule
@@ -60,6 +61,7 @@ class Program:
     symbol_names: dict[str, str] = field(default_factory=dict)
     users_dims: frozenset[str] = frozenset()
     open_dims: set[str] = field(default_factory=set)
+    open_tops: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     exported: ExportedProgram | None = None
     guards: list[Guard] = field(default_factory=list)

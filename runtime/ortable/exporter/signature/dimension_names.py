@@ -72,6 +72,8 @@ def _name_as_asked(program: Program, asked: Sequence[Leaf]) -> None:
                     lost.append((where, name, size))
                 if isinstance(asked_for, NamedHint) and asked_for.min is None:
                     program.open_dims.add(free[0])
+                if isinstance(asked_for, NamedHint) and asked_for.max is None:
+                    program.open_tops.add(free[0])
             elif not hasattr(asked_for, "root"):
                 lost.append((where, name, size))
     lost = [

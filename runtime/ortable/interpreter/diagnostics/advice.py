@@ -45,6 +45,8 @@ _MISSING: dict[Door, tuple[str, ...]] = {
     ),
     "library": (f"What to do: {_LOAD}.",),
 }
+# Functions, methods and modules of Python, in a graph that was not exported.
+_PYTHON = "What to do: give example inputs (args): torch then exports the graph to operators."
 # By door: what helps when the converter refuses the arguments, or fails.
 _REFUSED: dict[Door, tuple[str, ...]] = {
     "to_onnx": (
@@ -104,7 +106,7 @@ def for_error(error: OrtableError, door: Door, falls_back: bool = False) -> tupl
     """The lines of what to do. ``falls_back``: what cannot be converted would run in torch."""
     lines = list(error.remedies)
     if isinstance(error, FunctionNotFoundError) and error.operators:
-        lines += [] if falls_back else _named(_MISSING[door], error.operators[0])
+        lines += [] if falls_back else _for_missing(error, door)
         custom = next((each for each in map(_library, error.operators) if each), None)
         if custom is not None and door == "to_onnx":
             lines.append(
@@ -112,7 +114,7 @@ def for_error(error: OrtableError, door: Door, falls_back: bool = False) -> tupl
                 "of an ONNX domain of yours."
             )
     elif isinstance(error, (ConversionError, UnsupportedCase)) and error.operator:
-        lines += [] if falls_back else _named(_REFUSED[door], error.operator)
+        lines += [] if falls_back else _for_refused(error, door)
     if error.details_file is not None:
         lines.append(f"The graph so far, and all details: {error.details_file}")
     elif error.has_more:
@@ -122,8 +124,20 @@ def for_error(error: OrtableError, door: Door, falls_back: bool = False) -> tupl
     return tuple(lines)
 
 
-def _named(lines: tuple[str, ...], operator: str) -> list[str]:
-    return [line.replace("{name}", operator) for line in lines]
+def _for_missing(error: FunctionNotFoundError, door: Door) -> list[str]:
+    if error.drafted:
+        return _named(_MISSING[door], error.converter_name)
+    return _for_refused(error, door) if error.converter_name else [_PYTHON]
+
+
+def _for_refused(error: OrtableError, door: Door) -> list[str]:
+    if door == "to_onnx" and not error.converter_name:
+        return ["What to do: change the line."]
+    return _named(_REFUSED[door], error.converter_name)
+
+
+def _named(lines: tuple[str, ...], converter_name: str) -> list[str]:
+    return [line.replace("{name}", converter_name) for line in lines]
 
 
 def _library(operator: str) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from ortable.compat.torch import HigherOrderOperator, OpOverload
+from ortable.compat.torch import OpOverload
 from ortable.errors import FunctionNotFoundError
-from ortable.interpreter.calls import operator_key, qualified_name
+from ortable.interpreter.calls import converter_name, operator_key
 from ortable.interpreter.mutation.functionalized_calls import (
     functional_arguments,
     written_arguments,
@@ -83,6 +83,8 @@ def not_found_error(
         details="\n".join(details),
     )
     error.operators = tuple(entry.name for entry in missing)
+    error.converter_name = converter_name(tables, missing[0].nodes[0])
+    error.drafted = bool(skeleton(missing[0].nodes[0]))
     error.most_lines = None  # the summary is short but for the entry, which is there to be copied
     error.advice = advice.for_error(error, "library")
     return error
@@ -112,12 +114,14 @@ def _summary(missing: list[Missing], tables: ConverterTables) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+    if node.op == "call_module":
+        lines.append("  torch cannot trace this module symbolically")
     closest = _closest(first.name, tables)
     file = tables.spec_files.get(closest or "")
     if closest is not None:
         lines.append(shortened(f"  closest spec: {closest}" + (f" ({file})" if file else "")))
     draft = [part for line in skeleton(node) for part in _wrapped(line)]
-    return [*lines, "  start from:", *(f"    {line}" for line in draft)]
+    return [*lines, "  start from:", *(f"    {line}" for line in draft)] if draft else lines
 
 
 def _wrapped(line: str) -> list[str]:
@@ -160,9 +164,8 @@ def _paragraph(entry: Missing, tables: ConverterTables) -> list[str]:
     if overload is not None:
         names = ", ".join(written_arguments(overload))
         lines.append(f"    it writes into {names}: an entry returns results, then the new values")
-    lines.append("    start from:")
-    lines += [f"      {line}" for line in skeleton(node)]
-    return lines
+    draft = skeleton(node)
+    return [*lines, "    start from:", *(f"      {line}" for line in draft)] if draft else lines
 
 
 def _place(node: Node) -> str:
@@ -183,33 +186,12 @@ def _closest(name: str, tables: ConverterTables) -> str | None:
 
 def skeleton(node: Node) -> list[str]:
     """The YAML entry to start from for the target of ``node``, with what the graph tells about
-    shapes and types."""
+    shapes and types; empty for what a user's file does not hold: higher-order operators, Python
+    functions, methods and modules."""
     target = written_overload(node) or node.target
-    if isinstance(target, OpOverload):
-        return _operator_skeleton(node, target._schema)
-    if isinstance(target, HigherOrderOperator):
-        return [f"- hop: {target.name()}", "  args: [...]  # in the order of the call"]
-    if node.op == "call_method":
-        return [
-            f"- method: {target}",
-            f"  op: aten::{target}",
-            "# or pass args, and torch exports the graph to ATen",
-        ]
-    if node.op == "call_module":
-        return [
-            "# torch cannot trace this module symbolically: pass args, and torch exports the "
-            "graph to ATen"
-        ]
-    name = qualified_name(target)
-    short = name.rpartition(".")[2]
-    return [
-        f"- callable: {name}",
-        f"  op: aten::{short}",
-        "# or pass args, and torch exports the graph to ATen",
-    ]
-
-
-def _operator_skeleton(node: Node, schema: Any) -> list[str]:
+    if not isinstance(target, OpOverload):
+        return []
+    schema = target._schema
     values = _bind(node, schema)
     tensors = [a.name for a in schema.arguments if str(a.type) in ("Tensor", "Optional[Tensor]")]
     lists = [a.name for a in schema.arguments if str(a.type).startswith("List[Tensor")]

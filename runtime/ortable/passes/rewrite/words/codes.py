@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ortable import dtypes
+from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, initializers
 from ortable.ir.casts import HALVES
 from ortable.ir.constants import is_constant
 from ortable.passes.analysis.constants import whole_constant
-from ortable.passes.weight_codes import Rounded, Rounding, rounded
+from ortable.passes.weight_codes import Kept, Rounded, Rounding, rounded
 from ortable.prelude.facts import Bool, Int, Opaque, Result
 from ortable.prelude.values import consts
 
@@ -123,7 +124,12 @@ def weight_codes(
         value = owner.initializers_dict[w]
         tensor = initializers.to_torch(value, w)
         matrix = tensor.detach() if transposed else tensor.detach().t()
-        found = rounding.made[w, transposed] = rounded(matrix, rounding.options)
+        try:
+            found = rounding.made[w, transposed] = rounded(matrix, rounding.options)
+        except UnsupportedCase as error:  # the rule leaves the layer alone, the report names it
+            shape = (int(matrix.shape[0]), int(matrix.shape[1]))
+            rounding.kept[w] = Kept(_called(w), shape, error.message)
+            raise
     sizes = (int(found.codes.shape[0]), int(found.codes.shape[1]))
     bits, group = rounding.options.bits, rounding.options.group_size
     rounding.rounded[w] = Rounded(_called(w), sizes, bits, group, found.error)
