@@ -178,7 +178,9 @@ def _evaluate(tree: ast.expr, names: dict[str, Any]) -> Any:
     try:
         return _evaluated(tree, names)
     except (TypeError, ValueError, ArithmeticError) as error:
-        raise SampleProblem(f"cannot read the value '{ast.unparse(tree)}': {error}") from None
+        # Python 3.14 says it in other words
+        why = "division by zero" if isinstance(error, ZeroDivisionError) else error
+        raise SampleProblem(f"cannot read the value '{ast.unparse(tree)}': {why}") from None
 
 
 def _evaluated(tree: ast.expr, names: dict[str, Any]) -> Any:
