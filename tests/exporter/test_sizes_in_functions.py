@@ -57,6 +57,7 @@ def typed(text: str) -> Function:
     return found
 
 
+ATEN = torch.ops.aten
 resized = functools.partial(F.interpolate, mode="bilinear")
 CASES = (
     Case("min of a fraction", lambda x: x * min(x.shape[2] / 8, 1.0), 3),
@@ -74,6 +75,8 @@ CASES = (
     Case("weights of heads", attention, 3),
     Case("typed", typed("return x * 2 if x.shape[2] % 2 == 0 else x"), 3),
     Case("typed, two sizes", typed("return x * 2 if x.shape[2] < x.shape[3] else x"), 2),
+    Case("flag of an operator", lambda x: ATEN.sum.dim_IntList(x, [2], x.shape[2] % 2 == 0), 3),
+    Case("flag by its name", lambda x: ATEN.sum(x, [2], keepdim=x.shape[2] > 6), 2),
     # how many rows each part has, torch's kernel asks
     Case("rows of a part", lambda x: x.sum() / x.tensor_split(3, 2)[0].shape[2], 3),
     # what computes with the size
@@ -134,6 +137,17 @@ def test_a_flag_is_told_as_a_condition(strict: bool) -> None:
             (image(*EXAMPLE),),
             dynamic_shapes=({2: "n"},),
             export_options=ExportOptions(strict=strict),
+        )
+
+
+def test_a_condition_that_an_operator_takes_as_a_number_is_no_flag() -> None:
+    """`_assert_scalar` keeps it for the run."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ortable.export(
+            Module(lambda x: (ATEN._assert_scalar(x.shape[2] != 9, "nine"), x + 1)[1]),
+            (image(*EXAMPLE),),
+            dynamic_shapes=({2: "n"},),
         )
 
 

@@ -44,6 +44,7 @@ from .pt2_trust import is_arithmetic
 _SIZES = (2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 64, 100)
 _MOST_TRIALS = 2000
 _MOST_QUOTED = 8
+_ANSWER = ("known_values.py", "flags.py")
 _REMAINDERS = ("Mod", "PythonMod")
 # L['args'][0]._base: what torch knows an input by, and what is read of it
 _PATH = re.compile(r"L\['([^']*)'\]((?:\[[^\]]*\])*)(.*)")
@@ -347,9 +348,10 @@ def _of_a_slice(guard: Any) -> bool:
 
 
 def _answered_here(guard: Any) -> bool:
-    """Whether ortable asked, to answer the model: a 0-d tensor of sizes, see known_values.py."""
+    """Whether ortable asked, to answer the model: a 0-d tensor of sizes (known_values.py), or a
+    flag of an operator (flags.py)."""
     file = str(getattr(getattr(guard.sloc, "framework_loc", None), "filename", ""))
-    return is_own_file(file) and Path(file).name == "known_values.py"
+    return is_own_file(file) and Path(file).name in _ANSWER
 
 
 def _checked_by_torch(environment: Any) -> set[str]:

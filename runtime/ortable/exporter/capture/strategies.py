@@ -37,6 +37,7 @@ from ortable_generated.aten import traits
 from . import advice
 from .check import check_program
 from .exported import add_guards, program_of
+from .flags import DecidedFlags
 from .functionalize import RewriteError, prepared
 from .layouts import check_layouts
 from .pt2 import save_program
@@ -246,6 +247,7 @@ def _exporting(strict: bool) -> Strategy:
         request = attempts.request
         with (
             nullcontext() if strict else new_buffers_forgotten(request.model),
+            nullcontext() if strict else DecidedFlags(),
             shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes),
         ):
             exported = torch.export.export(
