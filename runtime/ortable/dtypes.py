@@ -223,6 +223,13 @@ def to_numpy(dtype: int) -> np.dtype[Any]:
     return found
 
 
+def as_array(value: Any, dtype: int) -> np.ndarray:
+    """A number, list or array in an element type. What is too large for it is an infinity, as in
+    torch, and without numpy's warning: ``x.half() * 1e6``."""
+    with np.errstate(over="ignore"):
+        return np.array(value).astype(to_numpy(dtype))
+
+
 def from_numpy(dtype: Any) -> int:
     """Element type of a numpy dtype (or anything ``numpy.dtype`` accepts)."""
     key = np.dtype(dtype)

@@ -16,7 +16,7 @@ from ortable.passes.weight_codes import WeightOptions, rounded
 def test_a_weight_with_one_number_that_is_none_has_no_codes(number: float, symmetric: bool) -> None:
     weight = torch.rand(8, 64)
     weight[5, 40] = number
-    words = "a weight with NaN, infinities or numbers near them has no codes"
+    words = "NaN, infinities or numbers near them have no codes"
     with pytest.raises(UnsupportedCase, match=words):
         rounded(weight, WeightOptions(symmetric=symmetric))
 

@@ -334,7 +334,7 @@ class NodeMaker(GraphInterface):
     def _cast_input(self, name: str, dtype: int) -> str:
         value = self.values[name].constant
         if isinstance(value, np.ndarray):
-            return self.make_initializer("", value.astype(dtypes.to_numpy(dtype)))
+            return self.make_initializer("", dtypes.as_array(value, dtype))
         for node in self.nodes[-8:]:  # the same result is often an input twice, or of the next node
             if node.op_type == "Cast" and node.inputs == [name] and node.attrs["to"] == dtype:
                 return node.outputs[0]

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
@@ -49,12 +47,12 @@ def const(graph: Graph, value: Scalar, dtype: Dtype) -> Result:
         return cast(graph, as_scalar(graph, value), dtype)
     if type(value) is complex:
         raise UnsupportedCase(f"the complex number {value} in a place for real ones")
-    return graph.make_initializer("", np.array(value).astype(dtypes.to_numpy(dtype)))
+    return graph.make_initializer("", dtypes.as_array(value, dtype))
 
 
 def consts(graph: Graph, values: Any, dtype: Dtype) -> Result:
     """A 1-d constant of known numbers."""
-    return graph.make_initializer("", np.array(values).astype(dtypes.to_numpy(dtype)).reshape(-1))
+    return graph.make_initializer("", dtypes.as_array(values, dtype).reshape(-1))
 
 
 def cast(graph: Graph, x: Result, dtype: Dtype | None) -> Result:

@@ -139,7 +139,8 @@ def is_zero_fill(graph: Graph, x: Result | None) -> Bool:
 def is_zero_in_float32(graph: Graph, c: Result) -> Bool:
     """Whether a constant of one element is 0, or so small that float32 has 0 for it."""
     value = number_of(graph, c)
-    return not math.isnan(value) and bool(np.float32(value) == 0)
+    with np.errstate(over="ignore"):
+        return not math.isnan(value) and bool(np.float32(value) == 0)
 
 
 def is_rounded_in_float32(graph: Graph, c: Result, x: Result, scaled: Result) -> Bool:

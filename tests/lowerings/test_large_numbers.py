@@ -1,0 +1,45 @@
+"""Numbers of a model that its dtypes do not hold: they are infinities, as in torch, and nothing of
+it is said to the caller."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import ortable
+
+X = torch.tensor([1.0, -2.0, 3.0])
+FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "product": lambda x: x * 1e39,
+    "sum": lambda x: x + 1e300,
+    "of a half": lambda x: x.half() * 1e6,
+    "of a bfloat16": lambda x: x.bfloat16() * 1e39,
+    "power": lambda x: x**1e39,
+    "in place of NaN": lambda x: (x / 0).nan_to_num(posinf=1e39),
+    # a number of the lowering is compared with what float32 has
+    "of a rule": lambda x: torch.igamma(x.abs(), x.abs()),
+}
+
+
+class Module(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_number_that_is_too_large_is_an_infinity_and_no_warning(name: str) -> None:
+    module = Module(FUNCTIONS[name])
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        compiled = torch.compile(module, backend="ortable")(X)
+        exported = ortable.export(module, (X,))(X)
+    torch.testing.assert_close(compiled, module(X), equal_nan=True)
+    torch.testing.assert_close(exported, module(X), equal_nan=True)
