@@ -17,11 +17,13 @@ def tensors_of(values):
 
 
 def properties(tensor):
-    """What eager promises of one tensor besides its values."""
+    """What eager promises of one tensor besides its values. Where a dimension has one element its
+    stride says nothing."""
+    strides = [step for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size != 1]
     return {
         "dtype": tensor.dtype,
         "shape": tensor.shape,
-        "strides": tensor.stride() if tensor.numel() else None,
+        "strides": strides if tensor.numel() else None,
         "offset": tensor.storage_offset(),
         "requires_grad": tensor.requires_grad,
         "leaf": tensor.is_leaf,
