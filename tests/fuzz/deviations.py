@@ -104,22 +104,27 @@ def listed(operator: str, dynamic: bool) -> list[tuple[str, str]]:
     ]
 
 
-def _listed(step: Step, dynamic: bool) -> list[tuple[str, str]]:
-    """The same for the operators of a step, those in the functions of control flow included."""
+def _listed(step: Step, dynamic: bool, gradient: bool) -> list[tuple[str, str]]:
+    """The same for the operators of a step, those in the functions of control flow included, and
+    for those of their gradients."""
     called = {f"{space}::{name}" for space, name in _CALL.findall(step.text)}
-    return [each for name in (*sorted(called), step.key) for each in listed(name, dynamic)]
+    names = [*sorted(called), step.key]
+    if gradient:
+        names += [f"{name.partition('.')[0]}_backward" for name in names]
+    return [each for name in names for each in listed(name, dynamic)]
 
 
-def deviation(program: Program) -> str | None:
-    """Why the program may differ from eager; None where nothing that is listed excuses it."""
-    if not any(_listed(step, program.dynamic) for step in program.steps):
+def deviation(program: Program, gradient: bool = False) -> str | None:
+    """Why the program may differ from eager, with ``gradient`` its gradients, too; None where
+    nothing that is listed excuses it."""
+    if not any(_listed(step, program.dynamic, gradient) for step in program.steps):
         return None
     reasons: list[str] = []
 
     def look(step: Step, values: list[Any], made: list[Any]) -> list[Any]:
         given = [values[place] for place in step.operands]
         tensors = [each for each in given if isinstance(each, torch.Tensor)]
-        for holds, why in _listed(step, program.dynamic):
+        for holds, why in _listed(step, program.dynamic, gradient):
             if HOLDS[holds](tensors):
                 reasons.append(f"{step.key}: {why}")
         return made

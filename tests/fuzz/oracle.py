@@ -220,7 +220,8 @@ def _worst(have: torch.Tensor, want: torch.Tensor) -> str:
 def check(program: Program, mode: str) -> Outcome:
     """What comes of the program through one front door."""
     outcome = _checked(program, mode)
-    reason = deviation(program) if outcome.kind == "mismatch" else None
+    differs = outcome.kind == "mismatch"
+    reason = deviation(program, mode == "gradient") if differs else None
     return outcome if reason is None else Outcome("discarded", reason)
 
 

@@ -97,12 +97,22 @@ def test_a_deviation_excuses_what_it_names_alone(monkeypatch: pytest.MonkeyPatch
     assert deviations.deviation(replace(program, steps=(other,))) is None
 
 
+def test_a_deviation_of_a_gradient_excuses_programs_whose_gradients_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = ("aten::relu_backward", "strided", "of a test", False)
+    monkeypatch.setattr(deviations, "deviations", lambda: [row])
+    program = Program((X,), (RELU,), (1,))
+    assert deviations.deviation(program) is None
+    assert deviations.deviation(program, gradient=True) == "aten::relu: of a test"
+
+
 def test_what_differs_is_looked_up_among_the_deviations(
     wrong_relu: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = Program((X,), (RELU,), (1,))
     assert oracle.check(program, "export").kind == "mismatch"
-    monkeypatch.setattr(oracle, "deviation", lambda program: "of a test")
+    monkeypatch.setattr(oracle, "deviation", lambda program, gradient: "of a test")
     assert oracle.check(program, "export").kind == "discarded"
 
 
