@@ -247,19 +247,6 @@ def test_what_a_call_that_raises_has_written_is_put_back() -> None:
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
 
 
-class Waits(torch.nn.Module):
-    """Its export stops halfway until it may go on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inside, self.go = threading.Event(), threading.Event()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.inside.set()
-        assert self.go.wait(60)
-        return x + 1
-
-
 def _exported_in_a_child() -> str:
     """What an export says in a forked process."""
     reader, writer = os.pipe()
@@ -282,7 +269,7 @@ def _exported_in_a_child() -> str:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
 def test_a_process_that_is_forked_within_an_export_does_not_wait_for_it() -> None:
-    module = Waits()
+    module = Pausing()
     options = ExportOptions(strict=False)
     ortable.export(torch.nn.Tanh(), (X,))
     assert _exported_in_a_child() == "equal: True"

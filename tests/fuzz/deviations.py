@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import yaml
@@ -83,39 +83,50 @@ HOLDS: dict[str, Callable[[Tensors], bool]] = {
 }
 
 
+class Deviation(NamedTuple):
+    """A row: an operator, in which * stands for any part, what its tensors must hold, why it
+    differs then, and whether only where sizes are dynamic, or in gradients."""
+
+    operator: str
+    holds: str
+    why: str
+    dynamic: bool = False
+    gradient: bool = False
+
+
 @cache
-def deviations() -> tuple[tuple[str, str, str, bool], ...]:
-    """An operator, in which * stands for any part, what its tensors must hold, why it differs then,
-    and whether only where sizes are dynamic."""
+def deviations() -> tuple[Deviation, ...]:
+    """All rows, one for each operator."""
     found = yaml.safe_load((Path(__file__).parent / "deviations.yaml").read_text())
     return tuple(
-        (name, each["holds"], each["why"], each.get("dynamic", False))
+        Deviation(name, **{key: value for key, value in each.items() if key != "op"})
         for each in found
         for name in (each["op"] if isinstance(each["op"], list) else [each["op"]])
     )
 
 
-def listed(operator: str, dynamic: bool) -> list[tuple[str, str]]:
-    """What an operator must hold to differ, and why; ``dynamic``: in a program of dynamic sizes."""
+def listed(operator: str, dynamic: bool, gradient: bool = False) -> list[tuple[str, str]]:
+    """What an operator must hold to differ, and why; ``dynamic``: in a program of dynamic sizes,
+    ``gradient``: in one whose gradients are compared."""
     return [
-        (holds, why)
-        for name, holds, why, only_dynamic in deviations()
-        if fnmatchcase(operator, name) and (dynamic or not only_dynamic)
+        (row.holds, row.why)
+        for row in deviations()
+        if fnmatchcase(operator, row.operator)
+        and dynamic >= row.dynamic
+        and gradient >= row.gradient
     ]
 
 
 def _listed(step: Step, dynamic: bool, gradient: bool) -> list[tuple[str, str]]:
-    """The same for the operators of a step, those in the functions of control flow included, and
-    for those of their gradients."""
+    """The same for the operators of a step, those in the functions of control flow included."""
     called = {f"{space}::{name}" for space, name in _CALL.findall(step.text)}
-    names = [*sorted(called), step.key]
-    if gradient:
-        names += [f"{name.partition('.')[0]}_backward" for name in names]
-    return [each for name in names for each in listed(name, dynamic)]
+    return [
+        each for name in (*sorted(called), step.key) for each in listed(name, dynamic, gradient)
+    ]
 
 
 def deviation(program: Program, gradient: bool = False) -> str | None:
-    """Why the program may differ from eager, with ``gradient`` its gradients, too; None where
+    """Why the program, with ``gradient`` its gradients too, may differ from eager; None where
     nothing that is listed excuses it."""
     if not any(_listed(step, program.dynamic, gradient) for step in program.steps):
         return None

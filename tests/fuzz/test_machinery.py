@@ -88,7 +88,9 @@ def test_a_wrong_dtype_and_an_error_are_found(monkeypatch: pytest.MonkeyPatch) -
 def test_a_deviation_excuses_what_it_names_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the input that is listed, and for the operator that is listed."""
     monkeypatch.setattr(
-        deviations, "deviations", lambda: [("aten::relu", "strided", "of a test", False)]
+        deviations,
+        "deviations",
+        lambda: [deviations.Deviation("aten::relu", "strided", "of a test")],
     )
     program, dense = Program((X,), (RELU,), (1,)), replace(X, layout="contiguous")
     assert deviations.deviation(program) == "aten::relu: of a test"
@@ -97,10 +99,8 @@ def test_a_deviation_excuses_what_it_names_alone(monkeypatch: pytest.MonkeyPatch
     assert deviations.deviation(replace(program, steps=(other,))) is None
 
 
-def test_a_deviation_of_a_gradient_excuses_programs_whose_gradients_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    row = ("aten::relu_backward", "strided", "of a test", False)
+def test_a_deviation_of_gradients_excuses_no_other_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = deviations.Deviation("aten::relu", "strided", "of a test", gradient=True)
     monkeypatch.setattr(deviations, "deviations", lambda: [row])
     program = Program((X,), (RELU,), (1,))
     assert deviations.deviation(program) is None
@@ -118,9 +118,10 @@ def test_what_differs_is_looked_up_among_the_deviations(
 
 def test_the_deviations_that_are_listed_exist() -> None:
     keys = {key.partition(".")[0] for key in catalog().keys}
-    for name, holds, why, _ in deviations.deviations():
+    for row in deviations.deviations():
+        name = row.operator
         assert fnmatch.filter(keys, name) or name.startswith("context: "), name
-        assert holds in deviations.HOLDS and why
+        assert row.holds in deviations.HOLDS and row.why
 
 
 def test_a_run_that_refuses_everything_is_too_little() -> None:

@@ -29,7 +29,6 @@ from .suites import Outcome, run, suites
 # What each set holds back. A row of docs/support.md has the set's name.
 SETS: dict[str, tuple[str, ...]] = {
     "newest": (),
-    "Python 3.14": (),  # with --interpreter, where `newest` finds another one
     "torch 2.14": ("torch==2.14.*", "onnxruntime==1.31.*"),
 }
 
