@@ -24,6 +24,7 @@ from .model import (
     HopEntry,
     LowerCase,
     OpEntry,
+    Promote,
     Specs,
     Targets,
     complex_cases,
@@ -127,14 +128,18 @@ def _converter(entry: OpEntry, needs: Needs) -> list[str]:
         needs.add("ortable.prelude.promotion", "promote_values")
         names = ", ".join(entry.promote.args)
         comma = "," if len(entry.promote.args) == 1 else ""
-        lines.append(
-            f"    {names}{comma} = promote_values(graph, {entry.promote.kind!r}, [{names}])"
-        )
+        lines.append(f"    {names}{comma} = promote_values({_promoted(entry.promote)})")
     for name, code in entry.let:
         lines.append(f"    {name} = {expression_text(code.expression, needs)}")
     for number, case in enumerate(entry.lower, 1):
         lines.extend(_case(entry, case, number, needs))
     return lines
+
+
+def _promoted(promote: Promote) -> str:
+    """The arguments of ``promote_values``."""
+    opmath = f", {promote.opmath}" if promote.opmath is not None else ""
+    return f"graph, {promote.kind!r}, [{', '.join(promote.args)}]{opmath}"
 
 
 def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[str]:
@@ -154,9 +159,7 @@ def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[
         needs.add("ortable.lowerings.complex.arithmetic", "promote_complex")
         names = ", ".join(entry.promote.args)
         comma = "," if len(entry.promote.args) == 1 else ""
-        lines.append(
-            f"    {names}{comma} = promote_complex(graph, {entry.promote.kind!r}, [{names}])"
-        )
+        lines.append(f"    {names}{comma} = promote_complex({_promoted(entry.promote)})")
     for name, code in complex_lets(entry):
         lines.append(f"    {name} = {expression_text(code.expression, needs)}")
     first = 1 if form.as_lower else len(entry.lower) + 1

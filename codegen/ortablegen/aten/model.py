@@ -71,11 +71,13 @@ class OutRule:
 
 @dataclass(frozen=True)
 class Promote:
-    """``promote: {args: [...], kind: ...}``."""
+    """``promote: {args: [...], kind: ..., opmath: ...}``; ``opmath`` is the argument that torch's
+    kernel reads in float32 beside half floats."""
 
     args: tuple[str, ...]
     kind: str
     span: Span
+    opmath: str | None = None
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class PartReader(EntryReader):
         if not isinstance(node, YMap):
             self.error(node.span, "promote must be {args: [...], kind: ...}")
             return None
-        self.keys(node, ("args", "kind"), "promote")
+        self.keys(node, ("args", "kind", "opmath"), "promote")
         kind = self.text(node.get("kind"), "kind") or "default"
         if kind not in PROMOTE_KINDS:
             self.error(
@@ -111,7 +111,10 @@ class PartReader(EntryReader):
         if not words:
             fix = f"promote: {{args: [self, other], kind: {kind}}}"
             self.error(node.span, "promote names no arguments", fix=fix)
-        return Promote(words, kind, node.span)
+        opmath = self.text(node.get("opmath"), "opmath")
+        if opmath is not None and opmath not in words:
+            self.error(node.span, f"opmath names '{opmath}', which args of promote does not")
+        return Promote(words, kind, node.span, opmath)
 
     def out(self, node: YNode | None) -> tuple[OutRule, ...] | None:
         """The rules of the results, none for ``out: []``; None when one is wrong."""

@@ -44,6 +44,10 @@ def word_dtypes(word: Word, given: Mapping[str, Value]) -> frozenset[int] | None
         return frozenset({FIXED[word.name]})
     if word.name in ("opmath", "opmath_dtype"):
         return _widened(given.get("x", given.get("dtype")))
+    if word.name == "opmath_beside":
+        told = given.get("dtype")
+        wide = _widened(told)
+        return wide | told.dtypes if told is not None and told.dtypes and wide else None
     name = _LIKE.get(word.name, "")
     if word.name in SAME:
         name = word.parameters[SAME[word.name]].name

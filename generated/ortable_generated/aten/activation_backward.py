@@ -9,7 +9,7 @@ from ortable.prelude.complex_arithmetic import as_complex, c_add, c_conj, c_mul
 from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import dtype_of, is_used, square_root
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like, softplus_of
+from ortable.prelude.pointwise import const_like, scaled, softplus_of
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
 
@@ -103,7 +103,7 @@ def aten_hardtanh_backward(graph: Graph, res: ResultSpec, grad_output: Result, s
 
 def aten_leaky_relu_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, negative_slope: Scalar, self_is_result: Bool) -> Result:
     """aten::leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor"""
-    steep = graph.make_node('Mul', [grad_output, const_like(graph, negative_slope, grad_output)])
+    steep = scaled(graph, grad_output, negative_slope)
     return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), grad_output, steep], res.outputs)
 
 

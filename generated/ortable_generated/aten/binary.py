@@ -151,12 +151,12 @@ def aten_mul_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) 
 
 def aten_mul_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
-    self, other = promote_values(graph, 'default', [self, other])
+    self, other = promote_values(graph, 'default', [self, other], other)
     if dtype_of(graph, res) == boolean:
         graph.case = 1
         return graph.make_node('And', [self, other], res.outputs)
     graph.case = 2
-    return graph.make_node('Mul', [self, other], res.outputs)
+    return cast(graph, graph.make_node('Mul', [self, other]), dtype_of(graph, res))
 
 
 def aten_multiply_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
@@ -344,7 +344,7 @@ def complex_aten_mul_Scalar(graph: Graph, res: ResultSpec, self: Result, other: 
 
 def complex_aten_mul_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
-    self, other = promote_complex(graph, 'default', [self, other])
+    self, other = promote_complex(graph, 'default', [self, other], other)
     graph.case = 3
     return c_mul(graph, self, other)
 

@@ -11,8 +11,8 @@ from ortable.prelude.complex_arithmetic import as_complex, c_div
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import floor_quotient
-from ortable.prelude.promotion import in_dtype, promote_values, promoted_dtype
-from ortable.prelude.values import const
+from ortable.prelude.promotion import in_dtype, opmath_beside, promote_values, promoted_dtype
+from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -27,35 +27,35 @@ def aten_div_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) 
 
 def aten_div_Scalar_mode(graph: Graph, res: ResultSpec, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
     """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
-    dtype = dtype_of(graph, res)
+    dtype = opmath_beside(graph, other, dtype_of(graph, res))
     if rounding_mode is None:
         graph.case = 1
-        return graph.make_node('Div', [in_dtype(graph, self, dtype), const(graph, other, dtype)], res.outputs)
+        return cast(graph, graph.make_node('Div', [in_dtype(graph, self, dtype), const(graph, other, dtype)]), dtype_of(graph, res))
     if rounding_mode == 'floor':
         graph.case = 2
-        return floor_quotient(graph, in_dtype(graph, self, dtype), const(graph, other, dtype))
+        return cast(graph, floor_quotient(graph, in_dtype(graph, self, dtype), const(graph, other, dtype)), dtype_of(graph, res))
     graph.case = 3
-    return trunc_quotient(graph, in_dtype(graph, self, dtype), const(graph, other, dtype))
+    return cast(graph, trunc_quotient(graph, in_dtype(graph, self, dtype), const(graph, other, dtype)), dtype_of(graph, res))
 
 
 def aten_div_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
-    self, other = promote_values(graph, 'int_to_float', [self, other])
+    self, other = promote_values(graph, 'int_to_float', [self, other], other)
     graph.case = 1
-    return graph.make_node('Div', [self, other], res.outputs)
+    return cast(graph, graph.make_node('Div', [self, other]), dtype_of(graph, res))
 
 
 def aten_div_Tensor_mode(graph: Graph, res: ResultSpec, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
-    dtype = dtype_of(graph, res)
+    dtype = opmath_beside(graph, other, dtype_of(graph, res))
     if rounding_mode is None:
         graph.case = 1
-        return graph.make_node('Div', [in_dtype(graph, self, dtype), in_dtype(graph, other, dtype)], res.outputs)
+        return cast(graph, graph.make_node('Div', [in_dtype(graph, self, dtype), in_dtype(graph, other, dtype)]), dtype_of(graph, res))
     if rounding_mode == 'floor':
         graph.case = 2
-        return floor_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype))
+        return cast(graph, floor_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype)), dtype_of(graph, res))
     graph.case = 3
-    return trunc_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype))
+    return cast(graph, trunc_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype)), dtype_of(graph, res))
 
 
 def aten_divide_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
@@ -70,8 +70,8 @@ def aten_divide_Tensor_mode(graph: Graph, res: ResultSpec, self: Result, other: 
 
 def aten_floor_divide(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::floor_divide(Tensor self, Tensor other) -> Tensor"""
-    self, other = promote_values(graph, 'default', [self, other])
-    return floor_quotient(graph, self, other)
+    self, other = promote_values(graph, 'default', [self, other], other)
+    return cast(graph, floor_quotient(graph, self, other), dtype_of(graph, res))
 
 
 def aten_floor_divide_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar) -> Result:
@@ -123,7 +123,7 @@ def complex_aten_div_Scalar(graph: Graph, res: ResultSpec, self: Result, other: 
 
 def complex_aten_div_Scalar_mode(graph: Graph, res: ResultSpec, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
     """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
-    dtype = dtype_of(graph, res)
+    dtype = opmath_beside(graph, other, dtype_of(graph, res))
     if rounding_mode is None:
         graph.case = 4
         dtype = dtype_of(graph, res)
@@ -134,14 +134,14 @@ def complex_aten_div_Scalar_mode(graph: Graph, res: ResultSpec, self: Result, ot
 
 def complex_aten_div_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
-    self, other = promote_complex(graph, 'int_to_float', [self, other])
+    self, other = promote_complex(graph, 'int_to_float', [self, other], other)
     graph.case = 2
     return c_div(graph, self, other)
 
 
 def complex_aten_div_Tensor_mode(graph: Graph, res: ResultSpec, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
-    dtype = dtype_of(graph, res)
+    dtype = opmath_beside(graph, other, dtype_of(graph, res))
     if rounding_mode is None:
         graph.case = 4
         dtype = dtype_of(graph, res)

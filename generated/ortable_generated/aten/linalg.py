@@ -14,7 +14,7 @@ from ortable.prelude.facts import differs, dim_of, dtype_of, fits_attribute, is_
 from ortable.prelude.matrices import matrix_product, untransposed
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import scaled
-from ortable.prelude.promotion import opmath, opmath_dtype, promote_values, promoted_dtype
+from ortable.prelude.promotion import opmath, opmath_beside, opmath_dtype, promote_values, promoted_dtype, rounded_to
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, cast_all, consts, permuted, reshape_to
 
@@ -52,7 +52,7 @@ def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: 
         # ONNX Runtime's Gemm over nothing leaves beta out
         graph.case = 2
         rest = matrix_product(graph, mat1, mat2)
-        return rest if beta == 0 else graph.make_node('Add', [weighted(graph, self, beta), rest], res.outputs)
+        return rest if beta == 0 else graph.make_node('Add', [weighted(graph, self, rounded_to(beta, dtype_of(graph, self))), rest], res.outputs)
     if is_float(graph, mat1) and is_number(alpha) and is_number(beta) and fits_attribute(graph, alpha, mat1) and fits_attribute(graph, beta, mat1):
         # torch does not read self when beta is 0, so NaN must not leak
         graph.case = 3
@@ -86,45 +86,53 @@ def aten_addmm_dtype(graph: Graph, res: ResultSpec, self: Result, mat1: Result, 
 
 def aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    if alpha == 0 and is_wide(graph, mat):
+    a = rounded_to(alpha, dtype_of(graph, mat))
+    b = rounded_to(beta, dtype_of(graph, mat))
+    if a == 0 and is_wide(graph, mat):
         # torch does not read the factors when alpha is 0, except those of half floats
         graph.case = 1
-        return without_product(graph, self, beta, [dim_of(graph, mat, 0)])
-    if beta == 0:
+        return without_product(graph, self, b, [dim_of(graph, mat, 0)])
+    if b == 0:
         # torch does not read self when beta is 0
         graph.case = 2
-        return scaled(graph, matrix_product(graph, mat, vec), alpha)
+        return scaled(graph, matrix_product(graph, mat, vec), a)
     graph.case = 3
-    return graph.make_node('Add', [weighted(graph, self, beta), scaled(graph, matrix_product(graph, mat, vec), alpha)], res.outputs)
+    return graph.make_node('Add', [weighted(graph, self, b), scaled(graph, matrix_product(graph, mat, vec), a)], res.outputs)
 
 
 def aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     self, vec1, vec2 = promote_values(graph, 'default', [self, vec1, vec2])
     column = [1]
+    a = rounded_to(alpha, dtype_of(graph, res))
+    b = rounded_to(beta, dtype_of(graph, res))
     if dtype_of(graph, res) == boolean and beta and alpha:
         graph.case = 1
         return graph.make_node('Or', [self, graph.make_node('And', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2])], res.outputs)
     if dtype_of(graph, res) == boolean:
         graph.case = 2
         raise UnsupportedCase('aten::addr: beta or alpha of False on bool')
-    if beta == 0:
+    if b == 0:
         # torch does not read self when beta is 0
         graph.case = 3
-        return scaled(graph, graph.make_node('Mul', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2]), alpha)
+        return scaled(graph, graph.make_node('Mul', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2]), a)
     graph.case = 4
     pairs = graph.make_node('Mul', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2])
-    return graph.make_node('Add', [weighted(graph, self, beta), scaled(graph, pairs, alpha)], res.outputs)
+    return graph.make_node('Add', [weighted(graph, self, b), scaled(graph, pairs, a)], res.outputs)
 
 
 def aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    dtype = opmath_beside(graph, beta, opmath_beside(graph, alpha, dtype_of(graph, batch1)))
     if beta == 0:
         # torch does not read self when beta is 0, so NaN must not leak
         graph.case = 1
-        return scaled(graph, matrix_product(graph, batch1, batch2), alpha)
+        pairs = matrix_product(graph, cast(graph, batch1, dtype), cast(graph, batch2, dtype))
+        return cast(graph, scaled(graph, pairs, alpha), dtype_of(graph, batch1))
     graph.case = 2
-    return graph.make_node('Add', [weighted(graph, self, beta), scaled(graph, matrix_product(graph, batch1, batch2), alpha)], res.outputs)
+    pairs = matrix_product(graph, cast(graph, batch1, dtype), cast(graph, batch2, dtype))
+    total = graph.make_node('Add', [weighted(graph, cast(graph, self, dtype), beta), scaled(graph, pairs, alpha)])
+    return cast(graph, total, dtype_of(graph, batch1))
 
 
 def aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:

@@ -324,8 +324,8 @@ def prims_digamma(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 def prims_div(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::div(Tensor self, Tensor other) -> Tensor"""
-    self, other = promote_values(graph, 'default', [self, other])
-    return graph.make_node('Div', [self, other], res.outputs)
+    self, other = promote_values(graph, 'default', [self, other], other)
+    return cast(graph, graph.make_node('Div', [self, other]), dtype_of(graph, res))
 
 
 def prims_eq(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:

@@ -182,8 +182,7 @@ def without_product(graph: Graph, x: Result, beta: Scalar, sizes: SymInts) -> Re
     where beta is 0, too."""
     if beta == 0:
         return filled(graph, sizes, 0, graph.get_type(x))
-    factor = const(graph, beta, graph.get_type(x))
-    return graph.make_node("Expand", [graph.make_node("Mul", [x, factor]), as_vec(graph, sizes)])
+    return graph.make_node("Expand", [scaled(graph, x, beta), as_vec(graph, sizes)])
 
 
 def weighted(graph: Graph, x: Result, factor: Scalar) -> Result:

@@ -17,7 +17,7 @@ from ortable.dims import SymDim
 from ortable.ir import Graph
 
 from .facts import Bool, Dtype, Floats, Int, Result, Scalar, SymInt, is_static, shape_of
-from .promotion import opmath
+from .promotion import opmath, opmath_beside
 from .values import as_vec, cast, const, filled
 
 __all__ = [
@@ -279,7 +279,10 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
     """``x`` times a number; no node for 1."""
     if not isinstance(factor, dims.SymDim) and factor == 1:
         return x
-    return graph.make_node("Mul", [x, const(graph, factor, graph.get_type(x))])
+    dtype = graph.get_type(x)
+    wide = opmath_beside(graph, factor, dtype)
+    product = graph.make_node("Mul", [cast(graph, x, wide), const(graph, factor, wide)])
+    return cast(graph, product, dtype)
 
 
 def floor_quotient(graph: Graph, a: Result, b: Result) -> Result:

@@ -8,8 +8,11 @@ Source: torch/_prims_common (``elementwise_dtypes``) and c10's ``TypeAndSize``/`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+import ml_dtypes
 
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
@@ -27,14 +30,22 @@ __all__ = [
     "in_dtype",
     "machine_epsilon",
     "opmath",
+    "opmath_beside",
+    "rounded_to",
     "opmath_dtype",
 ]
 
 
-def promote_values(graph: Graph, kind: str, values: Sequence[Any]) -> list[Any]:
+_HELD_BY_HALVES = (dtypes.boolean, dtypes.uint8, dtypes.int8)
+
+
+def promote_values(graph: Graph, kind: str, values: Sequence[Any], opmath: Any = None) -> list[Any]:
     """Each value cast to the common computation dtype; numbers become 0-d constants, None stays
-    None."""
+    None. ``opmath`` is the one of ``values`` that torch's kernel reads in float32 beside half
+    floats when it is a number or 0-d (`opmath_beside`); all are float32 then."""
     wanted = computation_dtype(graph, kind, values)
+    if opmath is not None:
+        wanted = opmath_beside(graph, opmath, wanted)
     result: list[Any] = []
     for value in values:
         if value is None:
@@ -133,6 +144,46 @@ def opmath_dtype(dtype: Dtype) -> Dtype:
     """The dtype in which torch accumulates: float32 for the 16 bit floats, the dtype itself for
     others."""
     return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+
+
+def opmath_beside(graph: Graph, other: Any, dtype: Dtype) -> Dtype:
+    """The dtype in which torch's kernels of products and quotients compute a result of ``dtype``
+    whose second operand is ``other``: float32 where that is a 16-bit float which does not hold
+    ``other``, a number or 0-d tensor; else ``dtype``. ``x.half() / 1e6`` is not ``x / inf``.
+
+    Source: ATen/native/cpu/BinaryOpsKernel.cpp (``original_scalar_value<opmath_t>``). Numbers that
+    are merely rounded stay in ``dtype``, in which fused kernels and rewrites look for them.
+    """
+    if dtype not in (dtypes.float16, dtypes.bfloat16):
+        return dtype
+    if type(other) in (bool, int, float):
+        return dtype if _is_held(other, dtype) else dtypes.float32
+    if type(other) is not str:  # a size of a dynamic dimension
+        return dtypes.float32
+    own = graph.numbers.get(other)
+    if own is None:
+        own = graph.get_type(other) if graph.get_rank(other) == 0 else dtype
+    return dtype if own in (dtype, *_HELD_BY_HALVES) else dtypes.float32
+
+
+def _is_held(number: float, dtype: Dtype) -> bool:
+    """Whether a float dtype rounds a number to a normal one: not to an infinity, and not to one so
+    small that digits are lost, all of them perhaps."""
+    limits = ml_dtypes.finfo(dtypes.to_numpy(dtype))
+    rounded = abs(float(dtypes.as_array(number, dtype)))
+    return (
+        not math.isfinite(number)
+        or number == 0
+        or (float(limits.smallest_normal) <= rounded <= float(limits.max))
+    )
+
+
+def rounded_to(value: Scalar, dtype: Dtype) -> Scalar:
+    """A number as a kernel reads it that takes numbers in the dtype of its tensors: rounded to a
+    16-bit float, where ``dtype`` is one; 1e-8 is 0 in float16. Numbers that only the running model
+    knows, and complex ones, as they are."""
+    half = dtype in (dtypes.float16, dtypes.bfloat16)
+    return float(dtypes.as_array(value, dtype)) if half and type(value) in (int, float) else value
 
 
 def as_float(value: Scalar) -> Float:

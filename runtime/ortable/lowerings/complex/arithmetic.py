@@ -174,10 +174,12 @@ def _stretch(graph: Graph, x: Any, axis: int, first: int, last: int) -> Any:
     return on_both_parts(graph, lambda part: graph.make_node("Slice", [part, *bounds]), x)
 
 
-def promote_complex(graph: Graph, kind: str, values: Sequence[Any]) -> list[Any]:
+def promote_complex(
+    graph: Graph, kind: str, values: Sequence[Any], opmath: Any = None
+) -> list[Any]:
     """``promote_values`` where a value is complex, or may be: each becomes a pair of parts when the
     common dtype is complex."""
     wanted = computation_dtype(graph, kind, values)
     if not dtypes.is_complex_type(wanted):
-        return promote_values(graph, kind, values)
+        return promote_values(graph, kind, values, opmath)
     return [None if value is None else as_complex(graph, value, wanted) for value in values]
