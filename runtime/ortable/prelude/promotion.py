@@ -31,8 +31,8 @@ __all__ = [
     "machine_epsilon",
     "opmath",
     "opmath_beside",
-    "rounded_to",
     "opmath_dtype",
+    "rounded_to",
 ]
 
 
