@@ -22,6 +22,10 @@ from tests.rotation import is_of_half, turn
 from tests.skips import Skips
 
 
+# Of walks over the middle generation, since the last one over everything.
+_MANY = 3
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--opsets",
@@ -132,6 +136,17 @@ def pytest_collection_finish() -> None:
     # Little of a test's graphs is garbage before it ends: ten times fewer walks over all of them.
     gc.set_threshold(10_000, 10, 10)
     gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen_after_each_file() -> Iterator[None]:
+    """What the tests of a file have left, caches of torch and imported libraries, is left until the
+    end: the walks of later tests do not go over it again. Without this a full collection takes two
+    seconds late in a run, and tests of what goes away ask for many."""
+    yield
+    if gc.get_count()[2] >= _MANY:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)

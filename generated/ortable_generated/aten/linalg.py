@@ -7,14 +7,14 @@ from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import keep_leading, unify
 from ortable.lowerings.complex.arithmetic import c_einsum, c_matmul, c_reshaped, c_sum, c_unsqueezed, promote_complex
-from ortable.lowerings.products import c_weighted, einsum_dtype, einsum_equation, einsum_product, weighted, without_product
+from ortable.lowerings.products import c_weighted, einsum_dtype, einsum_equation, einsum_product, rounded_to, weighted, without_product
 from ortable.lowerings.quantize import is_dequantized, rows_of
 from ortable.prelude.complex_arithmetic import c_add, c_conj, c_mul, c_permuted, c_scaled
 from ortable.prelude.facts import differs, dim_of, dtype_of, fits_attribute, is_float, is_number, is_wide, product, rank_of, shape_of, transpose_perm
 from ortable.prelude.matrices import matrix_product, untransposed
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import scaled
-from ortable.prelude.promotion import opmath, opmath_beside, opmath_dtype, promote_values, promoted_dtype, rounded_to
+from ortable.prelude.promotion import opmath, opmath_beside, opmath_dtype, promote_values, promoted_dtype
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, cast_all, consts, permuted, reshape_to
 

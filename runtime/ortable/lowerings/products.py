@@ -37,6 +37,7 @@ __all__ = [
     "einsum_equation",
     "einsum_product",
     "in_group",
+    "rounded_to",
     "weighted",
     "without_product",
 ]
@@ -183,6 +184,14 @@ def without_product(graph: Graph, x: Result, beta: Scalar, sizes: SymInts) -> Re
     if beta == 0:
         return filled(graph, sizes, 0, graph.get_type(x))
     return graph.make_node("Expand", [scaled(graph, x, beta), as_vec(graph, sizes)])
+
+
+def rounded_to(value: Scalar, dtype: Dtype) -> Scalar:
+    """A number as a kernel reads it that takes numbers in the dtype of its tensors: rounded to a
+    16-bit float, where ``dtype`` is one; 1e-8 is 0 in float16. Numbers that only the running model
+    knows, and complex ones, as they are."""
+    half = dtype in (dtypes.float16, dtypes.bfloat16)
+    return float(dtypes.as_array(value, dtype)) if half and type(value) in (int, float) else value
 
 
 def weighted(graph: Graph, x: Result, factor: Scalar) -> Result:

@@ -32,7 +32,6 @@ __all__ = [
     "opmath",
     "opmath_beside",
     "opmath_dtype",
-    "rounded_to",
 ]
 
 
@@ -176,14 +175,6 @@ def _is_held(number: float, dtype: Dtype) -> bool:
         or number == 0
         or (float(limits.smallest_normal) <= rounded <= float(limits.max))
     )
-
-
-def rounded_to(value: Scalar, dtype: Dtype) -> Scalar:
-    """A number as a kernel reads it that takes numbers in the dtype of its tensors: rounded to a
-    16-bit float, where ``dtype`` is one; 1e-8 is 0 in float16. Numbers that only the running model
-    knows, and complex ones, as they are."""
-    half = dtype in (dtypes.float16, dtypes.bfloat16)
-    return float(dtypes.as_array(value, dtype)) if half and type(value) in (int, float) else value
 
 
 def as_float(value: Scalar) -> Float:
