@@ -369,6 +369,27 @@ WIDE = """
 """
 
 
+FIRST = """
+import warnings
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+import ortable
+
+warnings.simplefilter("error")
+with FakeTensorMode():
+    ortable.to_onnx(torch.nn.Linear(2, 2), (torch.zeros(3, 2),))
+negate = torch.compile(lambda x: ~x, backend="ortable")
+assert negate(torch.tensor([True, False])).tolist() == [False, True]
+"""
+
+
+def test_the_first_export_of_a_process_has_no_weights() -> None:
+    """What is asked of ONNX Runtime once is asked with memory; torch warned of it, and later calls
+    depended on the answer."""
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 @pytest.mark.slow
 def test_a_model_as_wide_as_llama_70b_takes_no_memory_for_its_weights() -> None:
     code = textwrap.dedent(WIDE)

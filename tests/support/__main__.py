@@ -30,6 +30,7 @@ from .suites import Outcome, run, suites
 SETS: dict[str, tuple[str, ...]] = {
     "newest": (),
     "torch 2.14": ("torch==2.14.*", "onnxruntime==1.31.*"),
+    "Python 3.14": (),  # with --interpreter, where another one is the newest of the machine
 }
 
 

@@ -12,6 +12,7 @@ import torch
 from .private import Private, resolve
 from .torch import from_dlpack as _from_dlpack
 from .torch import to_dlpack as _to_dlpack
+from .torch import unset_fake_temporarily as _with_memory
 
 __all__ = [
     "NAMES",
@@ -58,7 +59,8 @@ def _bools_need_a_flag() -> bool:
     no flag, and reads uint8 as uint8. What the library does decides, whatever its number.
     """
     try:
-        from_dlpack(_to_dlpack(torch.zeros(1, dtype=torch.bool, device="cpu")))
+        with _with_memory():  # the first import may be of an export of a model without weights
+            from_dlpack(_to_dlpack(torch.zeros(1, dtype=torch.bool, device="cpu")))
     except RuntimeError:
         return True
     return False

@@ -159,9 +159,11 @@ def opmath_beside(graph: Graph, other: Any, dtype: Dtype) -> Dtype:
         return dtype if _is_held(other, dtype) else dtypes.float32
     if type(other) is not str:  # a size of a dynamic dimension
         return dtypes.float32
-    own = graph.numbers.get(other)
-    if own is None:
-        own = graph.get_type(other) if graph.get_rank(other) == 0 else dtype
+    if other not in graph.numbers and graph.get_rank(other) != 0:
+        return dtype
+    own = graph.numbers.get(other, graph.get_type(other))
+    if own not in (dtype, *_HELD_BY_HALVES) and graph.is_constant(other):
+        return opmath_beside(graph, graph.get_constant(other).item(), dtype)
     return dtype if own in (dtype, *_HELD_BY_HALVES) else dtypes.float32
 
 
