@@ -449,12 +449,14 @@ class DynamoInterpreter:
                 self.cases[node] = f"{key}/{self.graph.case}"
             returned = results.named_as_torch(self.graph, node, res, returned, first)
             if value.__class__ is torch.SymInt:
-                return self.adopt_integer(value, returned)
+                return results.adopted_integer(self.graph, value, self.rename, returned)
             if value.__class__ in (torch.SymFloat, torch.SymBool) and isinstance(returned, str):
                 return scalars.adopt(self.graph, returned, value)
             if value.__class__ in (list, tuple) and isinstance(returned, (list, tuple)):
                 returned = [
-                    self.adopt_integer(known, found) if known.__class__ is torch.SymInt else found
+                    results.adopted_integer(self.graph, known, self.rename, found)
+                    if known.__class__ is torch.SymInt
+                    else found
                     for known, found in itertools.zip_longest(value, returned)
                 ]
         except Exception as error:
@@ -527,16 +529,6 @@ class DynamoInterpreter:
         found = complex_numbers.chosen(self.tables, key, converter, res, args, kwargs)
         self.has_complex = self.has_complex or found is not None
         return converter if found is None else found
-
-    def adopt_integer(self, value: Any, returned: Any) -> Any:
-        """An integer computed by the graph (``item()``): its symbol is read from the result that
-        holds it."""
-        dim = dims.from_torch(value, self.rename)
-        if isinstance(returned, str):
-            if self.graph.get_type(returned) != dtypes.int64:
-                returned = self.graph.make_node("Cast", [returned], to=dtypes.int64)
-            self.graph.set_value_shape(returned, (dim,) if self.graph.get_rank(returned) else dim)
-        return dim
 
     # -- graphs inside the graph
 

@@ -184,6 +184,19 @@ def used_results(node: Node, count: int) -> list[bool]:
     return used
 
 
+def adopted_integer(
+    graph: Graph, value: Any, rename: Mapping[str, str] | None, returned: Any
+) -> Any:
+    """An integer that the graph computes (``item()``), as a dimension: its symbol is read from the
+    result that holds it."""
+    dim = dims.from_torch(value, rename)
+    if isinstance(returned, str):
+        if graph.get_type(returned) != dtypes.int64:
+            returned = graph.make_node("Cast", [returned], to=dtypes.int64)
+        graph.set_value_shape(returned, (dim,) if graph.get_rank(returned) else dim)
+    return dim
+
+
 def check_and_complete(
     graph: Graph, name: str, dtype: int | None, shape: tuple[Any, ...] | None
 ) -> str | None:

@@ -44,7 +44,7 @@ from .pt2_trust import is_arithmetic
 _SIZES = (2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 64, 100)
 _MOST_TRIALS = 2000
 _MOST_QUOTED = 8
-_ANSWER = ("known_values.py", "flags.py")
+_DECIDING_FILES = ("known_values.py", "flags.py")
 _REMAINDERS = ("Mod", "PythonMod")
 # L['args'][0]._base: what torch knows an input by, and what is read of it
 _PATH = re.compile(r"L\['([^']*)'\]((?:\[[^\]]*\])*)(.*)")
@@ -351,7 +351,7 @@ def _answered_here(guard: Any) -> bool:
     """Whether ortable asked, to answer the model: a 0-d tensor of sizes (known_values.py), or a
     flag of an operator (flags.py)."""
     file = str(getattr(getattr(guard.sloc, "framework_loc", None), "filename", ""))
-    return is_own_file(file) and Path(file).name in _ANSWER
+    return is_own_file(file) and Path(file).name in _DECIDING_FILES
 
 
 def _checked_by_torch(environment: Any) -> set[str]:
