@@ -137,6 +137,18 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Models that a file makes when it is imported have the same weights whatever else is run."""
+    if isinstance(collector, pytest.Module):
+        _seed()
+
+
+def _seed() -> None:
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def frozen_after_each_file() -> Iterator[None]:
     """What the tests of a file have left, caches of torch and imported libraries, is left until the
@@ -151,9 +163,7 @@ def frozen_after_each_file() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     """Each test draws the same numbers, whatever ran before it."""
-    random.seed(0)
-    np.random.seed(0)
-    torch.manual_seed(0)
+    _seed()
 
 
 @pytest.fixture(autouse=True)
