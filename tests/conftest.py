@@ -21,7 +21,7 @@ from tests.process_state import changes, process_state
 from tests.rotation import is_of_half, turn
 from tests.skips import Skips
 
-# Of walks over the middle generation, since the last one over everything.
+# Collections of the middle generation since the last full one: some 100,000 new objects each.
 _MANY = 3
 
 

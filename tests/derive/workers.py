@@ -1,6 +1,7 @@
 """Runs the jobs of entries in processes: a crash, or a job that takes too long, costs that form.
 
-In: entries. Out: outcomes, entry by entry. Called by ``__main__``.
+In: entries. Out: outcomes, entry by entry. Called by ``__main__`` and
+test_rotating.py.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import torch
 
-from .parts import Part
+from .parts import Part, key_of
 from .runner import Entry, Outcome, jobs_of, run_job
 
 LIMIT_S = 120.0
@@ -46,13 +47,13 @@ _Todo = tuple[Entry, int, list[Outcome]]  # an entry, its first job, what earlie
 
 def run(entries: Sequence[Entry], jobs: int, part: Part) -> Iterator[tuple[str, list[Outcome]]]:
     """The outcomes of each entry, as they come."""
-    named = {_key(entry): entry for entry in entries}
+    named = {key_of(entry): entry for entry in entries}
     waiting: deque[_Todo] = deque()
     for entry in entries:
         if any(part.has(job) for job in jobs_of(entry)):
             waiting.append((entry, 0, []))
         else:
-            yield _key(entry), []
+            yield key_of(entry), []
     running: dict[Connection, _Process] = {}
     while waiting or running:
         while waiting and len(running) < jobs:
@@ -76,7 +77,7 @@ def run(entries: Sequence[Entry], jobs: int, part: Part) -> Iterator[tuple[str, 
             elif message == "outcomes":
                 state.outcomes += content
             else:
-                yield _key(state.entry), state.outcomes
+                yield key_of(state.entry), state.outcomes
                 if not _goes_on(state, waiting):
                     running.pop(pipe)
         for pipe, state in list(running.items()):
@@ -94,7 +95,7 @@ def _start(todo: _Todo, named: Mapping[str, Entry], part: Part) -> _Process:
     process.start()
     theirs.close()
     entry, start, outcomes = todo
-    ours.send((_key(entry), start))
+    ours.send((key_of(entry), start))
     return _Process(process, ours, entry, time.monotonic(), at=start, outcomes=outcomes)
 
 
@@ -108,7 +109,7 @@ def _goes_on(state: _Process, waiting: deque[_Todo]) -> bool:
         return False
     state.entry, state.at, state.outcomes = waiting.popleft()
     state.runs += 1
-    state.pipe.send((_key(state.entry), state.at))
+    state.pipe.send((key_of(state.entry), state.at))
     return True
 
 
@@ -117,12 +118,8 @@ def _after(state: _Process, detail: str) -> _Todo:
     if state.phase not in ("eager", "trace"):
         name = f"{state.name}/drawn"
         text = f"{detail} in {state.phase}"
-        state.outcomes.append(Outcome(_key(state.entry), state.sample, name, "died", text))
+        state.outcomes.append(Outcome(key_of(state.entry), state.sample, name, "died", text))
     return state.entry, state.at + 1, state.outcomes
-
-
-def _key(entry: Entry) -> str:
-    return entry.key + entry.schema.suffix
 
 
 def _work(named: Mapping[str, Entry], part: Part, pipe: Connection) -> None:

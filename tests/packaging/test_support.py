@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 
 import pytest
 
 from tests.packaging.files import ROOT
 from tests.support import page
-from tests.support.__main__ import main
+from tests.support.__main__ import SETS, main
 from tests.support.suites import suites
 
 
@@ -50,3 +51,9 @@ def test_a_bounded_run_takes_half_of_the_core_tests_and_is_not_recorded(capsys) 
     with pytest.raises(SystemExit):
         main(["--bounded", "--record"])
     assert "leave out --bounded" in capsys.readouterr().err
+
+
+def test_a_row_of_a_python_is_run_by_that_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SETS, "Python 3.1", ())
+    with pytest.raises(SystemExit, match=r"--set 'Python 3\.1': .* is Python 3\.\d+; name one"):
+        main(["--set", "Python 3.1", "--interpreter", sys.executable])

@@ -61,6 +61,8 @@ def environment(options: argparse.Namespace) -> Environment:
     interpreter = options.interpreter or newest_python()
     said = subprocess.run([interpreter, "--version"], capture_output=True, text=True, check=True)
     tag = said.stdout.split()[1].rpartition(".")[0]
+    if options.set.startswith("Python ") and options.set != f"Python {tag}":
+        sys.exit(f"--set '{options.set}': {interpreter} is Python {tag}; name one by --interpreter")
     name = f"{options.set.replace(' ', '-')}-python{tag}"
     wheel = build_wheel(ROOT / "build" / "dist")
     return install(options.folder or cache_folder() / name, interpreter, wheel, SETS[options.set])

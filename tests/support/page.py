@@ -46,7 +46,9 @@ _END = """
   part that the other rows have, too.
 - **newest** is whatever `pip install` takes, with no pins. It runs at each change as well, with
   half of the core tests, which the change chooses.
-- The other rows are run by hand before a release, with `make support ARGS="--set NAME --record"`.
+- The other rows are run by hand before a release, with
+  `make support ARGS="--set 'torch 2.14' --record"`; one of a Python also says where that is:
+  `--set 'Python 3.14' --interpreter python3.14`.
 
 "Blocks of the documents" are the Python blocks of the README and of these pages, each page in
 order. "Core tests" are those of the backend, the exporter, the interpreter, the builder, the shell
