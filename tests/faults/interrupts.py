@@ -63,7 +63,10 @@ def interrupted(at: int, work: Callable[[], Any]) -> Lines:
     to the whole process is as it was."""
     lines = Lines(at)
     before, filters, state = sys.gettrace(), list(warnings.filters), process_state()
-    sys.settrace(lines.called)
+    # CPython 3.11 may collect garbage between reading what it traces with and calling it. When the
+    # interrupt is in `gc.callbacks`, tracing ends there, so a name has to keep the method alive.
+    called = lines.called
+    sys.settrace(called)
     try:
         work()
     except KeyboardInterrupt:

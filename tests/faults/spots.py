@@ -80,7 +80,8 @@ def interrupted_at(at: int, work: Callable[[], Any], files: tuple[str, ...] = ()
     """Runs ``work`` and interrupts it at a spot; -1: not at all, so that its spots are counted."""
     spots = Spots(at, files)
     before = sys.gettrace()
-    sys.settrace(spots.called)
+    called = spots.called  # kept alive, as in `interrupts.py`
+    sys.settrace(called)
     try:
         work()
     except KeyboardInterrupt:

@@ -3,6 +3,7 @@ is right, nobody waits for a lock, and weights and files are those of before or 
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -186,6 +187,31 @@ def test_an_interrupt_while_a_forward_graph_becomes_one_for_inference() -> None:
         for _ in range(2):
             torch.testing.assert_close(model(X), module(X), msg=str(stopped.where))
         torch.testing.assert_close(_expected(module, model), _expected(module, module))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_while_garbage_is_collected() -> None:
+    """Python reports what is raised there and goes on, so the work has to end as it would have."""
+    module = Plain()
+    model = torch.compile(module, backend="ortable")
+    _infer(model, module)  # weights are held from here on, and each collection looks at them
+
+    def generators() -> list[int]:
+        thresholds = gc.get_threshold()
+        gc.set_threshold(1, 1, 1)
+        try:
+            return [min(x for x in range(k, k + 2)) for k in range(100)]
+        finally:
+            gc.set_threshold(*thresholds)
+
+    lines = interrupted(-1, generators)
+    assert {Path(file).name for file, _ in lines.run} == {"weights.py"}
+    for at in range(min(len(lines.run), 100)):
+        found: list[int] = []
+        interrupted(at, lambda found=found: found.extend(generators()))
+        assert found == list(range(100)), at
+    with torch.no_grad():
+        torch.testing.assert_close(model(X), module(X))
 
 
 @pytest.mark.slow
