@@ -205,7 +205,7 @@ def test_an_interrupt_while_garbage_is_collected() -> None:
             gc.set_threshold(*thresholds)
 
     lines = interrupted(-1, generators)
-    assert {Path(file).name for file, _ in lines.run} == {"weights.py"}
+    assert "weights.py" in {Path(file).name for file, _ in lines.run}
     for at in range(min(len(lines.run), 100)):
         found: list[int] = []
         interrupted(at, lambda found=found: found.extend(generators()))
