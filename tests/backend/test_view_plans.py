@@ -123,6 +123,9 @@ def test_an_unsafe_view_shares_memory_with_what_nobody_else_reads() -> None:
     call(graph, aten.neg.default, base)
     assert not is_view(view)
     assert not is_view(call(graph, aten._unsafe_view.default, argument, [6, 4]))
+    other = graph.placeholder("y")  # nobody else reads this one, but the caller has it
+    other.meta["val"] = X
+    assert not is_view(call(graph, aten._unsafe_view.default, other, [6, 4]))
 
 
 def plan(graph: Graph, results: Sequence[Node], described: Sequence[Any] = ()) -> OutputPlan:

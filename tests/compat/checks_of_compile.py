@@ -330,8 +330,11 @@ def _precompiles() -> bool:
             call(torch.ones(1))
     with contextlib.suppress(Exception), patch(caching_precompile=True):
         fast(torch.ones(2))
+    # caches of torch that others asked for, and no files of one function
+    with contextlib.suppress(Exception), torch._functorch.config.patch(bundled_autograd_cache=True):
+        fast(torch.ones(3))
     torch.compiler.reset()
-    return seen == [None, "aot_compile", "caching_precompile"]
+    return seen == [None, "aot_compile", "caching_precompile", None]
 
 
 @expects("package_name", "a text, where dynamo keeps packages")

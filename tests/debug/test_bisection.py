@@ -16,7 +16,7 @@ from torch.nn import functional
 
 import ortable
 from ortable.backend.cache.memory import conversions
-from ortable.debug.bisection.records import Bisection
+from ortable.debug.bisection.records import Bisection, Fault
 from ortable.debug.bisection.search import bisect
 from ortable.debug.comparing.places import specs_root
 from ortable.passes import pipeline
@@ -316,6 +316,15 @@ def test_a_model_without_a_fault(train: bool) -> None:
     assert found.compared == (12 if train else 4)
     assert str(found) == f"nothing differs from eager: {found.compared} values compared"
     assert json.loads(found.to_json())["ok"] is True
+
+
+@pytest.mark.parametrize(
+    ("compared", "runs", "said"),
+    [(1, 1, "(1 value compared in 1 run)"), (4, 9, "(4 values compared in 9 runs)")],
+)
+def test_the_report_of_a_fault_counts_values_and_runs(compared: int, runs: int, said: str) -> None:
+    found = Bisection(Fault("pass", "fold_constants"), compared, runs)
+    assert str(found).splitlines()[-1] == said
 
 
 def test_an_operator_without_a_converter_is_an_error_of_its_own() -> None:

@@ -524,6 +524,13 @@ def one_node(op_type, size):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
 
+def test_a_profile_keeps_the_settings_of_sessions(tmp_path):
+    given = {"intra_op_num_threads": 1}
+    settings = record.profile_settings(given, ["CPUExecutionProvider"], tmp_path / "run")
+    assert given.items() < settings.items() and settings["enable_profiling"] is True
+    assert given == {"intra_op_num_threads": 1}
+
+
 def test_what_cannot_be_profiled_is_refused_by_name(tmp_path):
     import onnxruntime
 

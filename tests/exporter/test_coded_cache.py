@@ -15,6 +15,7 @@ import onnx
 import pytest
 import torch
 from onnx import numpy_helper
+from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.cache_utils import Cache, DynamicLayer
 
 import ortable
@@ -23,6 +24,7 @@ from ortable.errors import ExportError, InputError, OptionError
 from .helpers import assert_close
 from .language_models import CACHE
 from .test_export_language_model import (
+    ARCHITECTURES,
     MASK,
     NEW_TOKENS,
     PROMPTS,
@@ -161,6 +163,20 @@ def test_texts_are_those_of_the_steps(name: str, coded: Made) -> None:
     second, part = made.step(texts[:, 3:8], torch.ones(2, 8), part)
     assert_close([torch.cat([first, second], dim=1)], [whole])
     assert cache["0.key"].shape() == part["0.key"].shape()
+
+
+@pytest.mark.slow
+def test_heads_that_the_kernel_does_not_take_are_read_without_it(tmp_path: Path) -> None:
+    """The kernel's heads are a multiple of 8 wide: others are turned into floats before."""
+    torch.manual_seed(0)
+    settings = {**ARCHITECTURES["llama"], "head_dim": 12}
+    model = LlamaForCausalLM(LlamaConfig(**settings)).eval()
+    made = ortable.export_language_model(model, tmp_path / "lm", cache="int8", loop="greedy")
+    graph = graph_of(made)
+    assert {each.shape[-1] for both in scales_of(graph) for each in both} == {12}
+    assert not every_operator(graph)["GroupQueryAttention"]
+    texts = made.generate(PROMPTS, MASK, max_new_tokens=NEW_TOKENS)
+    assert torch.equal(searched(made.folder / "greedy_search.onnx"), texts)
 
 
 @pytest.mark.slow

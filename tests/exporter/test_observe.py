@@ -533,6 +533,23 @@ def test_a_dimension_that_compiling_fixes_is_named() -> None:
         seen.compile()
 
 
+class Short(torch.nn.Module):
+    """Raises an error of its own when it is compiled, of which no dimension is the reason."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_compiling():
+            raise ValueError("no compiler, please")
+        return x + 1
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_an_error_of_the_model_itself_is_raised_as_it_is() -> None:
+    seen = observed(Short(), (torch.rand(2, 3),), (torch.rand(2, 5),))
+    with pytest.raises(Exception, match="no compiler, please") as raised, torch.no_grad():
+        seen.compile(fullgraph=True)
+    assert not isinstance(raised.value, ExportError)
+
+
 # -- what is refused
 
 

@@ -258,6 +258,8 @@ def test_einsum_knows_that_a_size_of_one_stretches() -> None:
     assert inference.einsum("ij,ij->ij", [(n, 3), (4, 3)]) == (4, 3)
     assert inference.einsum("ij,ij->ij", [(n, 3), (m, 3)]) is None
     assert inference.einsum("ij,ij->j", [(n, 3), (m, 3)]) == (3,)
+    assert inference.einsum("...i,...i->...", [(n, 3), (1, 3)]) == (n,)
+    assert inference.einsum("...i,...i->...", [(n, 3), (m, 3)]) is None
 
 
 def test_division_of_content_is_known_only_for_positive_numbers() -> None:

@@ -120,6 +120,20 @@ def test_exported_dropout_in_training_draws_in_onnx_and_is_refused_for_the_backe
         _model_and_ops(module, x, target="onnxruntime")
 
 
+@pytest.mark.parametrize("p", [0.2, 0.5])
+def test_exported_alpha_dropout_keeps_or_drops_as_its_paper_says(p: float) -> None:
+    """Each element is ``a * x + b`` or ``a * dropped + b``, in eager mode and in the model."""
+    x, dropped = torch.linspace(-2, 2, 400).reshape(4, 100), -1.7580993408473766
+    a = ((1 - p) * (1 + p * dropped**2)) ** -0.5
+    b = -a * p * dropped
+    module = torch.nn.AlphaDropout(p).train()
+    proto, _ = _model_and_ops(module, x)
+    for found in (module(x), torch.from_numpy(_run(proto, x)[0])):
+        kept = torch.isclose(found, a * x + b, atol=1e-5)
+        assert torch.isclose(found[~kept], torch.tensor(a * dropped + b), atol=1e-5).all()
+        assert abs(kept.float().mean() - (1 - p)) < 0.15
+
+
 def test_batch_norm_in_training_returns_its_new_statistics() -> None:
     module = torch.nn.BatchNorm2d(3).train()
     x = torch.randn(4, 3, 5, 5)

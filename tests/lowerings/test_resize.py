@@ -60,3 +60,25 @@ def test_antialiasing_copies_an_axis_that_happens_to_keep_its_size(mode: str) ->
         image[..., 1, 2] = float("inf")  # a weight of 0 would make NaN of it
         (found,) = session.run(None, {session.get_inputs()[0].name: image.numpy()})
         torch.testing.assert_close(torch.from_numpy(found), Resized()(image))
+
+
+@pytest.mark.parametrize("pads", [(2, 1), (0, 3), (3, -1), (-1, 2), (-1, -2)])
+def test_gradients_of_padding_with_edges_along_a_free_size(pads: tuple[int, int]) -> None:
+    class Gradient(torch.nn.Module):
+        def forward(self, grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            return torch.ops.aten.replication_pad1d_backward(grad, x, pads)
+
+    def example(size: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn(2, size + sum(pads)), torch.randn(2, size)
+
+    size = torch.export.Dim("size", min=4, max=64)
+    shapes = ({1: size + sum(pads) if sum(pads) else size}, {1: size})
+    model = ortable.to_onnx(Gradient(), example(7), dynamic_shapes=shapes)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    assert [each.name for each in session.get_inputs()] == ["grad", "x"]
+    for call in (example(4), example(7), example(12)):
+        feeds = {"grad": call[0].numpy(), "x": call[1].numpy()}
+        (found,) = session.run(None, feeds)
+        torch.testing.assert_close(torch.from_numpy(found), Gradient()(*call))
