@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 __all__ = [
     "after_pauses", "band", "count_for", "geomean", "in_process", "interleave", "machine",
     "median_ratio", "origin", "reason", "settle", "timed",
@@ -121,7 +123,8 @@ def geomean(values: Sequence[float]) -> float:
 
 def reason(error: Exception) -> str:
     """Why a candidate has no figures, in one line: a cell of the table."""
-    return f"{type(error).__name__}: {(str(error).strip().splitlines() or ['no message'])[0]}"
+    said = Text.from_ansi(str(error)).plain.strip()  # torch.onnx colours its messages
+    return f"{type(error).__name__}: {(said.splitlines() or ['no message'])[0]}"
 
 
 def in_process(module: str, job: str, passed: Sequence[str], threads: int) -> dict[str, Any]:
