@@ -21,6 +21,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -102,7 +103,8 @@ def train(training: Training, folder: Path | None, may_die: bool) -> None:
 
 def main() -> int:
     """Trains; after a death it goes on; 0 when nothing of the death is seen in the weights."""
-    dist.init_process_group("gloo")
+    # With no timeout a collective that got stuck would wait for half an hour, and not be restarted.
+    dist.init_process_group("gloo", timeout=timedelta(minutes=1))
     rank, lives = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
     # A folder that all processes see, and that outlives them; yours has a name of your own.
     folder = Path(tempfile.gettempdir()) / f"ddp-restart-{os.environ['TORCHELASTIC_RUN_ID']}"
