@@ -21,7 +21,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from datetime import timedelta
+import time
 from pathlib import Path
 
 import torch
@@ -103,8 +103,7 @@ def train(training: Training, folder: Path | None, may_die: bool) -> None:
 
 def main() -> int:
     """Trains; after a death it goes on; 0 when nothing of the death is seen in the weights."""
-    # With no timeout a collective that got stuck would wait for half an hour, and not be restarted.
-    dist.init_process_group("gloo", timeout=timedelta(minutes=1))
+    dist.init_process_group("gloo")
     rank, lives = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
     # A folder that all processes see, and that outlives them; yours has a name of your own.
     folder = Path(tempfile.gettempdir()) / f"ddp-restart-{os.environ['TORCHELASTIC_RUN_ID']}"
@@ -132,6 +131,9 @@ def main() -> int:
         end="",
         flush=True,
     )
+    # gloo's threads drop their last work now, for which they need Python's lock; the end of the
+    # process would wait for them and keep it (torch 2.13).
+    time.sleep(0.1)
     dist.destroy_process_group()
     return int(not same)
 

@@ -41,7 +41,7 @@ def test_the_others_end_with_an_error(place, outcomes):
     assert re.match(LOST, told["errors"][1 - dead])
 
 
-# gloo's two messages: of the operation that waited, or of the connection that it closed for that.
+# What the operation that waited raises in gloo, and what it makes the others raise that wait.
 TIMED_OUT = "RuntimeError: .*(Timed out waiting 4000ms|Application timeout caused pair closure)"
 
 

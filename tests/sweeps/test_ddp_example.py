@@ -25,17 +25,15 @@ def test_a_training_goes_on_after_a_death(tmp_path) -> None:
         ROOT / "examples" / "ddp_restart.py",
         processes=2,
         timeout=180,
-        settings=["--rdzv-id", "of-a-test", "--max-restarts", "2"],
+        settings=["--rdzv-id", "of-a-test", "--max-restarts", "1"],
         TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
         TMPDIR=str(tmp_path),
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert "exitcode: -9" in done.stderr
-    # A third life where gloo got stuck in the second, which happened once.
     for rank in range(2):
-        assert re.search(
-            f"process {rank}, life [23]: began with epoch [3-9], graphs found: disk, "
-            "weights are those of a training without a death: True",
-            done.stdout,
-        )
+        assert (
+            f"process {rank}, life 2: began with epoch 3, graphs found: disk, "
+            "weights are those of a training without a death: True"
+        ) in done.stdout
     assert not list(tmp_path.glob("ddp-restart-*"))
