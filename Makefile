@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz mutate fuzz-specs audit soak derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda bench-plots gpu clean
+.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz mutate fuzz-specs audit soak derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda bench-plots op-cost gpu clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -113,6 +113,9 @@ bench-training: $(READY)  ## training steps, next to eager
 
 bench-autotune: $(READY)  ## option autotune: calls of many models, next to eager
 	$(BIN)/python -m benchmarks.autotune $(ARGS)
+
+op-cost: $(READY)  ## time and memory of every operator, next to torch's kernels (ARGS=--bounded: a rotating part)
+	$(BIN)/python -m benchmarks.op_cost $(ARGS)
 
 bench-rewrites: $(READY)  ## rewrites: latency next to torch.onnx's graphs, nodes, seconds
 	$(BIN)/python -m benchmarks.rewrites $(ARGS)

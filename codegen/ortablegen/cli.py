@@ -41,6 +41,7 @@ from ortablegen.runtime_tables.kernels import (
     write_mended,
 )
 from ortablegen.runtime_tables.kernels_cuda import emit_cuda_kernels, read_cuda_kernels
+from ortablegen.runtime_tables.operator_cost import emit_operator_costs
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers
 from ortablegen.runtime_tables.sessions import emit_settings, read_settings, settings_page
 from ortablegen.schemas.ranges import dotted, listed
@@ -95,6 +96,7 @@ def generate(root: Path) -> Generated:
         root / "specs" / "runtime" / "decompositions.yaml", diagnostics, record
     )
     files |= emit_foreach(root / "specs" / "runtime" / "foreach.yaml", diagnostics, record)
+    files |= emit_operator_costs(runtime / "operator_cost.yaml", diagnostics, record)
     optimizers = read_optimizers(root / "specs" / "runtime" / "optimizers.yaml", diagnostics)
     files |= emit_optimizers(optimizers)
     settings = read_settings(root / "specs" / "runtime" / "session.yaml", diagnostics)

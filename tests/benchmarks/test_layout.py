@@ -21,7 +21,8 @@ TOPICS = sorted(path.parent.name for path in FOLDER.glob("*/__main__.py"))
 
 def test_the_topics_are_those_of_the_makefile_and_the_readme() -> None:
     assert TOPICS == [
-        "autotune", "backend", "cache", "conversion", "cuda", "decode", "large_model", "plots",
+        "autotune", "backend", "cache", "conversion", "cuda", "decode", "large_model",
+        "op_cost", "plots",
         "rewrites", "training", "variants",
     ]  # fmt: skip
     for path in (ROOT / "Makefile", FOLDER / "README.md"):

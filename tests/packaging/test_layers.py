@@ -80,6 +80,7 @@ def package(module: str) -> str | None:
         "ortable_generated.coverage",
         "ortable_generated.decompositions",
         "ortable_generated.foreach",
+        "ortable_generated.operator_cost",
         "ortable_generated.sessions",
     )
     return (

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ortablegen.runtime_tables.decompositions import emit_decompositions
+from ortablegen.runtime_tables.operator_cost import emit_operator_costs
 from ortablegen.runtime_tables.optimizers import Optimizer, read_optimizers
 from ortablegen.runtime_tables.sessions import Setting, read_settings
 from ortablegen.schemas.record import Record
@@ -133,3 +134,36 @@ def test_no_setting_of_sessions(tmp_path: Path, row: str, message: str) -> None:
     assert len(read_settings(path, diagnostics)) == 1
     ((line, found),) = _at(diagnostics)
     assert line == 2 and message in found
+
+
+COST = "{op: aten::new, dtype: float32, from: 1000, ratio: 12}"
+
+
+def test_costly_operators_by_dtype(tmp_path: Path) -> None:
+    diagnostics = Diagnostics()
+    rows = (COST, COST.replace("float32", "bool"), "{op: aten::old, dtype: b, ratio: 2, why: few}")
+    path = _written(tmp_path, "operator_cost.yaml", rows)
+    (text,) = emit_operator_costs(path, diagnostics, RECORD).values()
+    assert not diagnostics.errors
+    assert text.endswith('= {\n    "aten::new": {"bool": (1000, 12), "float32": (1000, 12)},\n}\n')
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("aten::new", "a row is {op: aten::x, dtype: ..., from: ..., ratio: ...}"),
+        ("{op: aten::new}", "a row needs 'op', 'dtype', 'ratio', and 'from' or 'why'"),
+        (COST.replace("12", "many"), "a row needs 'op', 'dtype', 'ratio', and 'from' or 'why'"),
+        (
+            COST.replace("12", "12, why: so"),
+            "a row needs 'op', 'dtype', 'ratio', and 'from' or 'why'",
+        ),
+        (COST.replace("new", "nil"), "no recorded version of torch has operator 'aten::nil'"),
+        (COST, "a second row for 'aten::new' and float32"),
+        (COST.replace("12", "12, to: 3"), "'to' is no key of a row: op, dtype, from, ratio, why"),
+    ],
+)
+def test_no_costly_operator(tmp_path: Path, row: str, message: str) -> None:
+    diagnostics = Diagnostics()
+    emit_operator_costs(_written(tmp_path, "c.yaml", (COST, row)), diagnostics, RECORD)
+    assert message in [text for _, text in _at(diagnostics)]

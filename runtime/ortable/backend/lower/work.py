@@ -15,6 +15,7 @@ from torch.fx.node import map_aggregate, map_arg
 from torch.utils.flop_counter import flop_registry
 
 from ortable.compat.torch import OpOverload, pytree
+from ortable.interpreter.operator_cost import traced_size
 from ortable_generated.aten import traits
 
 __all__ = ["LONG", "MANY", "count_small", "is_short", "operator_name", "products_of"]
@@ -95,10 +96,4 @@ def _traced(value: Any) -> Any:
 
 
 def _shape(value: Any) -> Any:
-    return tuple(map(_hint, value.shape)) if isinstance(value, torch.Tensor) else value
-
-
-def _hint(size: Any) -> int:
-    if isinstance(size, int):
-        return size
-    return int(size.node.hint) if size.node.has_hint() else 1
+    return tuple(map(traced_size, value.shape)) if isinstance(value, torch.Tensor) else value

@@ -11,12 +11,10 @@ from torch.fx import Node
 
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.work import LONG, MANY, count_small, operator_name, products_of
-from ortable.interpreter.calls import operator_key
-from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
 
 from .partition import Partition, partition_graph
-from .placement import is_draw, mixes_dtypes
+from .placement import is_draw, is_placed_by_choice, mixes_dtypes
 
 __all__ = ["absorb_small_partitions"]
 
@@ -37,10 +35,10 @@ def absorb_small_partitions(
     """
     found = dict(in_torch)
     faster = {
-        node for node in found if not is_draw(node) and (everywhere or _is_placed_by_choice(node))
+        node for node in found if not is_draw(node) and (everywhere or is_placed_by_choice(node))
     }
     trains = graph.kind != "inference" and graph.device == "cpu"
-    chosen = {node for node in faster if _is_placed_by_choice(node)} if trains else set()
+    chosen = {node for node in faster if is_placed_by_choice(node)} if trains else set()
     while faster:
         small: set[Node] = set()
         partitions = partition_graph(graph, found).partitions
@@ -55,13 +53,6 @@ def absorb_small_partitions(
         found.update(dict.fromkeys(small, _WHY))
         faster.update(small)
     return found
-
-
-def _is_placed_by_choice(node: Node) -> bool:
-    """Whether the table places an operator in torch that ortable can convert."""
-    tables, name = generated_tables(), operator_key(node)
-    chosen = name in tables.place or name in traits.TRAINED_IN_TORCH
-    return chosen and name in tables.converters
 
 
 def _is_beside(partition: Partition, faster: set[Node]) -> bool:

@@ -17,6 +17,7 @@ from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPack
 from ortable.interpreter.assertions import asserts_inside
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
+from ortable.interpreter.operator_cost import find_cost, is_costly_somewhere
 from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
 
@@ -27,6 +28,7 @@ __all__ = [
     "Placement",
     "is_draw",
     "is_ordered",
+    "is_placed_by_choice",
     "list_placements",
     "mixes_dtypes",
     "place_nodes",
@@ -51,14 +53,29 @@ class Placement:
 
 
 def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
-    """Nodes that the specs place in torch (`place: torch`, or for what trains by a trait), with the
-    reason they give."""
+    """Map the nodes that the tables place in torch to the reasons: entries with `place: torch`,
+    operators with trait `trained_in_torch`, and calls that cost more than torch's kernel."""
     place = dict(generated_tables().place)
-    if graph.kind != "inference" and graph.device == "cpu":
+    on_cpu = graph.device == "cpu"
+    if graph.kind != "inference" and on_cpu:
         place.update(dict.fromkeys(traits.TRAINED_IN_TORCH, _TRAINS))
-    calls = (n for n in graph.module.graph.nodes if n.op == "call_function")
-    found = {node: place.get(operator_key(node)) for node in calls if not mixes_dtypes(node)}
-    return {n: why for n, why in found.items() if why is not None and not takes_patches(n)}
+    reasons: dict[Node, str] = {}
+    for node in graph.module.graph.nodes:
+        if node.op != "call_function" or mixes_dtypes(node) or takes_patches(node):
+            continue
+        why = place.get(operator_key(node))
+        if why is None and on_cpu and (cost := find_cost(node)) is not None:
+            why = f"its nodes take {cost.ratio} times as long as torch's kernel at large sizes"
+        if why is not None:
+            reasons[node] = why
+    return reasons
+
+
+def is_placed_by_choice(node: Node) -> bool:
+    """Tell whether the tables place an operator in torch that ortable can convert."""
+    tables, name = generated_tables(), operator_key(node)
+    chosen = name in tables.place or name in traits.TRAINED_IN_TORCH or is_costly_somewhere(node)
+    return chosen and name in tables.converters
 
 
 def _asserting(graph_module: GraphModule) -> dict[Node, str]:

@@ -21,6 +21,8 @@ import torch
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import PHASES, ExportRecord
+from ortable.interpreter.diagnostics.origin import source_line
+from ortable.interpreter.operator_cost import find_cost
 from ortable.ir.proto.atomic_files import write_file
 
 from .certificate import WeightReport
@@ -33,6 +35,12 @@ from .tolerances import EXACT, tolerance_of
 from .validate import HEADS, Comparison
 
 Rows = list[tuple[str, ...]]
+
+_SLOW_RATIO = 10
+_SLOW = (
+    "Times that their nodes take in ONNX Runtime on the CPU, over torch's kernels, at large sizes; "
+    "docs/operator-cost.md has the measurements."
+)
 
 
 @contextmanager
@@ -89,6 +97,9 @@ def report_text(
         parts += ["## ONNX operators", _operators("nodes", onnx_operators(proto))]
     if program is not None:
         parts += ["## Torch operators", _operators("calls", torch_operators(program))]
+        slow = slow_calls(program)
+        if slow:
+            parts += ["## Slow operators", _SLOW, markdown_table(("operator", "times", "at"), slow)]
     if record.weights is not None:
         parts += ["## Weights", f"```\n{record.weights}\n```"]
     if record.comparisons:
@@ -291,12 +302,24 @@ def onnx_operators(proto: onnx.ModelProto) -> Counter[str]:
 
 def torch_operators(program: Program) -> Counter[str]:
     """Calls by operator, those of inner graphs too."""
-    counts: Counter[str] = Counter()
+    return Counter(_target_name(node.target) for node in _calls(program))
+
+
+def slow_calls(program: Program) -> Rows:
+    """List calls whose nodes take ten times as long as torch's kernel or more, with their lines."""
+    rows: Rows = []
+    for node in _calls(program):
+        cost = find_cost(node)
+        if cost is not None and cost.ratio >= _SLOW_RATIO:
+            rows.append((_target_name(node.target), str(cost.ratio), str(source_line(node) or "")))
+    return rows
+
+
+def _calls(program: Program) -> Iterator[torch.fx.Node]:
+    """Yield the calls of the graph and of its inner graphs."""
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
-            calls = (node for node in module.graph.nodes if node.op.startswith("call_"))
-            counts.update(_target_name(node.target) for node in calls)
-    return counts
+            yield from (node for node in module.graph.nodes if node.op.startswith("call_"))
 
 
 def _target_name(target: Any) -> str:

@@ -1,0 +1,48 @@
+"""Choose the operators of the tables that are measured, and a sample call of each dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ortablegen.aten.model import Sample
+from ortablegen.aten.read import read_folder
+from ortablegen.aten.samples import parse_sample
+from ortablegen.schemas.registry import import_problem, installed_torch
+from ortablegen.source.diagnostics import Diagnostics
+
+from .scaling import Entry, tensor_samples
+
+__all__ = ["choose_samples", "read_entries"]
+
+_ROOT = Path(__file__).parents[2]
+
+
+def read_entries() -> list[Entry]:
+    """Read the entries with a converter that the installed torch has, sorted by operator."""
+    diagnostics = Diagnostics()
+    specs = read_folder(_ROOT / "specs" / "aten", _ROOT, diagnostics)
+    diagnostics.raise_if_any()
+    entries = [
+        entry
+        for entry in (*specs.ops, *specs.aliases)
+        if entry.versions.has(installed_torch())
+        and (entry.requires is None or import_problem(entry.requires) is None)
+    ]
+    return sorted(entries, key=lambda entry: entry.key)
+
+
+def choose_samples(entry: Entry) -> Iterator[tuple[str, int]]:
+    """Yield the dtypes of an operator's first tensor, each with the number of a sample call."""
+    chosen: dict[str, int] = {}
+    for number, sample in enumerate(entry.samples):
+        if not _is_measurable(sample):
+            continue
+        leaves = tensor_samples(parse_sample(sample, entry.schema))
+        if leaves and max(leaf.elements for leaf in leaves) > 1:
+            chosen.setdefault(leaves[0].dtype, number)
+    yield from chosen.items()
+
+
+def _is_measurable(sample: Sample) -> bool:
+    return sample.refused is None and not sample.random and sample.target in (None, "onnxruntime")

@@ -1,0 +1,200 @@
+"""Measure one operator call: torch's kernel, our nodes in a session, and compiled functions.
+
+Figures are seconds of processor time of one thread, the least of several calls, so that other work
+on the machine moves them little; and the growth of the resident memory in the first call.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ortable.compat.onnxruntime import bound_session
+from ortable.debug.harness import entries as harness
+from ortablegen.schemas.onnx import CEILING
+
+from .scaling import Entry, ScaledCall, scale_sample
+
+__all__ = ["CANDIDATES", "measure_sample"]
+
+CANDIDATES = ("session", "ortable", "inductor", "training ortable", "training inductor")
+_MAX_EAGER_S = 0.03  # an operator that takes longer in eager is measured at a smaller size
+_BUDGET_S = 0.1  # of one candidate
+
+Call = Callable[[], Any]
+
+
+def measure_sample(
+    entry: Entry, number: int, elements: int, candidates: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Measure a sample call at about `elements` elements, or fewer where eager takes long.
+
+    Yields:
+        After each candidate, the record so far: the shapes, and per candidate milliseconds (`ms`),
+        peak memory in MB (`mb`), or why there is none (`failed`). Nothing where no scaled call is
+        valid in eager.
+    """
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    size = elements
+    while size >= elements / 4096:
+        call = _find_valid_call(entry, number, size)
+        if call is None:
+            return
+        once, _ = _time_call(partial(_run_eager, call), 0.0)
+        if once <= _MAX_EAGER_S:
+            yield from _measure_call(call, candidates)
+            return
+        size //= 4
+
+
+def _find_valid_call(entry: Entry, number: int, elements: int) -> ScaledCall | None:
+    """Return the first scaled call that eager accepts."""
+    for call in scale_sample(entry, number, elements):
+        try:
+            _run_eager(call)
+        except Exception:
+            continue
+        return call
+    return None
+
+
+def _run_eager(call: ScaledCall) -> Any:
+    return harness.call_eager(call.entry.schema, call.values, call.tensors)
+
+
+def _measure_call(call: ScaledCall, candidates: Sequence[str]) -> Iterator[dict[str, Any]]:
+    record: dict[str, Any] = {
+        "shapes": [f"{str(t.dtype)[6:]}{list(t.shape)}" for t in call.tensors],
+        "elements": max(tensor.numel() for tensor in call.tensors),
+        "ms": {},
+        "mb": {},
+        "failed": {},
+    }
+    trained = any(name.startswith("training") for name in candidates)
+    names = ["eager", *(["training eager"] if trained else []), *candidates]
+    for name in names:
+        try:
+            seconds, megabytes = _measure_candidate(name, call)
+        except Exception as error:
+            record["failed"][name] = f"{type(error).__name__}: {str(error).splitlines()[:1]}"[:200]
+        else:
+            record["ms"][name] = round(1e3 * seconds, 4)
+            record["mb"][name] = round(megabytes, 1)
+        yield record
+
+
+def _measure_candidate(name: str, call: ScaledCall) -> tuple[float, float]:
+    if name == "session":
+        return _time_call(_session_call(call))
+    if name == "eager":
+        return _time_call(partial(_run_eager, call))
+    kind, _, backend = name.rpartition(" ")
+    make = _training_call if kind else _inference_call
+    return _time_call(make(call, None if backend == "eager" else backend))
+
+
+def _session_call(call: ScaledCall) -> Call:
+    """Make a session of the converted call, and a call of it on bound inputs."""
+    module, node = _graph_of(call)
+    converted = harness.convert_graph(module, node, call.tensors, CEILING, "onnxruntime")
+    session = harness.session_of(converted.model.SerializeToString())
+    feeds = {
+        record.name: harness.session_value(tensor)
+        for record, tensor in zip(converted.interpreter.inputs, call.tensors, strict=True)
+        if record.name is not None
+    }
+    outputs = [output.name for output in session.get_outputs()]
+    bound = bound_session(session)
+    return lambda: bound.run_with_ort_values(feeds, outputs, None)
+
+
+def _graph_of(call: ScaledCall) -> tuple[GraphModule, Node]:
+    return harness.graph_of_call(call.entry.schema, call.values, call.tensors, call.unread)
+
+
+def _inference_call(call: ScaledCall, backend: str | None) -> Call:
+    """Make a call of the operator without gradients, compiled by `backend` if one is given."""
+    run = _compile(call, backend)
+
+    def infer() -> Any:
+        with torch.no_grad():
+            return run(*call.tensors)
+
+    return infer
+
+
+def _training_call(call: ScaledCall, backend: str | None) -> Call:
+    """Make a call of the operator and of its gradient.
+
+    Raises:
+        ValueError: no argument of the operator has a gradient.
+    """
+    run = _compile(call, backend)
+    leaves = [
+        tensor.clone().requires_grad_(tensor.is_floating_point() or tensor.is_complex())
+        for tensor in call.tensors
+    ]
+    inputs = [leaf for leaf in leaves if leaf.requires_grad]
+    if not inputs or not any(result.requires_grad for result in _tensors_of(run(*leaves))):
+        raise ValueError("no gradient")
+
+    def train() -> Any:
+        outputs = [result for result in _tensors_of(run(*leaves)) if result.requires_grad]
+        ones = [torch.ones_like(output) for output in outputs]
+        return torch.autograd.grad(outputs, inputs, ones, allow_unused=True)
+
+    return train
+
+
+def _compile(call: ScaledCall, backend: str | None) -> Any:
+    module, _ = _graph_of(call)
+    if backend is None:
+        return module
+    torch._dynamo.reset()
+    return torch.compile(module, backend=backend, dynamic=False)
+
+
+def _tensors_of(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return (
+        [t for item in value for t in _tensors_of(item)] if isinstance(value, list | tuple) else []
+    )
+
+
+def _time_call(run: Call, budget: float = _BUDGET_S) -> tuple[float, float]:
+    """Return the least processor seconds of a call, and the megabytes that the first one took."""
+    before = _reset_peak()
+    run()
+    growth = _peak() - before
+    seconds, spent = float("inf"), 0.0
+    while True:
+        begin = time.process_time()
+        run()
+        once = time.process_time() - begin
+        seconds, spent = min(seconds, once), spent + once
+        if spent >= budget:
+            return seconds, growth
+
+
+def _reset_peak() -> float:
+    """Forget the peak of the resident memory; return the resident memory now, in MB."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _memory("VmRSS")
+
+
+def _peak() -> float:
+    return _memory("VmHWM")
+
+
+def _memory(field: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024

@@ -1,0 +1,91 @@
+"""Write the table of operators that torch's kernels run in compiled models, from measured rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ortable_generated.aten.traits import HEAVY, VIEW
+
+__all__ = ["choose_threshold", "is_costly", "write_placement"]
+
+TABLE = Path(__file__).parents[2] / "specs" / "runtime" / "operator_cost.yaml"
+
+_CROSSING_MS = 0.15  # about what it costs to leave a session and to come back
+_MAX_RATIO = 2.0
+_MIN_LOSS_MS = 0.3
+_MIN_LOSS_MB = 100
+_HEADER = """\
+# Operators whose nodes take more than twice the time of torch's CPU kernel in ONNX Runtime, or far
+# more memory, by the dtype of the first tensor. `from`: in torch.compile torch runs a call whose
+# largest argument has so many elements or more; a row without it says `why` ONNX Runtime runs the
+# operator all the same. `ratio`: our time over torch's at the largest size, 999 at most; reports of
+# exports name calls above 10.
+# Written by `make op-cost ARGS=--place`, which keeps rows with a `why`.
+"""
+
+
+def is_costly(row: Mapping[str, Any]) -> bool:
+    """Tell whether a call of a session takes over twice eager's time, or a multiple of its memory.
+
+    Losses that a user cannot feel (0.3 ms, 100 MB) do not count.
+    """
+    if "session" not in row.get("ms", {}):  # it crashed, or took too long
+        return "died" in row
+    eager, session = row["ms"]["eager"], row["ms"]["session"]
+    slower = session > _MAX_RATIO * eager and session - eager > _MIN_LOSS_MS
+    used, taken = row["mb"]["eager"], row["mb"]["session"]
+    return slower or (taken > 3 * used and taken - used > _MIN_LOSS_MB)
+
+
+def choose_threshold(large: Mapping[str, Any], small: Mapping[str, Any] | None) -> int | None:
+    """Return from how many elements on torch should run a call; None where it should not.
+
+    The time that a call loses is taken as linear between the two measured sizes.
+    """
+    if not is_costly(large) or "eager" not in large.get("ms", {}):
+        return None
+    size, loss = large["elements"], _loss(large)
+    smaller, little = 0, 0.0
+    if small and "session" in small.get("ms", {}):
+        smaller, little = small["elements"], _loss(small)
+    if little >= _CROSSING_MS:
+        return _round(smaller * _CROSSING_MS / little)
+    if loss <= _CROSSING_MS:  # it is the memory that counts
+        return _round(size / 4)
+    share = (_CROSSING_MS - little) / (loss - little)
+    return _round(smaller + share * (size - smaller))
+
+
+def _loss(row: Mapping[str, Any]) -> float:
+    return float(row["ms"].get("session", 1e3) - row["ms"]["eager"])
+
+
+def _round(elements: float) -> int:
+    """Round to two digits, so that another run changes few rows."""
+    return int(float(f"{max(elements, 1):.1e}"))
+
+
+def write_placement(rows: Mapping[str, Mapping[str, Any]], path: Path = TABLE) -> None:
+    """Write the table that codegen reads, with the rows of it that give a reason as they are."""
+    kept = [row for row in yaml.safe_load(path.read_text()) if "why" in row]
+    reasoned = {(row["op"], row["dtype"]) for row in kept}
+    table = [*kept]
+    for name, row in rows.items():
+        operator, dtype, size = name.split()
+        if size != "large" or (operator, dtype) in reasoned or operator in {*VIEW, *HEAVY}:
+            continue
+        threshold = choose_threshold(row, rows.get(f"{operator} {dtype} small"))
+        if threshold is not None:
+            ratio = row["ms"].get("session", float("inf")) / row["ms"]["eager"]
+            table.append(
+                {"op": operator, "dtype": dtype, "from": threshold, "ratio": round(min(ratio, 999))}
+            )
+    table.sort(key=lambda row: (row["op"], row["dtype"]))
+    lines = [
+        yaml.safe_dump(row, default_flow_style=True, sort_keys=False, width=1e9) for row in table
+    ]
+    path.write_text(_HEADER + "".join(f"- {line}" for line in lines))

@@ -1,0 +1,69 @@
+"""Look up what a call costs next to torch's kernel, in the measured table of operators.
+
+The backend leaves costly calls to torch (`partition.placement`), reports of exports name them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch.fx import Node
+
+from ortable.compat.torch import pytree
+from ortable_generated.operator_cost import COSTS
+
+from .calls import operator_key
+
+__all__ = ["OperatorCost", "find_cost", "is_costly_somewhere", "traced_size"]
+
+# A dtype that was not measured costs what its neighbor costs: half floats run through float32.
+_NEIGHBORS = {
+    torch.float16: "float32", torch.bfloat16: "float32", torch.float64: "float32",
+    torch.complex128: "complex64", torch.int32: "int64", torch.int16: "int64",
+    torch.int8: "int64", torch.uint8: "int64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OperatorCost:
+    """The time of an operator's ONNX nodes over that of torch's CPU kernel, at large sizes."""
+
+    ratio: int
+
+
+def find_cost(node: Node) -> OperatorCost | None:
+    """Return the cost of a call that exceeds twice torch's at its size; None for any other call.
+
+    Args:
+        node: a call whose arguments carry `meta["val"]`; dynamic sizes count as they were traced.
+    """
+    row = COSTS.get(operator_key(node))
+    if row is None:
+        return None
+    arguments = [argument.meta.get("val") for argument in node.all_input_nodes]
+    tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+    if not tensors:
+        return None
+    dtype = tensors[0].dtype
+    measured = row.get(str(dtype).removeprefix("torch.")) or row.get(_NEIGHBORS.get(dtype, ""))
+    if measured is None or max(map(_count_elements, tensors)) < measured[0]:
+        return None
+    return OperatorCost(measured[1])
+
+
+def is_costly_somewhere(node: Node) -> bool:
+    """Tell whether the table has a row for the operator of a call, at whatever size."""
+    return operator_key(node) in COSTS
+
+
+def _count_elements(tensor: torch.Tensor) -> int:
+    return math.prod(map(traced_size, tensor.shape))
+
+
+def traced_size(size: int | torch.SymInt) -> int:
+    """Return the size that a dimension had when it was traced; 1 where only the data say."""
+    if isinstance(size, int):
+        return size
+    return int(size.node.hint) if size.node.has_hint() else 1
