@@ -15,7 +15,11 @@ from torch.fx import Graph, GraphModule, Node
 from ortable import dims
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_names import mark_inner_name
-from ortable.backend.lower.argument_strides import has_other_strides, mark_any_strides
+from ortable.backend.lower.argument_strides import (
+    argument_strides,
+    has_other_strides,
+    mark_any_strides,
+)
 from ortable.backend.lower.strides import with_strides
 from ortable.backend.lower.views import is_view
 from ortable.backend.lower.work import operator_name
@@ -23,12 +27,7 @@ from ortable.dims import Dim, SymDim
 from ortable.interpreter.assertions import run_time_checks
 from ortable_generated.aten import traits
 
-from .memory_layouts import (
-    has_known_strides,
-    layout_free_target,
-    takes_contiguous,
-    takes_layout,
-)
+from .memory_layouts import has_known_strides, layout_free_target, takes_strides
 from .placement import is_ordered
 from .symbol_nodes import SymbolNodes
 
@@ -92,8 +91,10 @@ class _Partitioner:
         self.phases = self._sunk()
         self.host = Graph()
         self.made: dict[Node, Node] = {}  # nodes of the original graph -> of the host graph
-        # nodes of the original graph whose memory may lie otherwise than torch traced
-        self.other_strides = {n for n in graph.inputs.nodes if has_other_strides(n)}
+        # nodes whose memory may lie otherwise than torch traced: their strides, where known
+        self.other_strides = {
+            node: argument_strides(node) for node in graph.inputs.nodes if has_other_strides(node)
+        }
         self.restored: dict[Node, Node] = {}  # those of them that are copied where need be
         self.symbols = SymbolNodes(self.host, graph.inputs, self.made)
 
@@ -181,13 +182,15 @@ class _Partitioner:
         """What stands in the host graph for a node that torch runs. What it reads has the strides
         that were traced, or the node computes the same of any."""
         others = {each for each in node.all_input_nodes if each in self.other_strides}
+        if _is_idle_detach(node):
+            if others:
+                self.other_strides[node] = self.other_strides[others.pop()]
+            return self._value(node.args[0])  # type: ignore[arg-type]
         traced = others
         if others and has_known_strides(node):
-            traced = {n for n in others if not (takes_layout(node) or takes_contiguous(node, n))}
+            traced = {n for n in others if not takes_strides(node, n, self.other_strides[n])}
             if traced != others:
-                self.other_strides.add(node)
-        if _is_idle_detach(node):
-            return self._value(node.args[0])  # type: ignore[arg-type]
+                self.other_strides[node] = None
         copy = self.host.node_copy(
             node, lambda n: self._traced(n) if n in traced else self._value(n)
         )
