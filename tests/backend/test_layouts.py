@@ -9,8 +9,13 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ortable import dims
-from ortable.backend.execute.results import with_strides
-from ortable.backend.lower.strides import contiguous_strides, dense_order, inverse, leaves_gaps
+from ortable.backend.lower.strides import (
+    contiguous_strides,
+    dense_order,
+    inverse,
+    leaves_gaps,
+    with_strides,
+)
 from ortable.backend.lower.views import trace_views
 
 S0, U0 = dims.symbol("s0"), dims.symbol("u0")

@@ -84,6 +84,9 @@ TRAITS = {
     ),
     "metadata_only": Trait("in-place by its schema, but no data is written"),
     "ordered": Trait("has an effect: it stays behind those before it", (HOP,)),
+    "reads_strides": Trait(
+        "its values, or whether torch can compute them, depend on the strides of its arguments"
+    ),
     "recurrent": Trait("a recurrent network of several layers, with dropout between them"),
     "region": Trait(
         "sets a mode around the graph that it calls; torch writes it out when it decomposes", (HOP,)

@@ -144,6 +144,19 @@ ORDERED: set[str] = {
     "with_effects",
 }
 
+# its values, or whether torch can compute them, depend on the strides of its arguments
+READS_STRIDES: set[str] = {
+    "aten::_reshape_alias",
+    "aten::_reshape_alias_copy",
+    "aten::as_strided",
+    "aten::as_strided_copy",
+    "aten::as_strided_scatter",
+    "aten::view.dtype",
+    "aten::view_as_complex",
+    "aten::view_as_complex_copy",
+    "prims::as_strided_scatter",
+}
+
 # a recurrent network of several layers, with dropout between them
 RECURRENT: set[str] = {
     "aten::gru.input",

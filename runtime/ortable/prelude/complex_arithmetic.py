@@ -87,6 +87,8 @@ def as_complex(graph: Graph, x: Any, dtype: Dtype) -> Complex:
 
 def c_conj(graph: Graph, x: Complex) -> Complex:
     """``x`` with the other sign of its imaginary part; a real result as it is."""
+    if type(x) is complex:  # a number in the user's code, of which autograd makes a tensor
+        return as_complex(graph, x.conjugate(), dtypes.complex128)
     if type(x) is not ComplexValue:
         return x
     return ComplexValue(x.real, graph.make_node("Neg", [x.imag]), x.dtype)

@@ -23,6 +23,8 @@ from ortable.backend.execute.call import OrtBackend
 from ortable.backend.execute.runner import is_one_of_several_processes, run_with_onnxruntime
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_names import argument_names, mark_argument_names
+from ortable.backend.lower.argument_strides import mark_argument_strides
+from ortable.backend.lower.outputs import promise_strides
 from ortable.backend.lower.untracked_writes import find_untracked_writes, mark_untracked_writes
 from ortable.backend.options import OrtOptions, OrtOptionsDict, Provider, Transform
 from ortable.backend.partition.between_breaks import is_cut_off, mark_cut_off
@@ -205,8 +207,10 @@ def compile_from_torch(
         table = resolve_table(options.export_options)
         if table is not None:
             graph_module = redecompose(graph_module, table)
+        mark_argument_strides(graph_module, args)
         if options.autotune == "torch":
             return in_torch(graph_module)
+        promise_strides(graph_module)  # anybody may compile the backward
         made = compile_aot_graph(graph_module, options, runner)
         if isinstance(made, OrtBackend):
             return tune_part(made, made.compiled, graph_module, options, whole=True)  # type: ignore[no-any-return]
@@ -265,7 +269,8 @@ def compile_with_autograd(
     if written and options.freeze in ("on", "trust"):
         warnings.warn(_STALE, RuntimeWarning, stacklevel=2)
 
-    def compile_it(gm: GraphModule) -> Compiled:
+    def compile_it(gm: GraphModule, arguments: Sequence[Any]) -> Compiled:
+        mark_argument_strides(gm, arguments)
         if options.freeze == "auto":
             mark_untracked_writes(gm, written)
         mark_argument_names(gm, names)
@@ -280,7 +285,7 @@ def compile_with_autograd(
         made.append(load_compiled(conversions, host, options, run))
         return made[-1]
 
-    cache: Any = nullcontext(_plain_compiler)
+    cache: Any = nullcontext(lambda compiler: compiler)
     # without a key of a folder in what torch keeps whole: nobody could load it
     if kept is not None or (ours and options.cache_dir is not None and asked is None):
         from .torch_cache import torch_cache  # imports inductor
@@ -386,8 +391,3 @@ def _attributes(graph_module: GraphModule) -> list[torch.Tensor]:
     parameters = dict(graph_module.named_parameters(remove_duplicate=False))
     buffers = dict(graph_module.named_buffers(remove_duplicate=False))
     return [*parameters.values(), *buffers.values()]
-
-
-def _plain_compiler(compile_it: Callable[[GraphModule], Compiled]) -> Callable[..., Compiled]:
-    """A compiler for AOTAutograd."""
-    return lambda gm, example_inputs: compile_it(gm)

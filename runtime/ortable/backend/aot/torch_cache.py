@@ -42,6 +42,7 @@ __all__ = ["torch_cache"]
 
 
 _SALT = "_ortable_cache_salt"
+CompileGraph = Callable[[GraphModule, Sequence[Any]], Compiled]
 _NAMESPACES = frozenset({"aten", "prim", "prims"})  # operators that torch's version describes
 
 
@@ -53,7 +54,7 @@ def torch_cache(
     own_decompositions: bool,
     written: frozenset[int] = frozenset(),
     precompiles: str | None = None,
-) -> Iterator[Callable[[Callable[[GraphModule], Compiled]], Any]]:
+) -> Iterator[Callable[[CompileGraph], Any]]:
     """AOTAutograd called inside looks for a graph of dynamo in torch's cache, and keeps it there.
     Yields what makes a compiler for it of a function.  Settings of torch are those of before on
     leaving.
@@ -69,7 +70,7 @@ def torch_cache(
     if salt is None and precompiles == "aot_compile":
         salt = secrets.token_hex(16)  # what goes into a file of the user needs no key
     if salt is None:
-        yield lambda compile_it: lambda gm, example_inputs: compile_it(gm)
+        yield lambda compile_it: compile_it
         return
     settings = {"bundled_autograd_cache": True, "force_non_lazy_backward_lowering": True}
     with (
@@ -81,13 +82,11 @@ def torch_cache(
         yield lambda compile_it: _compiler(compile_it, options, whole)
 
 
-def _compiler(
-    compile_it: Callable[[GraphModule], Compiled], options: OrtOptions, whole: bool = False
-) -> Any:
+def _compiler(compile_it: CompileGraph, options: OrtOptions, whole: bool = False) -> Any:
     """A compiler for AOTAutograd whose results torch's cache may keep."""
 
     def compile_graph(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Artifact:
-        return Artifact(compile_it(graph_module), options, whole)
+        return Artifact(compile_it(graph_module, example_inputs), options, whole)
 
     return SerializableAOTDispatchCompiler(Artifact, compile_graph)
 

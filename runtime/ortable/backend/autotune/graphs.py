@@ -16,13 +16,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 
 from ortable.backend.cache.session_keys import session_key
-from ortable.backend.execute.results import own, with_strides
+from ortable.backend.execute.results import own
 from ortable.backend.execute.runner import is_one_of_several_processes
+from ortable.backend.lower.aot_graph import AotGraph
+from ortable.backend.lower.strides import with_strides
 from ortable.backend.lower.views import is_view
 from ortable.backend.options import OrtOptions
+from ortable.backend.partition.partition import partition_graph
 from ortable.backend.partition.partitioned_graph import join_partitions
 from ortable.backend.roles import CompiledGraph, OutputRoleKind
 from ortable.compat.torch import HigherOrderOperator, TracingContext
@@ -219,9 +222,9 @@ def _size_sources(args: Sequence[Any]) -> Iterator[SizeSource]:
 
 def in_torch(graph_module: GraphModule) -> Callable[[list[Any]], list[Any]]:
     """A graph of AOTAutograd as a callable of its arguments in one list, which it clears."""
-    graph = Graph()
-    graph.output(graph.graph_copy(graph_module.graph, {}))
-    return join_partitions(graph, {}, graph_module)
+    calls = [node for node in graph_module.graph.nodes if node.op == "call_function"]
+    host = partition_graph(AotGraph(graph_module), calls).host
+    return join_partitions(host, {}, graph_module)
 
 
 def _as_promised(graph_module: GraphModule, compiled: CompiledGraph) -> Callable[..., Any]:

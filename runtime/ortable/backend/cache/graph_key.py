@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ortable.backend.lower.argument_strides import argument_strides, has_other_strides
+from ortable.backend.lower.outputs import has_promised_strides
 from ortable.backend.lower.untracked_writes import has_untracked_writes
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.interpreter.modules import find_attribute
@@ -65,7 +67,8 @@ class _GraphWriter:
         op = node.op
         if op == "placeholder":
             written = "written " if has_untracked_writes(node) else ""
-            return f"in {written}{type(node.meta.get('desc')).__name__} {self.result(node)}"
+            memory = f" as {argument_strides(node)}" if has_other_strides(node) else ""
+            return f"in {written}{type(node.meta.get('desc')).__name__} {self.result(node)}{memory}"
         if op == "get_attr":
             return f"attr {self.attribute(find_attribute(owner, str(node.target), None))}"
         if op == "call_module":
@@ -76,7 +79,8 @@ class _GraphWriter:
         if op == "output":
             described = node.meta.get("desc") or ()
             described = described if isinstance(described, list | tuple) else (described,)
-            return f"out {args} {' '.join(type(d).__name__ for d in described)}"
+            promised = "promised " if has_promised_strides(node) else ""
+            return f"out {promised}{args} {' '.join(type(d).__name__ for d in described)}"
         return f"{op} {target} {args} {kwargs} {self.result(node)}"
 
     def result(self, node: Node) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ortable import dims
+from ortable.backend.lower.strides import with_strides
 from ortable.backend.roles import DimSource, Fetch
 from ortable.compat.onnxruntime import as_complex
 from ortable.compat.torch import reinterpret_tensor
@@ -55,26 +56,10 @@ def as_promised(tensor: torch.Tensor, fetch: Fetch, values: Callable[[Any], Any]
     """A contiguous output as the tensor that torch promised: complex, and with its strides."""
     if fetch.is_complex:
         tensor = as_complex(tensor)
-        if fetch.permutation is None and fetch.strides is None:
+        if fetch.permutation is None:
             tensor = own(tensor)
     if fetch.permutation is not None:
         return own(tensor.permute(fetch.permutation))
     if fetch.strides is not None:
         return with_strides(tensor, values(fetch.strides))
     return tensor
-
-
-def with_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """A copy of a tensor with these strides."""
-    strided = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
-    if not tensor.numel():
-        return strided  # there is nothing to write
-    try:
-        return strided.copy_(tensor)
-    except RuntimeError:
-        # elements that share memory, as only `empty_strided` hands them out: torch copies nothing
-        # into them
-        memory = tensor.new_empty(strided.untyped_storage().nbytes() // tensor.itemsize)
-        places = torch.arange(memory.numel(), device=tensor.device)
-        memory[places.as_strided(strided.shape, strides)] = tensor
-        return memory.as_strided(strided.shape, strides)

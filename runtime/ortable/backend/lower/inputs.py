@@ -21,6 +21,7 @@ from ortable.interpreter.numbers.scalars import adopt
 from ortable.ir import editing
 
 from .argument_names import argument_name
+from .argument_strides import argument_strides
 from .strides import dense_order, inverse
 
 __all__ = [
@@ -167,7 +168,7 @@ def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRol
     if not live:
         return InputRole(index, InputRoleKind.UNUSED, "", elem_type, shape, device=device), None
     name = builder.unique_name(argument_name(node) or f"input{index}")
-    order = dense_order(shape, strides_of(value))
+    order = dense_order(shape, argument_strides(node) or strides_of(value))
     if order is None or order == tuple(range(len(shape))):
         bound = declare_input(builder, name, elem_type, shape)
         dense = order is not None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from ortable import dims, dtypes
 from ortable.backend.roles import Check, Mutation, OutputRole, OutputRoleKind, ViewStep
@@ -19,14 +19,16 @@ from ortable.interpreter.assertions import run_time_checks
 from ortable.interpreter.control_flow import is_token_result
 
 from .aot_graph import AotGraph
+from .argument_strides import has_other_strides
 from .inputs import InputPlan, no_data, shape_of, strides_of
 from .strides import contiguous_strides, leaves_gaps
 from .views import DETACH, is_view, trace_views
 
-__all__ = ["OutputPlan", "plan_outputs"]
+__all__ = ["OutputPlan", "has_promised_strides", "plan_outputs", "promise_strides"]
 
 aten = torch.ops.aten
 _ALIAS = (ViewStep(aten.alias.default, (), {}),)
+_PROMISED = "ortable_promised_strides"
 
 
 @dataclass
@@ -42,6 +44,17 @@ class OutputPlan:
     fetched: list[Node] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     kept: set[Node] = field(default_factory=set)
+
+
+def promise_strides(graph_module: GraphModule) -> None:
+    """Keep the traced strides of all results of a graph, of those saved for the backward, too: the
+    backward may be compiled by a backend that relies on them."""
+    graph_module.graph.output_node().meta[_PROMISED] = True
+
+
+def has_promised_strides(output: Node) -> bool:
+    """Whether all results of a graph keep their traced strides."""
+    return _PROMISED in output.meta
 
 
 def _is_saved(description: Any) -> bool:
@@ -71,7 +84,9 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
     builder = _RoleBuilder(plan, inputs, copies)
     builder.note_bases(results)
     pairs = zip(results, described, strict=False)
-    builder.dense = {each for each, d in pairs if isinstance(each, Node) and _is_for_backward(d)}
+    builder.keeps_strides = has_promised_strides(graph.output)
+    if not builder.keeps_strides:
+        builder.dense = {n for n, d in pairs if isinstance(n, Node) and _is_for_backward(d)}
     for index, result in enumerate(results):
         plan.roles.append(builder.role(index, result, promised=not saved[index]))
     plan.roles = [_with_true_strides(role, plan) for role in plan.roles]
@@ -133,6 +148,7 @@ class _RoleBuilder:
         self.seen: dict[Node, int] = {}
         self.results: set[Node] = set()
         self.dense: set[Node] = set()  # what a session of the backward takes: without gaps
+        self.keeps_strides = False
         self.shared: Counter[Node] = Counter()  # results by the tensor that they are, or view
 
     def note_bases(self, results: Sequence[Any]) -> None:
@@ -201,10 +217,13 @@ class _RoleBuilder:
         dense = not promised and result in self.dense
         if dense and base not in self.inputs.position and leaves_gaps(value):
             base, steps = result, ()  # ONNX Runtime copies a part sooner than torch would for it
+        given = base in self.inputs.position and not has_other_strides(base)
+        if base in self.inputs.position and not given:
+            base, steps = result, ()  # a view of other memory has other strides, or cannot be made
         # what is saved needs no relation to others; of arguments, AOTAutograd makes views anew
-        if not promised or base in self.inputs.position:
+        if not promised or given:
             steps = tuple(step for step in steps if step.op is not DETACH)
-        if base in self.inputs.position:
+        if given:
             kind = OutputRoleKind.INPUT if base is result else OutputRoleKind.VIEW
             steps = () if base is result else steps or _ALIAS
             source = self.inputs.position[base]
@@ -216,7 +235,8 @@ class _RoleBuilder:
             steps = (steps or _ALIAS) if seen else ()
         fetch = self.fetch(base, name)
         kind = OutputRoleKind.VIEW if steps else OutputRoleKind.TENSOR
-        if promised or steps or not all(isinstance(size, int) for size in shape):
+        known = all(isinstance(size, int) for size in shape)
+        if promised or steps or self.keeps_strides or not known:
             self.plan.kept.add(base)
         return OutputRole(index, kind, name, fetch, -1, None, steps, elem_type, shape)
 

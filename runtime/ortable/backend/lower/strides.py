@@ -1,6 +1,6 @@
 """Memory layouts: which permutation of a tensor is contiguous, from sizes and strides that may
 be symbolic. A dense layout costs a permuted view; any other one costs a copy. Called by
-`inputs`, `outputs` and `compile`."""
+`inputs`, `outputs` and `compile`, and `with_strides` by what runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from ortable import dims
 from ortable.dims import Dim
 
-__all__ = ["contiguous_strides", "dense_order", "inverse", "leaves_gaps"]
+__all__ = ["contiguous_strides", "dense_order", "inverse", "leaves_gaps", "with_strides"]
 
 
 def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
@@ -68,3 +68,21 @@ def leaves_gaps(tensor: torch.Tensor) -> bool:
         return False
     repeated = any(size > 1 and stride == 0 for size, stride in zip(shape, strides, strict=True))
     return not repeated and dense_order(shape, strides) is None
+
+
+def with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """Return the tensor with these strides: itself, or a copy."""
+    if tensor.stride() == strides:
+        return tensor
+    strided = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    if not tensor.numel():
+        return strided  # there is nothing to write
+    try:
+        return strided.copy_(tensor)
+    except RuntimeError:
+        # elements that share memory, as only `empty_strided` hands them out: torch copies nothing
+        # into them
+        memory = tensor.new_empty(strided.untyped_storage().nbytes() // tensor.itemsize)
+        places = torch.arange(memory.numel(), device=tensor.device)
+        memory[places.as_strided(strided.shape, strides)] = tensor
+        return memory.as_strided(strided.shape, strides)

@@ -15,12 +15,19 @@ from torch.fx import Graph, GraphModule, Node
 from ortable import dims
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_names import mark_inner_name
+from ortable.backend.lower.argument_strides import (
+    argument_strides,
+    has_other_strides,
+    mark_any_strides,
+)
+from ortable.backend.lower.strides import with_strides
 from ortable.backend.lower.views import is_view
 from ortable.backend.lower.work import operator_name
 from ortable.dims import Dim, SymDim
 from ortable.interpreter.assertions import run_time_checks
 from ortable_generated.aten import traits
 
+from .memory_layouts import has_known_strides, layout_free_target, takes_strides
 from .placement import is_ordered
 from .symbol_nodes import SymbolNodes
 
@@ -84,6 +91,11 @@ class _Partitioner:
         self.phases = self._sunk()
         self.host = Graph()
         self.made: dict[Node, Node] = {}  # nodes of the original graph -> of the host graph
+        # nodes whose memory may lie otherwise than torch traced: their strides, where known
+        self.other_strides = {
+            node: argument_strides(node) for node in graph.inputs.nodes if has_other_strides(node)
+        }
+        self.restored: dict[Node, Node] = {}  # those of them that are copied where need be
         self.symbols = SymbolNodes(self.host, graph.inputs, self.made)
 
     def partitioning(self) -> Partitioning:
@@ -94,17 +106,14 @@ class _Partitioner:
             nodes = [n for n in self.nodes if self.phases.get(n) == phase]
             if phase % 2 == 0:
                 for node in nodes:
-                    if _is_idle_detach(node):
-                        self.made[node] = self._value(node.args[0])  # type: ignore[arg-type]
-                    else:
-                        self.made[node] = self.host.node_copy(node, self._value)
+                    self.made[node] = self._in_torch(node)
             elif nodes:
                 partition = self._partition(f"partition_{len(partitions)}", nodes)
                 if partition is not None:
                     partitions.append(partition)
         for node in self.last:
             self.made[node] = self.host.node_copy(node, self._value)
-        self.host.node_copy(self.graph.output, self._value)
+        self._in_torch(self.graph.output)
         return Partitioning(self.host, tuple(partitions))
 
     # -- phases
@@ -169,6 +178,36 @@ class _Partitioner:
             self.made[node] = self.host.node_copy(node, self._value)
         return self.made[node]
 
+    def _in_torch(self, node: Node) -> Node:
+        """What stands in the host graph for a node that torch runs. What it reads has the strides
+        that were traced, or the node computes the same of any."""
+        others = {each for each in node.all_input_nodes if each in self.other_strides}
+        if _is_idle_detach(node):
+            if others:
+                self.other_strides[node] = self.other_strides[others.pop()]
+            return self._value(node.args[0])  # type: ignore[arg-type]
+        traced = others
+        if others and has_known_strides(node):
+            traced = {n for n in others if not takes_strides(node, n, self.other_strides[n])}
+            if traced != others:
+                self.other_strides[node] = None
+        copy = self.host.node_copy(
+            node, lambda n: self._traced(n) if n in traced else self._value(n)
+        )
+        if node in self.other_strides:
+            copy.target = layout_free_target(node)
+        return copy
+
+    def _traced(self, node: Node) -> Node:
+        """What stands for a node in the host graph, with the strides that were traced."""
+        if node not in self.restored:
+            strides = tuple(node.meta["val"].stride())
+            self.restored[node] = self.host.call_function(
+                with_strides, (self._value(node), strides)
+            )
+            self.restored[node].meta = dict(node.meta)
+        return self.restored[node]
+
     def _partition(self, name: str, nodes: list[Node]) -> Partition | None:
         inside = set(nodes)
         outputs = [n for n in nodes if any(user not in inside for user in n.users)]
@@ -181,6 +220,8 @@ class _Partitioner:
             copies[node] = graph.placeholder(node.name)
             copies[node].meta = dict(node.meta)
             mark_inner_name(copies[node], self.graph.inputs.nodes)
+            if node in self.other_strides:
+                mark_any_strides(copies[node])
         passed = [self._value(node) for node in inputs]
         for symbol, value in self._missing_symbols(inputs, nodes):
             passed.append(value)

@@ -18,6 +18,7 @@ from torch.fx import Graph, Node
 from torch.fx.node import map_aggregate, map_arg
 
 from ortable.backend.cache.codec import NodeRef, Unserializable, decode_value, encode_value
+from ortable.backend.lower.strides import with_strides
 from ortable.backend.partition.placement import Placement
 from ortable.compat.torch import OpOverload, OpOverloadPacket
 
@@ -32,6 +33,7 @@ _SYMBOLIC = ("sym_int", "sym_float", "sym_max", "sym_min", "sym_not", "sym_ite",
 _PYTHON: dict[str, Callable[..., Any]] = {
     **{f"operator.{name}": getattr(operator, name) for name in _OPERATORS},
     **{f"torch.{name}": getattr(torch, name) for name in _SYMBOLIC},
+    "ortable.with_strides": with_strides,
 }
 _NAMES = {function: name for name, function in _PYTHON.items()}
 
