@@ -57,8 +57,14 @@ def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
     if graph.kind != "inference" and graph.device == "cpu":
         place.update(dict.fromkeys(traits.TRAINED_IN_TORCH, _TRAINS))
     calls = (n for n in graph.module.graph.nodes if n.op == "call_function")
-    found = {node: place.get(operator_key(node)) for node in calls if not mixes_dtypes(node)}
+    found = {node: place.get(_called(node)) for node in calls if not mixes_dtypes(node)}
     return {n: why for n, why in found.items() if why is not None and not takes_patches(n)}
+
+
+def _called(node: Node) -> str:
+    """The key of the operator that a node calls, behind the token of one with an effect."""
+    key = operator_key(node)
+    return node.args[1].name() if key in traits.CARRIES_TOKEN else key  # type: ignore[union-attr]
 
 
 def _asserting(graph_module: GraphModule) -> dict[Node, str]:
