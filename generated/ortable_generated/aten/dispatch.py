@@ -3823,6 +3823,10 @@ DRAWS = LazyFunctions(__package__, {
     "aten::uniform": "random_draws.draw_aten_uniform",
 })
 
+CHECKS = LazyFunctions(__package__, {
+    "aten::embedding": "indexing.check_aten_embedding",
+})
+
 PLACE: dict[str, str] = {
     "_c10d_functional::all_gather_into_tensor": "processes talk to each other through torch's process group",
     "_c10d_functional::all_gather_into_tensor_coalesced": "processes talk to each other through torch's process group",

@@ -3,12 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dispatch import DataCheck
 from ortable.dtypes import bfloat16, float32, int64, uint8
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.indexing import index_put, index_tensor, nonzero_columns, one_hot_index
 from ortable.lowerings.shapes import broadcast_except, broadcast_to_common
 from ortable.prelude.complex_arithmetic import c_truth
-from ortable.prelude.facts import axis_of, differs, dtype_of, is_int, rank_of, shape_of
+from ortable.prelude.facts import axis_of, differs, dim_of, dtype_of, is_int, rank_of, shape_of
 from ortable.prelude.indexing import gather_dtype, nonzero_rows
 from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none
 from ortable.prelude.shapes import as_flat, expanded, iota
@@ -128,6 +129,12 @@ def aten_where(graph: Graph, res: ResultSpec, condition: Result) -> Any:
     """aten::where(Tensor condition) -> Tensor[]"""
     graph.case = 1
     return as_list(nonzero_columns(graph, condition))
+
+
+def check_aten_embedding(graph: Graph, weight: Result, indices: Result, padding_idx: SymInt = -1, scale_grad_by_freq: Bool = False, sparse: Bool = False) -> list[DataCheck]:
+    return [
+        DataCheck(indices, 0, dim_of(graph, weight, 0), 'IndexError', 'index out of range in self'),
+    ]
 
 
 def complex_aten__unsafe_index_Tensor(graph: Graph, res: ResultSpec, self: Result, indices: Results) -> Result:
