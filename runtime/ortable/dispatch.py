@@ -74,7 +74,8 @@ class DataCheck(NamedTuple):
     bound.
 
     `error` names the exception that torch raises, `message` is its text: `{value}` stands for an
-    element out of range, `{low}` and `{high}` for the bounds.
+    element out of range, `{low}` and `{high}` for the bounds,
+    `{axis}` for the axis that the tensor picks from.
     """
 
     values: Any
@@ -82,3 +83,4 @@ class DataCheck(NamedTuple):
     high: Any
     error: str
     message: str
+    axis: Any = None

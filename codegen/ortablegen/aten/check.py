@@ -324,7 +324,10 @@ class _OpChecker:
 
     def check_row(self, row: DataCheck, env: Env) -> None:
         """One row of ``checks``: conditions and bounds are known while converting."""
-        for code in (row.when, row.low, row.high):
+        if row.when is not None:
+            self.run(row.when, env, condition=True)
+            env = self.with_lets(narrowed(env, row.when.expression, True, ()))
+        for code in (row.low, row.high, row.axis):
             if code is not None:
                 self.run(code, env, condition=True)
         kind = self.run(row.values, env, condition=False).kind

@@ -15,7 +15,7 @@ from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 from .model import DataCheck, OpEntry, check_lets
 from .parts import PartReader
 
-KEYS = ("values", "low", "high", "holds", "when", "raises", "message", "shows")
+KEYS = ("values", "low", "high", "holds", "axis", "when", "raises", "message", "shows")
 ERRORS = ("IndexError", "RuntimeError", "ValueError")
 FORM = (
     "checks: [{values: index, low: 0, high: dim_of(self, 0), raises: IndexError, message: ...,"
@@ -50,7 +50,7 @@ def _row(node: YNode, entry: OpEntry, reader: PartReader) -> DataCheck | None:
         reader.error(node.span, f"'{raises}' is none of {', '.join(ERRORS)}")
         return None
     condition = node.get("holds")
-    given = {name: node.get(name) for name in ("low", "high", "when")}
+    given = {name: node.get(name) for name in ("low", "high", "axis", "when")}
     if condition is None and given["low"] is None and given["high"] is None:
         reader.error(node.span, "a row of checks with 'values' needs 'low' or 'high'", fix=FORM)
         return None
@@ -69,6 +69,7 @@ def _row(node: YNode, entry: OpEntry, reader: PartReader) -> DataCheck | None:
         values,
         codes.get("low"),
         codes.get("high"),
+        codes.get("axis"),
         codes.get("when"),
         condition is not None,
         raises,
@@ -88,15 +89,15 @@ def check_lines(entry: OpEntry, needs: Needs) -> list[str]:
     rows = []
     for row in entry.checks:
         values = expression_text(row.values.expression, needs)
-        low, high = (
+        low, high, axis = (
             "None" if code is None else expression_text(code.expression, needs)
-            for code in (row.low, row.high)
+            for code in (row.low, row.high, row.axis)
         )
         if row.is_condition:
             needs.add("ortable.prelude.values", "cast")
             needs.add("ortable.dtypes", "int32")
             values, low = f"cast(graph, {values}, int32)", "1"
-        text = f"DataCheck({values}, {low}, {high}, {row.raises!r}, {row.message!r})"
+        text = f"DataCheck({values}, {low}, {high}, {row.raises!r}, {row.message!r}, {axis})"
         if row.when is not None:
             text = f"*([{text}] if {expression_text(row.when.expression, needs)} else [])"
         rows.append(f"        {text},")

@@ -122,11 +122,12 @@ class Deviation:
 class DataCheck:
     """A row of ``checks:``: what torch demands of the elements of a tensor (``low <= values < high``,
     or that ``holds`` is true everywhere), ``when`` it does (None: always), the error it raises with
-    its message, and a sample call that it refuses."""
+    its message, the ``axis`` that the message names, and a sample call that torch refuses."""
 
     values: Code
     low: Code | None
     high: Code | None
+    axis: Code | None
     when: Code | None
     is_condition: bool
     raises: str
@@ -225,7 +226,7 @@ def complex_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
 
 def check_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
     """The names of ``let`` that ``checks`` read, and what those names read."""
-    codes = [c for row in entry.checks for c in (row.values, row.low, row.high, row.when)]
+    codes = [c for row in entry.checks for c in (row.values, row.low, row.high, row.axis, row.when)]
     return lets_read(entry, codes)
 
 

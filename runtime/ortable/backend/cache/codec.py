@@ -48,7 +48,15 @@ class NodeRef:
 _RECORDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
-        Check, DimSource, Fetch, InputRole, Mutation, NodeRef, OutputRole, RangeCheck, ViewStep,
+        Check,
+        DimSource,
+        Fetch,
+        InputRole,
+        Mutation,
+        NodeRef,
+        OutputRole,
+        RangeCheck,
+        ViewStep,
     )  # fmt: skip
 }
 _ENUMS: dict[str, type[enum.Enum]] = {

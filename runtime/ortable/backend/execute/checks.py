@@ -52,9 +52,7 @@ def find_violation(
     return next((error for error in errors if error is not None), None)
 
 
-def _range_error(
-    check: RangeCheck, slacks: Sequence[int], sizes: SymbolValues
-) -> Exception | None:
+def _range_error(check: RangeCheck, slacks: Sequence[int], sizes: SymbolValues) -> Exception | None:
     """What torch raises where a demand is not met."""
     low, high = sizes(check.low), sizes(check.high)
     if check.low_at >= 0 and slacks[check.low_at] < 0:

@@ -63,7 +63,8 @@ def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[Ran
     graph = interpreter.builder
     slacks: list[str] = []
     checks: dict[Any, RangeCheck] = {}
-    for node, values, low, high, demand in _single_demands(interpreter):
+    for node, demand in _single_demands(interpreter):
+        values, low, high = demand.values, demand.low, demand.high
         shape = graph.get_shape(values) if graph.has_shape(values) else ()
         key = (values, low, high)
         if 0 in shape or key in checks or (is_backward and _is_argument(graph, values)):
@@ -76,23 +77,23 @@ def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[Ran
                 slacks.append(_SLACK[side](graph, values, bound))
         if at != [-1, -1]:
             line = str(source_line(node) or "")
-            checks[key] = RangeCheck(at[0], at[1], low, high, demand.error, demand.message, line)
+            text = demand.message.replace("{axis}", str(demand.axis))
+            checks[key] = RangeCheck(at[0], at[1], low, high, demand.error, text, line)
     if slacks:
         _stop_below_zero(graph, slacks)
     graph.origin = None
     return tuple(checks.values())
 
 
-def _single_demands(
-    interpreter: CheckingInterpreter,
-) -> Iterator[tuple[Node, str, Dim | None, Dim | None, DataCheck]]:
-    """Every demand on one tensor, with its node and its bounds."""
+def _single_demands(interpreter: CheckingInterpreter) -> Iterator[tuple[Node, DataCheck]]:
+    """Every demand on one tensor, with its node."""
     for node, demand in interpreter.demands:
         if isinstance(demand.values, str):
-            yield node, demand.values, demand.low, demand.high, demand
+            yield node, demand
             continue
-        for values, low, high in zip(demand.values, demand.low, demand.high, strict=True):
-            yield node, values, low, high, demand
+        rows = zip(demand.values, demand.low, demand.high, demand.axis, strict=True)
+        for values, low, high, axis in rows:
+            yield node, demand._replace(values=values, low=low, high=high, axis=axis)
 
 
 def _is_argument(graph: GraphBuilder, name: str) -> bool:
