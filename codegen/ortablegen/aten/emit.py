@@ -121,10 +121,9 @@ def _annotation_names(text: str) -> list[str]:
 
 def _converter(entry: OpEntry, needs: Needs) -> list[str]:
     needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
-    drawn = entry.draw is not None and draws.reads_drawn(entry)
-    first, last = "graph: Graph, res: ResultSpec", f"{draws.DRAWN}: Result | None = None"
+    first, last = "graph: Graph, res: ResultSpec", _drawn_parameter(entry)
     lines = [
-        _signature(entry.schema.function_name, entry.schema, first, last if drawn else ""),
+        _signature(entry.schema.function_name, entry.schema, first, last),
         _docstring(entry.schema),
     ]
     if entry.promote is not None:
@@ -137,6 +136,12 @@ def _converter(entry: OpEntry, needs: Needs) -> list[str]:
     for number, case in enumerate(entry.lower, 1):
         lines.extend(_case(entry, case, number, needs))
     return lines
+
+
+def _drawn_parameter(entry: OpEntry) -> str:
+    """The parameter for what torch has drawn; "" where the lowering reads none."""
+    reads = entry.draw is not None and draws.reads_drawn(entry)
+    return f"{draws.DRAWN}: Result | None = None" if reads else ""
 
 
 def _promoted(promote: Promote) -> str:
@@ -280,8 +285,8 @@ def _draw(entry: OpEntry, needs: Needs) -> list[str]:
 def _check(entry: OpEntry, needs: Needs) -> list[str]:
     """The function that lists what torch demands of the data of a call."""
     needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
-    name = "check_" + entry.schema.function_name
-    return [_signature(name, entry.schema, "graph: Graph"), *check_lines(entry, needs)]
+    name, last = "check_" + entry.schema.function_name, _drawn_parameter(entry)
+    return [_signature(name, entry.schema, "graph: Graph", last), *check_lines(entry, needs)]
 
 
 def _rule(entry: OpEntry, needs: Needs) -> list[str]:

@@ -3875,7 +3875,6 @@ CHECKS = LazyFunctions(__package__, {
     "aten::scatter.value_reduce": "scatter.check_aten_scatter_value_reduce",
     "aten::scatter_add": "scatter.check_aten_scatter_add",
     "aten::scatter_reduce.two": "scatter.check_aten_scatter_reduce_two",
-    "aten::searchsorted.Scalar": "sort.check_aten_searchsorted_Scalar",
     "aten::searchsorted.Tensor": "sort.check_aten_searchsorted_Tensor",
     "aten::segment_reduce": "segment.check_aten_segment_reduce",
     "aten::take": "indexing.check_aten_take",

@@ -113,7 +113,7 @@ def aten_quantile_scalar(graph: Graph, res: ResultSpec, self: Result, q: Float, 
 
 def check_aten_nanquantile(graph: Graph, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> list[DataCheck]:
     return [
-        DataCheck(cast(graph, in_interval(graph, q, 0, 1), int32), 1, None, 'RuntimeError', 'nanquantile() q values must be in the range [0, 1]', None),
+        DataCheck(cast(graph, in_interval(graph, q, 0, 1), int32), 1, None, 'RuntimeError', 'quantile() q values must be in the range [0, 1]', None),
     ]
 
 

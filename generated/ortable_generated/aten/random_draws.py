@@ -243,13 +243,13 @@ def check_aten_bernoulli_Tensor(graph: Graph, self: Result, p: Result, *, genera
     ]
 
 
-def check_aten_normal_Tensor_Tensor(graph: Graph, mean: Result, std: Result, *, generator: Any = None) -> list[DataCheck]:
+def check_aten_normal_Tensor_Tensor(graph: Graph, mean: Result, std: Result, *, generator: Any = None, drawn: Result | None = None) -> list[DataCheck]:
     return [
         DataCheck(cast(graph, graph.make_node('GreaterOrEqual', [std, const(graph, 0, dtype_of(graph, std))]), int32), 1, None, 'RuntimeError', 'normal expects all elements of std >= 0.0', None),
     ]
 
 
-def check_aten_normal_float_Tensor(graph: Graph, mean: Float, std: Result, *, generator: Any = None) -> list[DataCheck]:
+def check_aten_normal_float_Tensor(graph: Graph, mean: Float, std: Result, *, generator: Any = None, drawn: Result | None = None) -> list[DataCheck]:
     return [
         DataCheck(cast(graph, graph.make_node('GreaterOrEqual', [std, const(graph, 0, dtype_of(graph, std))]), int32), 1, None, 'RuntimeError', 'normal expects all elements of std >= 0.0', None),
     ]

@@ -117,12 +117,6 @@ def aten_topk(graph: Graph, res: ResultSpec, self: Result, k: SymInt, dim: Int =
     return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
 
 
-def check_aten_searchsorted_Scalar(graph: Graph, sorted_sequence: Result, self: Scalar, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> list[DataCheck]:
-    return [
-        *([DataCheck(sorter, 0, dim_of(graph, sorted_sequence, -1), 'RuntimeError', 'torch.searchsorted(): sorter index out of range', None)] if sorter is not None else []),
-    ]
-
-
 def check_aten_searchsorted_Tensor(graph: Graph, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> list[DataCheck]:
     return [
         *([DataCheck(sorter, 0, dim_of(graph, sorted_sequence, -1), 'RuntimeError', 'torch.searchsorted(): sorter index out of range', None)] if sorter is not None else []),

@@ -24,7 +24,8 @@ _EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -inf, "min": inf}
 
 def lengths_fill(graph: Graph, lengths: Result, size: SymInt) -> Result:
     """Whether the lengths of the segments of each row sum to the size of the axis."""
-    total = summed_over(graph, cast(graph, lengths, dtypes.int64), [-1], False)
+    last = rank_of(graph, lengths) - 1
+    total = summed_over(graph, cast(graph, lengths, dtypes.int64), [last], False)
     return graph.make_node("Equal", [total, as_scalar(graph, size)])
 
 
