@@ -132,10 +132,12 @@ class Check:
 class RangeCheck:
     """What an operator demands of a tensor, `low <= values < high`: which inputs of the node that
     joins all demands hold the distances to the bounds (-1: that bound is met anyhow), and what is
-    raised, with the line of the user's model, where one is negative."""
+    raised, with the line of the user's model, where one is negative. Demands on several tensors
+    share an input, the smallest element of a vector: `element` is the position in that (-1: not)."""
 
     low_at: int
     high_at: int
+    element: int
     low: Any
     high: Any
     error: str

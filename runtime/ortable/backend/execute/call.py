@@ -446,9 +446,14 @@ class OrtBackend:
         return [session for session in sessions if session is not None]
 
 
-def _run_error(compiled: CompiledGraph, error: Exception) -> ProviderError:
+_DIVISIONS_BY_ZERO = ("Integer division by zero", "Integer modulo by zero")
+
+
+def _run_error(compiled: CompiledGraph, error: Exception) -> Exception:
     """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
     words, lines = located(error, compiled.model)
+    if any(text in words for text in _DIVISIONS_BY_ZERO):
+        return RuntimeError(f"ZeroDivisionError{place_of(lines)}")  # the words of torch's kernels
     headline = f"ONNX Runtime cannot run the graph with these arguments{place_of(lines)}: {words}"
     return ProviderError("\n".join([headline, *lines]), details=str(error)).advised(
         "What to do: call the model without torch.compile: eager says what is wrong with them."

@@ -42,35 +42,42 @@ def find_violation(
             return RuntimeError(check.message)
     if not compiled.data_checks:
         return None
-    names = _slack_names(compiled.model)
-    slacks = _computed(compiled, args, make, set(names))
+    names = _slack_names(compiled)
+    slacks = _computed(compiled, args, make, {name for pair in names for name in pair if name})
     if slacks is None:
         return None
-    numbers = [int(slacks[name].item()) for name in names]
     sizes = SymbolValues(args, tuple(compiled.sources.values()))
-    errors = (_range_error(check, numbers, sizes) for check in compiled.data_checks)
-    return next((error for error in errors if error is not None), None)
+    for check, pair in zip(compiled.data_checks, names, strict=True):
+        place = max(check.element, 0)
+        low, high = (int(slacks[name].flatten()[place]) if name else 0 for name in pair)
+        if min(low, high) < 0:
+            return _range_error(check, low, high, sizes)
+    return None
 
 
-def _range_error(check: RangeCheck, slacks: Sequence[int], sizes: SymbolValues) -> Exception | None:
-    """What torch raises where a demand is not met."""
-    low, high = sizes(check.low), sizes(check.high)
-    if check.low_at >= 0 and slacks[check.low_at] < 0:
-        value = low + slacks[check.low_at]
-    elif check.high_at >= 0 and slacks[check.high_at] < 0:
-        value = high - 1 - slacks[check.high_at]
-    else:
-        return None
-    text = check.message.format(value=value, low=low, high=high)
+def _range_error(check: RangeCheck, low: int, high: int, sizes: SymbolValues) -> Exception:
+    """What torch raises for a tensor of which the distance to one of its bounds is negative."""
+    bounds = {"low": sizes(check.low), "high": sizes(check.high)}
+    value = bounds["low"] + low if low < 0 else bounds["high"] - 1 - high
+    text = check.message.format(value=value, **bounds)
     return _ERRORS[check.error](f"{text}\nat {check.line}" if check.line else text)
 
 
-def _slack_names(model: ModelProto) -> list[str]:
-    """The results that hold the distances to the bounds, in order; `lower.data_checks` joins them
-    in one node, whose result is an index of the output."""
-    producers = {name: node for node in model.graph.node for name in node.output}
+def _slack_names(compiled: CompiledGraph) -> list[tuple[str, str]]:
+    """The results that hold the distances of each check to its two bounds, "" where there is none;
+    `lower.data_checks` joins them in one node, whose result is an index of the output."""
+    producers = {name: node for node in compiled.model.graph.node for name in node.output}
     index = producers[producers[DATA_CHECKS].input[1]]
-    return list(producers[index.input[0]].input)
+    joined = producers[index.input[0]].input
+
+    def name(check: RangeCheck, place: int) -> str:
+        if place < 0:
+            return ""
+        return producers[joined[place]].input[0] if check.element >= 0 else joined[place]
+
+    return [
+        (name(check, check.low_at), name(check, check.high_at)) for check in compiled.data_checks
+    ]
 
 
 def _computed(

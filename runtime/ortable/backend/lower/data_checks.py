@@ -9,7 +9,8 @@ refuses to run where the distance is negative. `execute.checks` finds out then w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,15 @@ from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.passes.analysis.ranges import lower_bound, upper_bound
-from ortable.prelude.values import as_scalar, cast
+from ortable.prelude.shapes import as_flat
+from ortable.prelude.values import as_scalar, as_vec, cast, reshape_to
 from ortable_generated.onnx.traits import MOVES_ELEMENTS
 
 __all__ = ["DATA_CHECKS", "CheckingInterpreter", "add_checks"]
 
 DATA_CHECKS = "data_checks"  # the output of the graph that no call fetches
 _REDUCED = (dtypes.int32, dtypes.int64)
-_FAR = -(1 << 62)
+_NEVER = -(1 << 62)  # no bound; half of what int64 holds, so that differences fit
 
 
 class CheckingInterpreter(DynamoInterpreter):
@@ -61,28 +63,66 @@ def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[Ran
         is_backward: whether the graph computes gradients.
     """
     graph = interpreter.builder
-    slacks: list[str] = []
-    checks: dict[Any, RangeCheck] = {}
+    groups: dict[Any, list[tuple[Node, DataCheck]]] = {}
+    seen = set()
     for node, demand in _single_demands(interpreter):
-        values, low, high = demand.values, demand.low, demand.high
-        shape = graph.get_shape(values) if graph.has_shape(values) else ()
-        key = (values, low, high)
-        if 0 in shape or key in checks or (is_backward and _is_argument(graph, values)):
+        key = (demand.values, demand.low, demand.high)
+        if key in seen or (is_backward and _is_argument(graph, demand.values)):
             continue
-        graph.origin = node
-        at = [-1, -1]
-        for side, bound in enumerate((low, high)):
-            if bound is not None and not _HOLDS[side](graph, values, bound):
-                at[side] = len(slacks)
-                slacks.append(_SLACK[side](graph, values, bound))
-        if at != [-1, -1]:
-            line = str(source_line(node) or "")
-            text = demand.message.replace("{axis}", str(demand.axis))
-            checks[key] = RangeCheck(at[0], at[1], low, high, demand.error, text, line)
+        seen.add(key)
+        shape = graph.get_shape(demand.values) if graph.has_shape(demand.values) else (None,)
+        if 0 in shape or not any(_open_bounds(graph, demand)):
+            continue
+        known = all(isinstance(size, int) for size in shape)
+        group = (math.prod(shape), graph.get_type(demand.values)) if known else demand.values
+        groups.setdefault(group, []).append((node, demand))
+    slacks: list[str] = []
+    checks: list[RangeCheck] = []
+    for members in groups.values():
+        checks += _add_group(graph, members, slacks)
     if slacks:
         _stop_below_zero(graph, slacks)
     graph.origin = None
-    return tuple(checks.values())
+    return tuple(checks)
+
+
+def _add_group(
+    graph: GraphBuilder, members: Sequence[tuple[Node, DataCheck]], slacks: list[str]
+) -> list[RangeCheck]:
+    """The checks of tensors with equally many elements: the distances to their bounds, one vector
+    for all of them, go to `slacks`."""
+    graph.origin = members[0][0]
+    demands = [demand for _, demand in members]
+    open_sides = [
+        any(sides) for sides in zip(*(_open_bounds(graph, d) for d in demands), strict=True)
+    ]
+    at = [-1, -1]
+    for side, operator in enumerate(("ReduceMin", "ReduceMax")):
+        if open_sides[side]:
+            extremes = _extremes(graph, operator, [demand.values for demand in demands])
+            bounds = [demand.low if side == 0 else demand.high for demand in demands]
+            at[side] = len(slacks)
+            slacks.append(_SLACK[side](graph, extremes, bounds))
+    return [
+        RangeCheck(
+            at[0] if demand.low is not None else -1,
+            at[1] if demand.high is not None else -1,
+            element if len(members) > 1 else -1,
+            demand.low,
+            demand.high,
+            demand.error,
+            demand.message.replace("{axis}", str(demand.axis)),
+            str(source_line(node) or ""),
+        )
+        for element, (node, demand) in enumerate(members)
+    ]
+
+
+def _open_bounds(graph: GraphBuilder, demand: DataCheck) -> tuple[bool, bool]:
+    """Whether each bound of a demand has to be checked."""
+    low = demand.low is not None and not _is_above(graph, demand.values, demand.low)
+    high = demand.high is not None and not _is_below(graph, demand.values, demand.high)
+    return low, high
 
 
 def _single_demands(interpreter: CheckingInterpreter) -> Iterator[tuple[Node, DataCheck]]:
@@ -118,29 +158,48 @@ def _is_below(graph: GraphBuilder, values: str, high: Dim) -> bool:
     return isinstance(distance, int) and distance > 0
 
 
-def _low_slack(graph: GraphBuilder, values: str, low: Dim) -> str:
-    """How far the smallest element is above a bound; far where there is no element."""
-    least = _reduced(graph, "ReduceMin", values)
-    return least if low == 0 else graph.make_node("Sub", [least, as_scalar(graph, low)])
+def _low_slack(graph: GraphBuilder, least: str, lows: Sequence[Dim | None]) -> str:
+    """How far the smallest elements are above their bounds."""
+    if list(lows) == [0]:
+        return least
+    bounds = [_NEVER if low is None else low for low in lows]
+    return _joined(graph, "Sub", least, _bounds(graph, bounds), len(lows))
 
 
-def _high_slack(graph: GraphBuilder, values: str, high: Dim) -> str:
-    """How far the largest element is below the last one that a bound allows."""
-    most = _reduced(graph, "ReduceMax", values)
+def _high_slack(graph: GraphBuilder, most: str, highs: Sequence[Dim | None]) -> str:
+    """How far the largest elements are below the last ones that their bounds allow."""
+    bounds = [-_NEVER if high is None else high - 1 for high in highs]
+    return _joined(graph, "Sub", _bounds(graph, bounds), most, len(highs))
+
+
+def _joined(graph: GraphBuilder, operator: str, left: str, right: str, count: int) -> str:
+    """The smallest of the differences of two vectors, or the only one."""
+    result = graph.make_node(operator, [left, right])
+    return graph.make_node("ReduceMin", [result], keepdims=0) if count > 1 else result
+
+
+def _bounds(graph: GraphBuilder, bounds: Sequence[Dim]) -> str:
+    return as_scalar(graph, bounds[0]) if len(bounds) == 1 else as_vec(graph, list(bounds))
+
+
+def _extremes(graph: GraphBuilder, operator: str, tensors: Sequence[str]) -> str:
+    """The smallest or largest element of each tensor, as int64: a vector, of one tensor a scalar.
+
+    The largest of no elements is not the smallest int64, from which nothing can be subtracted."""
+    if graph.get_type(tensors[0]) not in _REDUCED:
+        tensors = [cast(graph, values, dtypes.int32) for values in tensors]
+    if len(tensors) > 1:
+        flat = graph.make_node("Concat", [as_flat(graph, values) for values in tensors], axis=0)
+        rows = reshape_to(graph, flat, [len(tensors), -1])
+        result = graph.make_node(operator, [rows, as_vec(graph, 1)], keepdims=0)
+        return cast(graph, result, dtypes.int64)
+    values = tensors[0]
+    result = graph.make_node(operator, [values], keepdims=0) if graph.get_rank(values) else values
+    result = cast(graph, result, dtypes.int64)
     shape = graph.get_shape(values) if graph.has_shape(values) else (None,)
-    if not all(isinstance(size, int) for size in shape):
-        # the largest of no elements is the smallest int64, from which nothing can be subtracted
-        most = graph.make_node("Max", [most, as_scalar(graph, _FAR)])
-    return graph.make_node("Sub", [as_scalar(graph, high - 1), most])
-
-
-def _reduced(graph: GraphBuilder, operator: str, values: str) -> str:
-    """The smallest or largest element, as int64."""
-    if graph.get_type(values) not in _REDUCED:
-        values = cast(graph, values, dtypes.int32)
-    if graph.get_rank(values):
-        values = graph.make_node(operator, [values], keepdims=0)
-    return cast(graph, values, dtypes.int64)
+    if operator == "ReduceMax" and not all(isinstance(size, int) for size in shape):
+        return graph.make_node("Max", [result, as_scalar(graph, _NEVER)])
+    return result
 
 
 def _stop_below_zero(graph: GraphBuilder, slacks: list[str]) -> None:
@@ -152,5 +211,4 @@ def _stop_below_zero(graph: GraphBuilder, slacks: list[str]) -> None:
     graph.make_tensor_output(DATA_CHECKS, dtypes.int64, (), indexed=False)
 
 
-_HOLDS = (_is_above, _is_below)
 _SLACK = (_low_slack, _high_slack)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Node
 from ortable_generated.onnx.traits import GATHERS, MOVES_ELEMENTS
@@ -94,6 +95,30 @@ def _sum(walk: Walk[str, Any], node: Node) -> Any:
     return total
 
 
+def _lower_of_both(walk: Walk[str, int | None], node: Node) -> int | None:
+    left, right = walk.fact(node.inputs[1]), walk.fact(node.inputs[2])
+    return None if left is None or right is None else min(left, right)
+
+
+def _upper_of_both(walk: Walk[str, Dim | None], node: Node) -> Dim | None:
+    left, right = walk.fact(node.inputs[1]), walk.fact(node.inputs[2])
+    if isinstance(left, int) and isinstance(right, int):
+        return max(left, right)
+    return left if left == right else None
+
+
+def _least_cast(walk: Walk[str, int | None], node: Node) -> int | None:
+    return 0 if _is_cast_bool(walk.graph, node) else None
+
+
+def _largest_cast(walk: Walk[str, Dim | None], node: Node) -> Dim | None:
+    return 1 if _is_cast_bool(walk.graph, node) else None
+
+
+def _is_cast_bool(graph: Graph, node: Node) -> bool:
+    return graph.get_type(node.inputs[0]) == dtypes.boolean
+
+
 def _unsqueezed(walk: Walk[str, int | None], node: Node) -> int | None:
     return None if adds_last_axis(walk.graph, node) else walk.fact(node.inputs[0])
 
@@ -101,13 +126,17 @@ def _unsqueezed(walk: Walk[str, int | None], node: Node) -> int | None:
 _LOWER_TRANSFERS: dict[str, Transfer[int | None]] = {
     **dict.fromkeys(MOVES_ELEMENTS | GATHERS, same_as_input),
     "Add": _sum,
+    "Cast": _least_cast,
     "Range": _start,
     "Shape": lambda walk, node: 0,
+    "Where": _lower_of_both,
 }
 _UPPER_TRANSFERS: dict[str, Transfer[Dim | None]] = {
     **dict.fromkeys(MOVES_ELEMENTS | GATHERS, same_as_input),
     "Add": _sum,
+    "Cast": _largest_cast,
     "Range": _end,
+    "Where": _upper_of_both,
 }
 _POSITIONS = {"ArgMax": 0, "ArgMin": 0, "TopK": -1}  # operators, with the axis if none is given
 _FIRST_COLUMN_TRANSFERS: dict[str, Transfer[int | None]] = {
