@@ -69,9 +69,9 @@ class Draw(NamedTuple):
 
 
 class DataCheck(NamedTuple):
-    """What an operator demands of the elements of a tensor: `low <= values < high`, where a bound of
-    None demands nothing. `values` is a result of the graph, or a list of results with a list for each
-    bound.
+    """What an operator demands of the elements of a tensor: `low <= values < high`, where a bound
+    of None demands nothing. `values` is a result of the graph, or a list of results with a list for
+    each bound.
 
     `error` names the exception that torch raises, `message` is its text: `{value}` stands for an
     element out of range, `{low}` and `{high}` for the bounds,

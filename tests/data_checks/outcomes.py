@@ -12,7 +12,7 @@ _NUMBER = re.compile(r"-?\d+")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The class of the exception that a call raised, and the first line of its text; "" for none."""
+    """The class of the exception that a call raised, and the first line of its text; or ""."""
 
     error: str = ""
     text: str = ""

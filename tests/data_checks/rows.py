@@ -53,12 +53,14 @@ def run_row(row: Row, backend: str | None) -> Outcome:
     return outcome_of(compiled(lambda *a, **k: overload(*a, **k), backend), *args, **kwargs)
 
 
-def compiled(function: Callable[..., Any], backend: str | None) -> Callable[..., Any]:
-    """A function as it is (None), or compiled whole, sizes that data say included."""
+def compiled(
+    function: Callable[..., Any], backend: str | None, whole: bool = True
+) -> Callable[..., Any]:
+    """A function as it is (None), or compiled, sizes that data say included."""
     if backend is None:
         return function
     torch.compiler.reset()
-    compile_it = torch.compile(function, backend=backend, fullgraph=True)
+    compile_it = torch.compile(function, backend=backend, fullgraph=whole)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with torch._dynamo.config.patch(

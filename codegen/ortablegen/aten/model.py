@@ -120,9 +120,10 @@ class Deviation:
 
 @dataclass(frozen=True)
 class DataCheck:
-    """A row of ``checks:``: what torch demands of the elements of a tensor (``low <= values < high``,
-    or that ``holds`` is true everywhere), ``when`` it does (None: always), the error it raises with
-    its message, the ``axis`` that the message names, and a sample call that torch refuses."""
+    """A row of ``checks:``: what torch demands of the elements of a tensor (``low <= values <
+    high``, or that ``holds`` is true everywhere), ``when`` it does (None: always), the error it
+    raises with its message, the ``axis`` that the message names, and a sample call that torch
+    refuses."""
 
     values: Code
     low: Code | None

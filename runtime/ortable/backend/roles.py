@@ -12,6 +12,8 @@ from onnx import ModelProto
 
 from ortable.dims import Dim
 
+DATA_CHECKS = "data_checks"  # the output of the ONNX graph that stops it; no call fetches it
+
 
 class InputRoleKind(enum.Enum):
     """What the caller passes at this position."""
@@ -132,8 +134,8 @@ class Check:
 class RangeCheck:
     """What an operator demands of a tensor, `low <= values < high`: which inputs of the node that
     joins all demands hold the distances to the bounds (-1: that bound is met anyhow), and what is
-    raised, with the line of the user's model, where one is negative. Demands on several tensors
-    share an input, the smallest element of a vector: `element` is the position in that (-1: not)."""
+    raised, with the line of the user's model, where one is negative. Several demands share an
+    input, the smallest element of a vector: `element` is the position in that (-1: none)."""
 
     low_at: int
     high_at: int

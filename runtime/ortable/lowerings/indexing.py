@@ -378,7 +378,7 @@ def indexed_sizes(graph: Graph, x: Tensor, items: Results) -> SymInts:
 
 
 def _has_positions(graph: Graph, item: Result | None) -> bool:
-    """Whether an item of an index is a tensor of positions, not a mask; torch reads uint8 as one."""
+    """Whether an item is a tensor of positions, not a mask; torch reads uint8 as a mask."""
     return item is not None and dtype_of(graph, item) not in (dtypes.boolean, dtypes.uint8)
 
 

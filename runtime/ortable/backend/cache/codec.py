@@ -57,7 +57,7 @@ _RECORDS: dict[str, type] = {
         OutputRole,
         RangeCheck,
         ViewStep,
-    )  # fmt: skip
+    )
 }
 _ENUMS: dict[str, type[enum.Enum]] = {
     kind.__name__: kind for kind in (InputRoleKind, OutputRoleKind)

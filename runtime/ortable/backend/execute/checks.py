@@ -1,6 +1,6 @@
-"""Which assertion, or which demand of an operator on its data, made ONNX Runtime stop: torch looks at
-them before what depends on them, so it is they that a caller hears of. Called by the call path when
-a run fails."""
+"""Find the assertion, or the demand of an operator on its data, that made ONNX Runtime stop. Torch
+raises for these first, so their errors come before that of ONNX Runtime. Called by the call path
+when a run fails."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from typing import Any
 from onnx import ModelProto, TensorProto, helper
 
 from ortable import dtypes
-from ortable.backend.lower.data_checks import DATA_CHECKS
 from ortable.backend.lower.read_names import read_names
-from ortable.backend.roles import CompiledGraph, InputRole, InputRoleKind, RangeCheck
+from ortable.backend.roles import (
+    DATA_CHECKS,
+    CompiledGraph,
+    InputRole,
+    InputRoleKind,
+    RangeCheck,
+)
 from ortable.compat.onnxruntime import bound_session
 from ortable.compat.torch import from_dlpack
 

@@ -15,7 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from ortable import dims, dtypes
 from ortable.backend.options import OrtOptions
-from ortable.backend.roles import CompiledGraph, Fetch, InputRole, RangeCheck
+from ortable.backend.roles import DATA_CHECKS, CompiledGraph, Fetch, InputRole, RangeCheck
 from ortable.backend.sessions.providers import device_of, kernel_table, provider_names
 from ortable.builder import GraphBuilder
 from ortable.compat.onnxruntime import empty_loses_strides
@@ -30,7 +30,7 @@ from ortable.passes.rewrite.engine import rewrite
 from ortable.prelude.complex_value import ComplexValue, join_pair, part_type
 
 from .aot_graph import AotGraph
-from .data_checks import DATA_CHECKS, CheckingInterpreter, add_checks
+from .data_checks import CheckingInterpreter, add_checks
 from .inputs import check_inputs, check_type, declare_inputs, shape_of, strides_of
 from .outputs import OutputPlan, plan_outputs
 from .read_names import read_names

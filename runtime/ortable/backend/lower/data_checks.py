@@ -2,9 +2,9 @@
 index is out of range, and so does the session. In come the demands that `CheckingInterpreter` notes
 while it converts, out come the roles of the checks; called by `compile`.
 
-A check costs two reductions of the tensor that it looks at, and its graph no work in Python: the
-smallest distance to a bound is the index of a Gather from a tensor of one element, which ONNX Runtime
-refuses to run where the distance is negative. `execute.checks` finds out then which demand that was.
+A check costs two reductions of the tensor that it looks at, and no work in Python: the smallest
+distance to a bound is the index of a Gather from a tensor of one element, which ONNX Runtime
+refuses where the distance is negative. `execute.checks` finds then which demand that was.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from torch.fx import Node
 
 from ortable import dtypes
-from ortable.backend.roles import RangeCheck
+from ortable.backend.roles import DATA_CHECKS, RangeCheck
 from ortable.builder import GraphBuilder
 from ortable.dims import Dim
 from ortable.dispatch import DataCheck
@@ -29,9 +29,8 @@ from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import as_scalar, as_vec, cast, reshape_to
 from ortable_generated.onnx.traits import MOVES_ELEMENTS
 
-__all__ = ["DATA_CHECKS", "CheckingInterpreter", "add_checks"]
+__all__ = ["CheckingInterpreter", "add_checks"]
 
-DATA_CHECKS = "data_checks"  # the output of the graph that no call fetches
 _REDUCED = (dtypes.int32, dtypes.int64)
 _NEVER = -(1 << 62)  # no bound; half of what int64 holds, so that differences fit
 
