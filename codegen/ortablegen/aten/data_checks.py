@@ -54,7 +54,9 @@ def _row(node: YNode, entry: OpEntry, reader: PartReader) -> DataCheck | None:
     if condition is None and given["low"] is None and given["high"] is None:
         reader.error(node.span, "a row of checks with 'values' needs 'low' or 'high'", fix=FORM)
         return None
-    values = reader.expression(condition or node.get("values"), "a row of checks")
+    looked_at = node.get("values") if condition is None else condition
+    assert looked_at is not None
+    values = reader.expression(looked_at, "a row of checks")
     codes = {
         name: reader.expression(value, f"'{name}' of checks")
         for name, value in given.items()

@@ -38,13 +38,13 @@ def find_violation(
 
     :param make: `make(model, constants)` makes a session
     """
-    for check in compiled.checks:
-        name = compiled.fetches[check.fetch].name
+    for assertion in compiled.checks:
+        name = compiled.fetches[assertion.fetch].name
         holds = _computed(compiled, args, make, {name})
         if holds is None:
             return None  # the error of the whole graph tells as much
         if not holds[name].item():
-            return RuntimeError(check.message)
+            return RuntimeError(assertion.message)
     if not compiled.data_checks:
         return None
     names = _slack_names(compiled)

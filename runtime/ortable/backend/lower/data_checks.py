@@ -9,21 +9,20 @@ refuses where the distance is negative. `execute.checks` finds then which demand
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from torch.fx import Node
 
-from ortable import dtypes
+from ortable import dims, dtypes
 from ortable.backend.roles import DATA_CHECKS, RangeCheck
-from ortable.builder import GraphBuilder
 from ortable.dims import Dim
 from ortable.dispatch import DataCheck
 from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
+from ortable.ir import Graph
 from ortable.passes.analysis.ranges import lower_bound, upper_bound
 from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import as_scalar, as_vec, cast, reshape_to
@@ -69,11 +68,10 @@ def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[Ran
         if key in seen or (is_backward and _is_argument(graph, demand.values)):
             continue
         seen.add(key)
-        shape = graph.get_shape(demand.values) if graph.has_shape(demand.values) else (None,)
-        if 0 in shape or not any(_open_bounds(graph, demand)):
+        count = _count(graph, demand.values)
+        if count == 0 or not any(_open_bounds(graph, demand)):
             continue
-        known = all(isinstance(size, int) for size in shape)
-        group = (math.prod(shape), graph.get_type(demand.values)) if known else demand.values
+        group = demand.values if count is None else (count, graph.get_type(demand.values))
         groups.setdefault(group, []).append((node, demand))
     slacks: list[str] = []
     checks: list[RangeCheck] = []
@@ -86,7 +84,7 @@ def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[Ran
 
 
 def _add_group(
-    graph: GraphBuilder, members: Sequence[tuple[Node, DataCheck]], slacks: list[str]
+    graph: Graph, members: Sequence[tuple[Node, DataCheck]], slacks: list[str]
 ) -> list[RangeCheck]:
     """The checks of tensors with equally many elements: the distances to their bounds, one vector
     for all of them, go to `slacks`."""
@@ -117,7 +115,7 @@ def _add_group(
     ]
 
 
-def _open_bounds(graph: GraphBuilder, demand: DataCheck) -> tuple[bool, bool]:
+def _open_bounds(graph: Graph, demand: DataCheck) -> tuple[bool, bool]:
     """Whether each bound of a demand has to be checked."""
     low = demand.low is not None and not _is_above(graph, demand.values, demand.low)
     high = demand.high is not None and not _is_below(graph, demand.values, demand.high)
@@ -135,29 +133,35 @@ def _single_demands(interpreter: CheckingInterpreter) -> Iterator[tuple[Node, Da
             yield node, demand._replace(values=values, low=low, high=high, axis=axis)
 
 
-def _is_argument(graph: GraphBuilder, name: str) -> bool:
+def _count(graph: Graph, name: str) -> int | None:
+    """How many elements a result has, where that is known."""
+    count = dims.prod(graph.get_shape(name)) if graph.has_shape(name) else None
+    return count if isinstance(count, int) else None
+
+
+def _is_argument(graph: Graph, name: str) -> bool:
     """Whether a result has the elements of an argument."""
     while (info := graph.values.get(name)) is not None and info.producer is not None:
         if info.producer.key not in MOVES_ELEMENTS and info.producer.key != "Cast":
             return False
         name = info.producer.inputs[0]
-    return name in graph.input_names
+    return any(info.name == name for info in graph.inputs)
 
 
-def _is_above(graph: GraphBuilder, values: str, low: Dim) -> bool:
+def _is_above(graph: Graph, values: str, low: Dim) -> bool:
     """Whether the graph shows that no element is below a bound: 0 or 1, or minus a size."""
     least = lower_bound(graph, values)
     return least is not None and (least >= low if isinstance(low, int) else least >= 0)
 
 
-def _is_below(graph: GraphBuilder, values: str, high: Dim) -> bool:
+def _is_below(graph: Graph, values: str, high: Dim) -> bool:
     """Whether the graph shows that every element is below a bound."""
     most = upper_bound(graph, values)
     distance = None if most is None else high - most
     return isinstance(distance, int) and distance > 0
 
 
-def _low_slack(graph: GraphBuilder, least: str, lows: Sequence[Dim | None]) -> str:
+def _low_slack(graph: Graph, least: str, lows: Sequence[Dim | None]) -> str:
     """How far the smallest elements are above their bounds."""
     if list(lows) == [0]:
         return least
@@ -165,23 +169,23 @@ def _low_slack(graph: GraphBuilder, least: str, lows: Sequence[Dim | None]) -> s
     return _joined(graph, "Sub", least, _bounds(graph, bounds), len(lows))
 
 
-def _high_slack(graph: GraphBuilder, most: str, highs: Sequence[Dim | None]) -> str:
+def _high_slack(graph: Graph, most: str, highs: Sequence[Dim | None]) -> str:
     """How far the largest elements are below the last ones that their bounds allow."""
     bounds = [-_NEVER if high is None else high - 1 for high in highs]
     return _joined(graph, "Sub", _bounds(graph, bounds), most, len(highs))
 
 
-def _joined(graph: GraphBuilder, operator: str, left: str, right: str, count: int) -> str:
+def _joined(graph: Graph, operator: str, left: str, right: str, count: int) -> str:
     """The smallest of the differences of two vectors, or the only one."""
     result = graph.make_node(operator, [left, right])
     return graph.make_node("ReduceMin", [result], keepdims=0) if count > 1 else result
 
 
-def _bounds(graph: GraphBuilder, bounds: Sequence[Dim]) -> str:
+def _bounds(graph: Graph, bounds: Sequence[Dim]) -> str:
     return as_scalar(graph, bounds[0]) if len(bounds) == 1 else as_vec(graph, list(bounds))
 
 
-def _extremes(graph: GraphBuilder, operator: str, tensors: Sequence[str]) -> str:
+def _extremes(graph: Graph, operator: str, tensors: Sequence[str]) -> str:
     """The smallest or largest element of each tensor, as int64: a vector, of one tensor a scalar.
 
     The largest of no elements is not the smallest int64, from which nothing can be subtracted."""
@@ -195,13 +199,12 @@ def _extremes(graph: GraphBuilder, operator: str, tensors: Sequence[str]) -> str
     values = tensors[0]
     result = graph.make_node(operator, [values], keepdims=0) if graph.get_rank(values) else values
     result = cast(graph, result, dtypes.int64)
-    shape = graph.get_shape(values) if graph.has_shape(values) else (None,)
-    if operator == "ReduceMax" and not all(isinstance(size, int) for size in shape):
+    if operator == "ReduceMax" and _count(graph, values) is None:
         return graph.make_node("Max", [result, as_scalar(graph, _NEVER)])
     return result
 
 
-def _stop_below_zero(graph: GraphBuilder, slacks: list[str]) -> None:
+def _stop_below_zero(graph: Graph, slacks: list[str]) -> None:
     """Makes the output whose computation fails where one of the slacks is negative."""
     least = graph.make_node("Min", [*slacks, as_scalar(graph, 0)])
     index = graph.make_node("Sub", [least, as_scalar(graph, 1)])  # -1 is the last element

@@ -64,7 +64,8 @@ def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
 def _called(node: Node) -> str:
     """The key of the operator that a node calls, behind the token of one with an effect."""
     key = operator_key(node)
-    return node.args[1].name() if key in traits.CARRIES_TOKEN else key  # type: ignore[union-attr]
+    operator_called: Any = node.args[1] if key in traits.CARRIES_TOKEN else None
+    return key if operator_called is None else str(operator_called.name())
 
 
 def _asserting(graph_module: GraphModule) -> dict[Node, str]:
