@@ -76,6 +76,7 @@ COVERAGE: tuple[
     ('aten::_is_all_true', 'specs/aten/aliases.yaml', 'aten::all.dims', '18', 'b', False, 4, 0, 1, '', '', '', ''),
     ('aten::_is_any_true', 'specs/aten/aliases.yaml', 'aten::any.dims', '18', 'b', False, 4, 0, 1, '', '', '', ''),
     ('aten::_jagged_to_padded_dense_forward', 'specs/aten/jagged.yaml', '', '18', 'f32 f64 f16 i64 i32', True, 2, 1, 7, '0 7', '', '', ''),
+    ('aten::_linalg_check_errors', 'specs/aten/linalg_solve.yaml', '', '', '', False, 0, 0, 0, '', '', '', ''),
     ('aten::_linalg_det', 'specs/aten/linalg_solve.yaml', '', '18', 'f32 f64 c64 c128', True, 2, 0, 5, '1 4', '', '', ''),
     ('aten::_linalg_eigh', 'specs/aten/linalg_decompositions.yaml', '', '18', 'f32 c64', False, 1, 0, 5, '', '', '', ''),
     ('aten::_linalg_slogdet', 'specs/aten/linalg_solve.yaml', '', '18', 'f32 f64 c64', False, 1, 0, 3, '', '', '', ''),

@@ -1,6 +1,7 @@
 """Types that the generated tables are made of: look-up tables of functions whose modules are
-imported when one of their functions is first asked for, and what a random operator draws. Made by
-generated code, read by the builder, the interpreter and the backend."""
+imported when one of their functions is first asked for, what a random operator draws, and what an
+operator demands of its data. Made by generated code, read by the builder, the interpreter and the
+backend."""
 
 from __future__ import annotations
 
@@ -65,3 +66,21 @@ class Draw(NamedTuple):
     dtype: int | None
     args: tuple[Any, ...]
     whole: bool
+
+
+class DataCheck(NamedTuple):
+    """What an operator demands of the elements of a tensor: `low <= values < high`, where a bound
+    of None demands nothing. `values` is a result of the graph, or a list of results with a list for
+    each bound.
+
+    `error` names the exception that torch raises, `message` is its text: `{value}` stands for an
+    element out of range, `{low}` and `{high}` for the bounds,
+    `{axis}` for the axis that the tensor picks from.
+    """
+
+    values: Any
+    low: Any
+    high: Any
+    error: str
+    message: str
+    axis: Any = None

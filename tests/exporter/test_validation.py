@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.export import Dim
 
+import ortable
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError, OptionError
 
@@ -214,6 +215,13 @@ def test_an_exception_of_the_module_is_raised_as_it_is() -> None:
 
     with pytest.raises(KeyError, match="not while it is exported"):
         to_onnx(Apart(broken, torch.relu), (torch.rand(3),), validate=True)
+
+
+def test_a_call_that_eager_refuses_is_refused() -> None:
+    """The file counts an index of -1 from the end."""
+    program = ortable.export(torch.nn.Embedding(5, 3), (torch.tensor([0, 1]),))
+    with pytest.raises(IndexError, match="index out of range in self"):
+        program.validate(torch.tensor([0, -1]))
 
 
 def test_the_exported_program_is_compared_when_asked_for() -> None:

@@ -37,7 +37,7 @@ SPEC = """
 
 @pytest.fixture(autouse=True)
 def _restore_tables():
-    tables = (dispatch.CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES)
+    tables = (dispatch.CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES, dispatch.CHECKS)
     saved = [dict(table) for table in tables]
     yield
     for table, before in zip(tables, saved, strict=True):
@@ -69,6 +69,20 @@ def _convert_and_run(function, x: torch.Tensor) -> torch.Tensor:
     interpreter.run(module)
     feeds = {record.name: x for record in interpreter.inputs}
     return harness.run_onnx(builder.to_onnx(), feeds)[0]
+
+
+def test_demands_on_data_are_checked_in_the_backend(tmp_path):
+    checks = """  checks:
+    - {holds: "Greater(x, const(0, dtype_of(x)))", raises: ValueError, message: x is positive,
+       shows: {x: "f32[1] = [-1]", scale: 2.0}}
+"""
+    load_specs(_write(tmp_path, SPEC + checks))
+    run = torch.compile(
+        lambda x: torch.ops.ortable_test_specs.twice_relu(x, 2.0), backend="ortable"
+    )
+    assert run(torch.tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
+    with pytest.raises(ValueError, match="x is positive"):
+        run(torch.tensor([1.0, -2.0]))
 
 
 VERSIONS = """

@@ -28,6 +28,7 @@ from . import draws
 from .model import (
     AliasEntry,
     ComplexForm,
+    DataCheck,
     LowerCase,
     OpEntry,
     PythonLowering,
@@ -308,6 +309,8 @@ class _OpChecker:
         if self.diagnostics.reports == before:
             # an entry with another error was not read to its end
             self.check_read()
+        for row in entry.checks:
+            self.check_row(row, env)
         if entry.complex is not None:
             self.check_complex(entry.complex)
         if self.diagnostics.reports == before and self.limits is not None:
@@ -316,8 +319,20 @@ class _OpChecker:
         check_rules(entry, self.diagnostics)
         if self.diagnostics.reports == before:
             check_types(entry, self.kernels, self.diagnostics)
-        for sample in entry.samples:
+        for sample in (*entry.samples, *(row.shows for row in entry.checks)):
             _check_sample(sample, entry.schema, self.diagnostics)
+
+    def check_row(self, row: DataCheck, env: Env) -> None:
+        """One row of ``checks``: conditions and bounds are known while converting."""
+        if row.when is not None:
+            self.run(row.when, env, condition=True)
+            env = self.with_lets(narrowed(env, row.when.expression, True, ()))
+        for code in (row.low, row.high, row.axis):
+            if code is not None:
+                self.run(code, env, condition=True)
+        kind = self.run(row.values, env, condition=False).kind
+        if kind.base not in (kinds.RESULT, kinds.RESULTS, kinds.ANY):
+            self.error(row.values.span, f"checks look at results of the graph, not at {kind}")
 
     def check_promote(self, env: Env) -> tuple[str, ...]:
         promote = self.entry.promote

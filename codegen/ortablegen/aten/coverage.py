@@ -12,6 +12,7 @@ from typing import Any
 from ortablegen.language.samples import TensorSample
 from ortablegen.source.yaml_source import load_plain
 
+from .data_checks import check_table
 from .deviations import deviation_lines
 from .model import AliasEntry, OpEntry, Sample, Specs, Targets
 from .samples import parse_sample
@@ -214,7 +215,8 @@ def operators_page(rows: list[Coverage], specs: Specs) -> str:
     for file in files:
         table = _table(file, [row for row in rows if row.file == file])
         deviating = deviation_lines(entry for entry in specs.ops if entry.file == file)
-        parts.append("\n".join([table.rstrip("\n"), *deviating, ""]))
+        demands = check_table(entry for entry in specs.ops if entry.file == file)
+        parts.append("\n".join([table.rstrip("\n"), *deviating, *demands, ""]))
     return "\n".join(parts)
 
 

@@ -17,6 +17,7 @@ from ortablegen.schemas.torch import Argument, OpSchema
 from ortablegen.source.templates import environment
 
 from . import draws, numbers, rule_words
+from .data_checks import check_lines
 from .model import (
     AliasEntry,
     CallEntry,
@@ -76,6 +77,8 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
             if entry.complex is not None:
                 name = "complex_" + entry.schema.function_name
                 functions.append((name, _complex_converter(entry, entry.complex, needs)))
+            if entry.checks:
+                functions.append(("check_" + entry.schema.function_name, _check(entry, needs)))
             functions.append(("rule_" + entry.schema.function_name, _rule(entry, needs)))
         else:
             target = targets.of(entry)
@@ -118,10 +121,9 @@ def _annotation_names(text: str) -> list[str]:
 
 def _converter(entry: OpEntry, needs: Needs) -> list[str]:
     needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
-    drawn = entry.draw is not None and draws.reads_drawn(entry)
-    first, last = "graph: Graph, res: ResultSpec", f"{draws.DRAWN}: Result | None = None"
+    first, last = "graph: Graph, res: ResultSpec", _drawn_parameter(entry)
     lines = [
-        _signature(entry.schema.function_name, entry.schema, first, last if drawn else ""),
+        _signature(entry.schema.function_name, entry.schema, first, last),
         _docstring(entry.schema),
     ]
     if entry.promote is not None:
@@ -134,6 +136,12 @@ def _converter(entry: OpEntry, needs: Needs) -> list[str]:
     for number, case in enumerate(entry.lower, 1):
         lines.extend(_case(entry, case, number, needs))
     return lines
+
+
+def _drawn_parameter(entry: OpEntry) -> str:
+    """The parameter for what torch has drawn; "" where the lowering reads none."""
+    reads = entry.draw is not None and draws.reads_drawn(entry)
+    return f"{draws.DRAWN}: Result | None = None" if reads else ""
 
 
 def _promoted(promote: Promote) -> str:
@@ -224,6 +232,8 @@ def _signature(function: str, schema: OpSchema, first: str, last: str = "") -> s
         result = "Rules"
     if function.startswith("draw_"):
         result = "Draw | None"
+    if function.startswith("check_"):
+        result = "list[DataCheck]"
     return f"def {function}({', '.join(parts)}) -> {result}:"
 
 
@@ -272,6 +282,13 @@ def _draw(entry: OpEntry, needs: Needs) -> list[str]:
     return [_signature(name, entry.schema, "res: Any"), f"    return {text}"]
 
 
+def _check(entry: OpEntry, needs: Needs) -> list[str]:
+    """The function that lists what torch demands of the data of a call."""
+    needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
+    name, last = "check_" + entry.schema.function_name, _drawn_parameter(entry)
+    return [_signature(name, entry.schema, "graph: Graph", last), *check_lines(entry, needs)]
+
+
 def _rule(entry: OpEntry, needs: Needs) -> list[str]:
     def value(node: object) -> str:
         return expression_text(node, needs)  # type: ignore[arg-type]
@@ -304,6 +321,9 @@ def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, 
     if draws_whole(target):
         needs.add("ortable.dispatch", "Draw")
         forms.insert(0, ("draw_", "res: Any", "res"))
+    if target.checks and alias.unchecked is None:
+        needs.add("ortable.dispatch", "DataCheck")
+        forms.insert(0, ("check_", "graph: Graph", "graph"))
     if target.lower:
         forms.insert(0, ("", "graph: Graph, res: ResultSpec", "graph, res"))
     if target.complex is not None:
@@ -313,7 +333,7 @@ def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, 
         if alias.file != target.file:
             needs.add(f"ortable_generated.aten.{family_name(target.file)}", of)
         lines = [_signature(name, alias.schema, first)]
-        if prefix not in ("rule_", "draw_"):
+        if prefix not in ("rule_", "draw_", "check_"):
             lines.append(_docstring(alias.schema))
         found.append((name, [*lines, f"    return {of}({call}, {', '.join(passed)})"]))
     return found
@@ -383,6 +403,7 @@ class _Row:
     is_real: bool
     is_complex: bool
     is_drawn: bool
+    is_checked: bool
     mutates: str
 
 
@@ -403,6 +424,7 @@ def _operator_rows(specs: Specs) -> list[_Row]:
                 bool(target.lower),
                 target.complex is not None,
                 drawn,
+                bool(target.checks) and getattr(entry, "unchecked", None) is None,
                 (target.mutates or "") if target is entry else "",
             )
         )

@@ -119,6 +119,25 @@ class Deviation:
 
 
 @dataclass(frozen=True)
+class DataCheck:
+    """A row of ``checks:``: what torch demands of the elements of a tensor (``low <= values <
+    high``, or that ``holds`` is true everywhere), ``when`` it does (None: always), the error it
+    raises with its message, the ``axis`` that the message names, and a sample call that torch
+    refuses."""
+
+    values: Code
+    low: Code | None
+    high: Code | None
+    axis: Code | None
+    when: Code | None
+    is_condition: bool
+    raises: str
+    message: str
+    shows: Sample
+    span: Span
+
+
+@dataclass(frozen=True)
 class ComplexForm:
     """``complex:``: cases of its own, the cases of ``lower`` (``as_lower``), whose words take pairs
     as well, or names of arguments: (``by_parts``) their real and imaginary parts go through the
@@ -175,6 +194,7 @@ class OpEntry:
     draw: Draw | None = None
     precision: Precision = ()
     deviates: tuple[Deviation, ...] = ()
+    checks: tuple[DataCheck, ...] = ()
     types: tuple[TypeVariable, ...] = ()
 
     @property
@@ -202,10 +222,18 @@ def complex_cases(entry: OpEntry) -> tuple[LowerCase, ...]:
 
 def complex_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
     """The names of ``let`` that the cases of ``complex`` read, and what those names read."""
-    read: set[str] = set()
-    for case in complex_cases(entry):
-        for code in (case.when, case.do):
-            read |= _names(code) if code is not None else set()
+    return lets_read(entry, [c for case in complex_cases(entry) for c in (case.when, case.do)])
+
+
+def check_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
+    """The names of ``let`` that ``checks`` read, and what those names read."""
+    codes = [c for row in entry.checks for c in (row.values, row.low, row.high, row.axis, row.when)]
+    return lets_read(entry, codes)
+
+
+def lets_read(entry: OpEntry, codes: Iterable[Code | None]) -> tuple[tuple[str, Code], ...]:
+    """The names of ``let`` that ``codes`` read, and what those names read."""
+    read = {name for code in codes if code is not None for name in _names(code)}
     found = []
     for name, code in reversed(entry.let):
         if name in read:
@@ -234,6 +262,7 @@ class AliasEntry:
     samples: tuple[Sample, ...]
     requires: str | None = None
     versions: TorchVersions = EVERY_VERSION
+    unchecked: str | None = None  # why the ``checks`` of the target are not made
 
     @property
     def key(self) -> str:

@@ -27,6 +27,7 @@ from ortablegen.schemas.registry import (
 from ortablegen.source.diagnostics import Diagnostics
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
 
+from .data_checks import read_checks
 from .deviations import read_deviations
 from .model import (
     AliasEntry,
@@ -46,9 +47,9 @@ from .type_variables import read_types, with_variables
 
 OP_KEYS = (
     "op", "requires", "torch", "promote", "types", "out", "let", "lower", "complex", "ignore",
-    "mutates", "precision", "draw", "deviates", "place", "why", "traits", "cases",
+    "mutates", "precision", "draw", "deviates", "checks", "place", "why", "traits", "cases",
 )  # fmt: skip
-ALIAS_KEYS = ("alias", "requires", "torch", "of", "args", "ignore", "traits", "cases")
+ALIAS_KEYS = ("alias", "requires", "torch", "of", "args", "ignore", "unchecked", "traits", "cases")
 CALL_KEYS = (
     "callable", "method", "of", "pack", "fixed", "python_only", "exported_as", "several", "traits",
 )  # fmt: skip
@@ -69,6 +70,7 @@ _LOWERING_KEYS = {
     "draw",
     "cases",
     "deviates",
+    "checks",
 }
 
 
@@ -258,7 +260,8 @@ class _Reader(PartReader):
             draw=self.draw(node.get("draw")),
             precision=self.precision(node.get("precision")),
         )
-        return with_variables(entry)
+        checks = read_checks(node.get("checks"), entry, self)
+        return with_variables(replace(entry, checks=checks))
 
     def note_traits(self, node: YMap, name: str | None) -> None:
         """Keep the ``traits:`` of an entry."""
@@ -350,6 +353,7 @@ class _Reader(PartReader):
             samples=self.samples(node.get("cases"), schema),
             requires=requires,
             versions=versions,
+            unchecked=self.text(node.get("unchecked"), "unchecked"),
         )
 
     def call(self, node: YMap) -> CallEntry | None:

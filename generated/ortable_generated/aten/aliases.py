@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dispatch import DataCheck
 from ortable_generated.aten.binary import aten_atan2, aten_mul_Tensor, aten_sub_Tensor, complex_aten_mul_Tensor, complex_aten_sub_Tensor, rule_aten_atan2, rule_aten_mul_Tensor, rule_aten_sub_Tensor
 from ortable_generated.aten.compare import aten_ge_Scalar, aten_ge_Tensor, aten_gt_Scalar, aten_gt_Tensor, aten_le_Scalar, aten_le_Tensor, aten_lt_Scalar, aten_lt_Tensor, aten_ne_Scalar, aten_ne_Tensor, complex_aten_ne_Scalar, complex_aten_ne_Tensor, rule_aten_ge_Scalar, rule_aten_ge_Tensor, rule_aten_gt_Scalar, rule_aten_gt_Tensor, rule_aten_le_Scalar, rule_aten_le_Tensor, rule_aten_lt_Scalar, rule_aten_lt_Tensor, rule_aten_ne_Scalar, rule_aten_ne_Tensor
 from ortable_generated.aten.cumulative import aten_logcumsumexp, complex_aten_logcumsumexp, rule_aten_logcumsumexp
 from ortable_generated.aten.divide import aten_div_Scalar_mode, aten_div_Tensor, complex_aten_div_Scalar_mode, complex_aten_div_Tensor, rule_aten_div_Scalar_mode, rule_aten_div_Tensor
-from ortable_generated.aten.indexing import aten_index_Tensor, aten_index_put, complex_aten_index_Tensor, complex_aten_index_put, rule_aten_index_Tensor, rule_aten_index_put
+from ortable_generated.aten.indexing import aten_index_Tensor, aten_index_put, check_aten_index_Tensor, check_aten_index_put, complex_aten_index_Tensor, complex_aten_index_put, rule_aten_index_Tensor, rule_aten_index_put
 from ortable_generated.aten.reduce import aten_all_dims, aten_aminmax, aten_any_dims, complex_aten_all_dims, complex_aten_any_dims, rule_aten_all_dims, rule_aten_aminmax, rule_aten_any_dims
 from ortable_generated.aten.shape_join import aten_split_with_sizes, aten_stack, complex_aten_split_with_sizes, complex_aten_stack, rule_aten_split_with_sizes, rule_aten_stack
 from ortable_generated.aten.trigonometric import aten_acos, aten_acosh, aten_asin, aten_asinh, aten_atan, aten_atanh, complex_aten_acos, complex_aten_acosh, complex_aten_asin, complex_aten_asinh, complex_aten_atan, complex_aten_atanh, rule_aten_acos, rule_aten_acosh, rule_aten_asin, rule_aten_asinh, rule_aten_atan, rule_aten_atanh
@@ -181,6 +182,26 @@ def aten_split(graph: Graph, res: ResultSpec, self: Result, split_sizes: Ints, d
 def aten_subtract_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
+
+
+def check_aten__index_put_impl(graph: Graph, self: Result, indices: Results, values: Result, accumulate: Bool = False, unsafe: Bool = False) -> list[DataCheck]:
+    return check_aten_index_put(graph, self=self, indices=indices, values=values, accumulate=accumulate)
+
+
+def check_aten__unsafe_index_Tensor_hacked_twin(graph: Graph, self: Result, indices: Results) -> list[DataCheck]:
+    return check_aten_index_Tensor(graph, self=self, indices=indices)
+
+
+def check_aten__unsafe_index_put_hacked_twin(graph: Graph, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> list[DataCheck]:
+    return check_aten_index_put(graph, self=self, indices=indices, values=values, accumulate=accumulate)
+
+
+def check_aten_index_Tensor_hacked_twin(graph: Graph, self: Result, indices: Results) -> list[DataCheck]:
+    return check_aten_index_Tensor(graph, self=self, indices=indices)
+
+
+def check_aten_index_put_hacked_twin(graph: Graph, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> list[DataCheck]:
+    return check_aten_index_put(graph, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
 def complex_aten__index_put_impl(graph: Graph, res: ResultSpec, self: Result, indices: Results, values: Result, accumulate: Bool = False, unsafe: Bool = False) -> Result:

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dispatch import DataCheck
 from ortable.dtypes import int64
 from ortable.lowerings.embedding_bag import embedding_bag
-from ortable.prelude.facts import dim_of, dtype_of, static
+from ortable.prelude.facts import count_of, dim_of, dtype_of, static
 from ortable.prelude.indexing import marked_indices
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import opmath_dtype
@@ -48,6 +49,30 @@ def aten_embedding_renorm(graph: Graph, res: ResultSpec, self: Result, indices: 
     named = marked_indices(graph, self, 0, as_flat(graph, cast(graph, indices, int64)))
     long_ = graph.make_node('And', [named, graph.make_node('Greater', [norms, const(graph, max_norm, compute_dtype)])])
     return cast(graph, graph.make_node('Where', [long_, graph.make_node('Mul', [rows, factor]), rows]), dtype_of(graph, self))
+
+
+def check_aten__embedding_bag(graph: Graph, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> list[DataCheck]:
+    return [
+        DataCheck(indices, 0, dim_of(graph, weight, 0), 'RuntimeError', 'Index of input takes value {value} which is not in the valid range [0, {high})', None),
+        DataCheck(graph.make_node('Gather', [offsets, const(graph, 0, int64)], axis=0), 0, 1, 'RuntimeError', 'offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {value}', None),
+        DataCheck(graph.make_node('Gather', [offsets, const(graph, -1, int64)], axis=0), None, count_of(graph, indices) + 1, 'RuntimeError', "offsets[-1] can not be greater than input's length but got offsets[-1] of {value}", None),
+    ]
+
+
+def check_aten__embedding_bag_forward_only(graph: Graph, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> list[DataCheck]:
+    return [
+        DataCheck(indices, 0, dim_of(graph, weight, 0), 'RuntimeError', 'Index of input takes value {value} which is not in the valid range [0, {high})', None),
+        DataCheck(graph.make_node('Gather', [offsets, const(graph, 0, int64)], axis=0), 0, 1, 'RuntimeError', 'offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {value}', None),
+        DataCheck(graph.make_node('Gather', [offsets, const(graph, -1, int64)], axis=0), None, count_of(graph, indices) + 1, 'RuntimeError', "offsets[-1] can not be greater than input's length but got offsets[-1] of {value}", None),
+    ]
+
+
+def check_aten_embedding_bag(graph: Graph, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False) -> list[DataCheck]:
+    return check_aten__embedding_bag(graph, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=-1)
+
+
+def check_aten_embedding_bag_padding_idx(graph: Graph, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, include_last_offset: Bool, padding_idx: Int | None) -> list[DataCheck]:
+    return check_aten__embedding_bag(graph, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=-1 if padding_idx is None else padding_idx % static(dim_of(graph, weight, 0)))
 
 
 def rule_aten__embedding_bag(graph: Graph, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Rules:

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dispatch import DataCheck
 from ortable.dtypes import boolean, float32
 from ortable.lowerings.quantize import fake_quantized
-from ortable.prelude.facts import axis_of, dtype_of, rank_of
+from ortable.prelude.facts import axis_of, dtype_of, is_int, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import along_axis
@@ -84,6 +85,18 @@ def aten_fake_quantize_per_tensor_affine_tensor_qparams(graph: Graph, res: Resul
     """aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor"""
     factor, zero = (reshape_to(graph, scale, []), reshape_to(graph, zero_point, []))
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)[0]
+
+
+def check_aten_fake_quantize_per_channel_affine(graph: Graph, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> list[DataCheck]:
+    return [
+        *([DataCheck(zero_point, quant_min, quant_max + 1, 'RuntimeError', '`zero_point` must be between `quant_min` and `quant_max`.', None)] if is_int(graph, zero_point) else []),
+    ]
+
+
+def check_aten_fake_quantize_per_channel_affine_cachemask(graph: Graph, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> list[DataCheck]:
+    return [
+        *([DataCheck(zero_point, quant_min, quant_max + 1, 'RuntimeError', '`zero_point` must be between `quant_min` and `quant_max`.', None)] if is_int(graph, zero_point) else []),
+    ]
 
 
 def rule_aten__fake_quantize_learnable_per_channel_affine(graph: Graph, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Rules:

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import int64
+from ortable.dispatch import DataCheck
+from ortable.dtypes import int32, int64
 from ortable.lowerings.histogram import bincount, grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between, weight_dtype
-from ortable.prelude.facts import count_of, dtype_of
+from ortable.prelude.facts import count_of, dtype_of, is_float
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import larger_of
 from ortable.prelude.shapes import zeros_of
@@ -56,6 +57,18 @@ def aten_histogram_bin_ct(graph: Graph, res: ResultSpec, self: Result, bins: Int
 def aten_histogram_bins_tensor(graph: Graph, res: ResultSpec, self: Result, bins: Result, *, weight: Result | None = None, density: Bool = False) -> Any:
     """aten::histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)"""
     return histogram_between(graph, res, self=self, bins=bins, weight=weight, density=density)
+
+
+def check_aten_bincount(graph: Graph, self: Result, weights: Result | None = None, minlength: SymInt = 0) -> list[DataCheck]:
+    return [
+        DataCheck(self, 0, None, 'RuntimeError', 'bincount only supports 1-d non-negative integral inputs.', None),
+    ]
+
+
+def check_aten_histc(graph: Graph, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> list[DataCheck]:
+    return [
+        *([DataCheck(cast(graph, graph.make_node('Not', [graph.make_node('Or', [graph.make_node('IsNaN', [self]), graph.make_node('IsInf', [self])])]), int32), 1, None, 'RuntimeError', 'torch.histc: range of the data is not finite', None)] if min == max and is_float(graph, self) else []),
+    ]
 
 
 def rule_aten__histogramdd_bin_edges(graph: Graph, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Rules:

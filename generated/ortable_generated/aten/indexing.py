@@ -3,12 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dispatch import DataCheck
 from ortable.dtypes import bfloat16, float32, int64, uint8
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.indexing import index_put, index_tensor, nonzero_columns, one_hot_index
+from ortable.lowerings.indexing import index_put, index_tensor, index_tensors, indexed_axes, indexed_sizes, nonzero_columns, one_hot_index
 from ortable.lowerings.shapes import broadcast_except, broadcast_to_common
 from ortable.prelude.complex_arithmetic import c_truth
-from ortable.prelude.facts import axis_of, differs, dtype_of, is_int, rank_of, shape_of
+from ortable.prelude.facts import axis_of, axis_size, count_of, differs, dim_of, dtype_of, is_int, rank_of, shape_of
 from ortable.prelude.indexing import gather_dtype, nonzero_rows
 from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none
 from ortable.prelude.shapes import as_flat, expanded, iota
@@ -128,6 +129,50 @@ def aten_where(graph: Graph, res: ResultSpec, condition: Result) -> Any:
     """aten::where(Tensor condition) -> Tensor[]"""
     graph.case = 1
     return as_list(nonzero_columns(graph, condition))
+
+
+def check_aten_embedding(graph: Graph, weight: Result, indices: Result, padding_idx: SymInt = -1, scale_grad_by_freq: Bool = False, sparse: Bool = False) -> list[DataCheck]:
+    return [
+        DataCheck(indices, 0, dim_of(graph, weight, 0), 'IndexError', 'index out of range in self', None),
+    ]
+
+
+def check_aten_gather(graph: Graph, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> list[DataCheck]:
+    return [
+        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+    ]
+
+
+def check_aten_index_Tensor(graph: Graph, self: Result, indices: Results) -> list[DataCheck]:
+    return [
+        DataCheck(index_tensors(graph, indices), [-size for size in indexed_sizes(graph, self, indices)], indexed_sizes(graph, self, indices), 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', indexed_axes(graph, indices)),
+    ]
+
+
+def check_aten_index_put(graph: Graph, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> list[DataCheck]:
+    return [
+        DataCheck(index_tensors(graph, indices), [-size for size in indexed_sizes(graph, self, indices)], indexed_sizes(graph, self, indices), 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', indexed_axes(graph, indices)),
+    ]
+
+
+def check_aten_index_select(graph: Graph, self: Result, dim: Int, index: Result) -> list[DataCheck]:
+    return [
+        *([DataCheck(index, 0, axis_size(graph, self, dim), 'IndexError', 'index out of range in self', None)] if rank_of(graph, self) < 2 or differs(axis_of(graph, self, dim), 1) else []),
+        *([DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'INDICES element is out of DATA bounds, id={value} axis_dim={high}', None)] if rank_of(graph, self) > 1 and axis_of(graph, self, dim) == 1 else []),
+    ]
+
+
+def check_aten_one_hot(graph: Graph, self: Result, num_classes: Int = -1) -> list[DataCheck]:
+    return [
+        DataCheck(self, 0, None, 'RuntimeError', 'Class values must be non-negative.', None),
+        *([DataCheck(self, None, num_classes, 'RuntimeError', 'Class values must be smaller than num_classes.', None)] if num_classes > 0 else []),
+    ]
+
+
+def check_aten_take(graph: Graph, self: Result, index: Result) -> list[DataCheck]:
+    return [
+        DataCheck(index, -count_of(graph, self), count_of(graph, self), 'IndexError', 'out of range: tried to access index {value} on a tensor of {high} elements.', None),
+    ]
 
 
 def complex_aten__unsafe_index_Tensor(graph: Graph, res: ResultSpec, self: Result, indices: Results) -> Result:

@@ -3,14 +3,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float64
+from ortable.dispatch import DataCheck
+from ortable.dtypes import float64, int32
 from ortable.inference import broadcast
 from ortable.lowerings.complex.arithmetic import promote_complex
-from ortable.lowerings.loss import cross_entropy, nll_loss, nll_loss_backward, nll_loss_single
+from ortable.lowerings.loss import classes_of, cross_entropy, nll_loss, nll_loss_backward, nll_loss_single, without_ignored
 from ortable.prelude.complex_arithmetic import c_abs, c_add
-from ortable.prelude.facts import count_of, dtype_of
+from ortable.prelude.facts import count_of, dtype_of, is_int
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
-from ortable.prelude.pointwise import larger_of, log1p_of
+from ortable.prelude.pointwise import in_interval, larger_of, log1p_of
 from ortable.prelude.promotion import promote_values, promoted_dtype
 from ortable.prelude.reductions import loss_reduced
 from ortable.prelude.values import cast, const
@@ -163,6 +164,39 @@ def aten_smooth_l1_loss(graph: Graph, res: ResultSpec, self: Result, target: Res
 def aten_soft_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
     """aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
     return loss_reduced(graph, log1p_of(graph, graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Mul', [self, target])])])), reduction)
+
+
+def check_aten_binary_cross_entropy(graph: Graph, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> list[DataCheck]:
+    return [
+        DataCheck(cast(graph, in_interval(graph, self, 0, 1), int32), 1, None, 'RuntimeError', 'all elements of input should be between 0 and 1', None),
+        DataCheck(cast(graph, in_interval(graph, target, 0, 1), int32), 1, None, 'RuntimeError', 'all elements of target should be between 0 and 1', None),
+    ]
+
+
+def check_aten_cross_entropy_loss(graph: Graph, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100, label_smoothing: Float = 0.0) -> list[DataCheck]:
+    return [
+        *([DataCheck(without_ignored(graph, target, ignore_index), 0, classes_of(graph, self), 'IndexError', 'Target {value} is out of bounds.', None)] if is_int(graph, target) else []),
+    ]
+
+
+def check_aten_nll_loss(graph: Graph, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100) -> list[DataCheck]:
+    return check_aten_nll_loss_nd(graph, self=self, target=target, weight=weight, reduction=reduction, ignore_index=ignore_index)
+
+
+def check_aten_nll_loss2d_forward(graph: Graph, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt) -> list[DataCheck]:
+    return check_aten_nll_loss_forward(graph, self=self, target=target, weight=weight, reduction=reduction, ignore_index=ignore_index)
+
+
+def check_aten_nll_loss_forward(graph: Graph, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt) -> list[DataCheck]:
+    return [
+        DataCheck(without_ignored(graph, target, ignore_index), 0, classes_of(graph, self), 'IndexError', 'Target {value} is out of bounds.', None),
+    ]
+
+
+def check_aten_nll_loss_nd(graph: Graph, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100) -> list[DataCheck]:
+    return [
+        DataCheck(without_ignored(graph, target, ignore_index), 0, classes_of(graph, self), 'IndexError', 'Target {value} is out of bounds.', None),
+    ]
 
 
 def complex_aten_l1_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dispatch import DataCheck
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
 from ortable.lowerings.loss import at_class, multilabel_margin, stirling
@@ -109,6 +110,24 @@ def aten_triplet_margin_loss(graph: Graph, res: ResultSpec, anchor: Result, posi
     away = graph.make_node('Min', [far, other]) if swap else far
     lost = graph.make_node('Max', [graph.make_node('Sub', [graph.make_node('Add', [near, const(graph, margin, dtype)]), away]), const(graph, 0, dtype)])
     return loss_reduced(graph, lost, reduction)
+
+
+def check_aten_multi_margin_loss(graph: Graph, self: Result, target: Result, p: Scalar = 1, margin: Scalar = 1, weight: Result | None = None, reduction: Int = 1) -> list[DataCheck]:
+    return [
+        DataCheck(target, 0, dim_of(graph, self, -1), 'RuntimeError', 'target out of range', None),
+    ]
+
+
+def check_aten_multilabel_margin_loss(graph: Graph, self: Result, target: Result, reduction: Int = 1) -> list[DataCheck]:
+    return [
+        DataCheck(target, -1, dim_of(graph, self, -1), 'RuntimeError', "argument #2 'target' is out of range", None),
+    ]
+
+
+def check_aten_multilabel_margin_loss_forward(graph: Graph, self: Result, target: Result, reduction: Int) -> list[DataCheck]:
+    return [
+        DataCheck(target, -1, dim_of(graph, self, -1), 'RuntimeError', "argument #2 'target' is out of range", None),
+    ]
 
 
 def rule_aten_cosine_embedding_loss(graph: Graph, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Rules:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dispatch import DataCheck
 from ortable.dtypes import boolean, int32, int64
 from ortable.inference import reduce_shape
 from ortable.lowerings.quantile import nanquantile, quantile
@@ -10,8 +11,9 @@ from ortable.lowerings.sorting import median_index, new_runs
 from ortable.prelude.facts import axis_of, count_of, dtype_min, dtype_of, is_float, rank_of, shape_of, transpose_perm
 from ortable.prelude.indexing import argsort, run_ids, take_along_dim
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
+from ortable.prelude.pointwise import in_interval
 from ortable.prelude.shapes import as_flat, expanded
-from ortable.prelude.values import as_vec, at_least_1d, const, permuted, reshape_to, squeezed, with_rank_of
+from ortable.prelude.values import as_vec, at_least_1d, cast, const, permuted, reshape_to, squeezed, with_rank_of
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -107,6 +109,18 @@ def aten_quantile(graph: Graph, res: ResultSpec, self: Result, q: Result, dim: I
 def aten_quantile_scalar(graph: Graph, res: ResultSpec, self: Result, q: Float, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
     '''aten::quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'''
     return quantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
+
+
+def check_aten_nanquantile(graph: Graph, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> list[DataCheck]:
+    return [
+        DataCheck(cast(graph, in_interval(graph, q, 0, 1), int32), 1, None, 'RuntimeError', 'quantile() q values must be in the range [0, 1]', None),
+    ]
+
+
+def check_aten_quantile(graph: Graph, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> list[DataCheck]:
+    return [
+        DataCheck(cast(graph, in_interval(graph, q, 0, 1), int32), 1, None, 'RuntimeError', 'quantile() q values must be in the range [0, 1]', None),
+    ]
 
 
 def rule_aten_median(graph: Graph, self: Result) -> Rules:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dispatch import DataCheck
 from ortable.dtypes import int64
 from ortable.inference import keep_leading
 from ortable.lowerings.pooling import divisible, even_tables, pooled_adaptive, pooled_fractional, pooled_max, pooled_mean, quotients, regions, unpooled, window_max
@@ -166,6 +167,18 @@ def aten_max_unpool2d(graph: Graph, res: ResultSpec, self: Result, indices: Resu
 def aten_max_unpool3d(graph: Graph, res: ResultSpec, self: Result, indices: Result, output_size: SymInts, stride: Ints, padding: Ints) -> Result:
     """aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor"""
     return unpooled(graph, self, indices, list(output_size))
+
+
+def check_aten_max_unpool2d(graph: Graph, self: Result, indices: Result, output_size: SymInts) -> list[DataCheck]:
+    return [
+        DataCheck(indices, 0, product(output_size), 'RuntimeError', 'Found an invalid max index: {value}', None),
+    ]
+
+
+def check_aten_max_unpool3d(graph: Graph, self: Result, indices: Result, output_size: SymInts, stride: Ints, padding: Ints) -> list[DataCheck]:
+    return [
+        DataCheck(indices, 0, product(output_size), 'RuntimeError', 'Found an invalid max index: {value}', None),
+    ]
 
 
 def rule_aten__adaptive_avg_pool2d(graph: Graph, self: Result, output_size: SymInts) -> Rules:

@@ -3,15 +3,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dispatch import Draw
-from ortable.dtypes import float32, float64, int64
+from ortable.dispatch import DataCheck, Draw
+from ortable.dtypes import float32, float64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
 from ortable.lowerings.sampling import random_bernoulli, random_choices, random_exponential, random_integers, random_normal, random_uniform
 from ortable.prelude.complex_arithmetic import complex_of, part_dtype
 from ortable.prelude.facts import dtype_of, is_complex, shape_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
-from ortable.prelude.pointwise import expanded_like
+from ortable.prelude.pointwise import expanded_like, in_interval
 from ortable.prelude.promotion import opmath_dtype, scalar_dtype
 from ortable.prelude.values import as_vec, cast, const, filled
 
@@ -229,6 +229,30 @@ def aten_uniform(graph: Graph, res: ResultSpec, self: Result, from_: Float = 0.0
     """aten::uniform(Tensor self, float from=0., float to=1., *, Generator? generator=None) -> Tensor"""
     low, span = (const(graph, from_, dtype_of(graph, self)), const(graph, to - from_, dtype_of(graph, self)))
     return graph.make_node('Add', [graph.make_node('Mul', [random_uniform(graph, shape_of(graph, self), dtype_of(graph, self)), span]), low], res.outputs)
+
+
+def check_aten_bernoulli(graph: Graph, self: Result, *, generator: Any = None) -> list[DataCheck]:
+    return [
+        DataCheck(cast(graph, in_interval(graph, self, 0, 1), int32), 1, None, 'RuntimeError', 'Expected p_in >= 0 && p_in <= 1 to be true, but got false.', None),
+    ]
+
+
+def check_aten_bernoulli_Tensor(graph: Graph, self: Result, p: Result, *, generator: Any = None) -> list[DataCheck]:
+    return [
+        DataCheck(cast(graph, in_interval(graph, p, 0, 1), int32), 1, None, 'RuntimeError', 'Expected p_in >= 0 && p_in <= 1 to be true, but got false.', None),
+    ]
+
+
+def check_aten_normal_Tensor_Tensor(graph: Graph, mean: Result, std: Result, *, generator: Any = None, drawn: Result | None = None) -> list[DataCheck]:
+    return [
+        DataCheck(cast(graph, graph.make_node('GreaterOrEqual', [std, const(graph, 0, dtype_of(graph, std))]), int32), 1, None, 'RuntimeError', 'normal expects all elements of std >= 0.0', None),
+    ]
+
+
+def check_aten_normal_float_Tensor(graph: Graph, mean: Float, std: Result, *, generator: Any = None, drawn: Result | None = None) -> list[DataCheck]:
+    return [
+        DataCheck(cast(graph, graph.make_node('GreaterOrEqual', [std, const(graph, 0, dtype_of(graph, std))]), int32), 1, None, 'RuntimeError', 'normal expects all elements of std >= 0.0', None),
+    ]
 
 
 def complex_aten_rand(graph: Graph, res: ResultSpec, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.dispatch import DataCheck
 from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
@@ -11,11 +12,12 @@ from ortable.lowerings.histogram import frequencies
 from ortable.lowerings.padding import full_pads
 from ortable.lowerings.scatter import clamped_bound, expanded_index, put_diagonal, scatter_reduce, stretch_end
 from ortable.lowerings.shapes import common_sizes
-from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_bool, is_float, is_static, rank_of, shape_of
+from ortable.prelude.facts import axes_of, axis_of, axis_size, count_of, differs, dim_of, dtype_of, is_bool, is_float, is_static, rank_of, shape_of
 from ortable.prelude.indexing import marked_indices, scatter_elements, scatter_slices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import along_axis, as_flat, expanded, iota, moved_axes, sliced, wrapped_index, zeros_of
+from ortable.prelude.sums import count_true
 from ortable.prelude.values import as_scalar, as_vec, at_least_1d, cast, const, permuted, reshape_to, unsqueezed, with_rank_of
 
 if TYPE_CHECKING:
@@ -241,6 +243,85 @@ def aten_value_selecting_reduction_backward(graph: Graph, res: ResultSpec, grad:
     index = indices if keepdim else graph.make_node('Unsqueeze', [indices, as_vec(graph, axis)])
     rows = grad if keepdim else graph.make_node('Unsqueeze', [grad, as_vec(graph, axis)])
     return graph.make_node('ScatterElements', [base, index, rows], res.outputs, axis=axis)
+
+
+def check_aten_index_add(graph: Graph, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> list[DataCheck]:
+    return [
+        *([DataCheck(index, 0, axis_size(graph, self, dim), 'IndexError', 'index out of range in self', None)] if rank_of(graph, self) < 2 else []),
+        *([DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim))] if rank_of(graph, self) > 1 else []),
+    ]
+
+
+def check_aten_index_copy(graph: Graph, self: Result, dim: Int, index: Result, source: Result) -> list[DataCheck]:
+    return [
+        DataCheck(index, 0, axis_size(graph, self, dim), 'IndexError', 'index_copy_(): index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+    ]
+
+
+def check_aten_index_fill_int_Scalar(graph: Graph, self: Result, dim: Int, index: Result, value: Scalar) -> list[DataCheck]:
+    return [
+        DataCheck(index, -axis_size(graph, self, dim), axis_size(graph, self, dim), 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+    ]
+
+
+def check_aten_index_fill_int_Tensor(graph: Graph, self: Result, dim: Int, index: Result, value: Result) -> list[DataCheck]:
+    return [
+        DataCheck(index, -axis_size(graph, self, dim), axis_size(graph, self, dim), 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+    ]
+
+
+def check_aten_index_reduce(graph: Graph, self: Result, dim: Int, index: Result, source: Result, reduce: Str, *, include_self: Bool = True) -> list[DataCheck]:
+    return [
+        DataCheck(index, 0, axis_size(graph, self, dim), 'IndexError', 'index out of range in self', None),
+    ]
+
+
+def check_aten_masked_scatter(graph: Graph, self: Result, mask: Result, source: Result) -> list[DataCheck]:
+    return [
+        DataCheck(count_true(graph, expanded(graph, mask, shape_of(graph, self)), axes_of(graph, self, []), False), None, count_of(graph, source) + 1, 'RuntimeError', 'Number of elements of source < number of ones in mask', None),
+    ]
+
+
+def check_aten_put(graph: Graph, self: Result, index: Result, source: Result, accumulate: Bool = False) -> list[DataCheck]:
+    return [
+        DataCheck(index, -count_of(graph, self), count_of(graph, self), 'IndexError', 'out of range: tried to access index {value} on a tensor of {high} elements.', None),
+    ]
+
+
+def check_aten_scatter_add(graph: Graph, self: Result, dim: Int, index: Result, src: Result) -> list[DataCheck]:
+    return [
+        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+    ]
+
+
+def check_aten_scatter_reduce(graph: Graph, self: Result, dim: Int, index: Result, src: Result, *, reduce: Str) -> list[DataCheck]:
+    return [
+        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+    ]
+
+
+def check_aten_scatter_reduce_two(graph: Graph, self: Result, dim: Int, index: Result, src: Result, reduce: Str, *, include_self: Bool = True) -> list[DataCheck]:
+    return [
+        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+    ]
+
+
+def check_aten_scatter_src(graph: Graph, self: Result, dim: Int, index: Result, src: Result) -> list[DataCheck]:
+    return [
+        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+    ]
+
+
+def check_aten_scatter_value(graph: Graph, self: Result, dim: Int, index: Result, value: Scalar) -> list[DataCheck]:
+    return [
+        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+    ]
+
+
+def check_aten_scatter_value_reduce(graph: Graph, self: Result, dim: Int, index: Result, value: Scalar, *, reduce: Str) -> list[DataCheck]:
+    return [
+        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+    ]
 
 
 def complex_aten_diag_embed(graph: Graph, res: ResultSpec, self: Result, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:

@@ -3,9 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.dispatch import DataCheck
+from ortable.dtypes import int32
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.segments import segment_reduce
+from ortable.lowerings.segments import lengths_fill, segment_reduce
+from ortable.prelude.facts import axis_size
 from ortable.prelude.metadata import dtype_or_none
+from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -20,6 +24,13 @@ def aten_segment_reduce(graph: Graph, res: ResultSpec, data: Result, reduce: Str
         raise UnsupportedCase('aten::segment_reduce: segments given by indices, which torch refuses, too')
     graph.case = 2
     return segment_reduce(graph, res, data=data, reduce=reduce, lengths=lengths, offsets=offsets, axis=axis, initial=initial)
+
+
+def check_aten_segment_reduce(graph: Graph, data: Result, reduce: Str, *, lengths: Result | None = None, indices: Result | None = None, offsets: Result | None = None, axis: Int = 0, unsafe: Bool = False, initial: Scalar | None = None) -> list[DataCheck]:
+    return [
+        *([DataCheck(lengths, 0, None, 'RuntimeError', 'lengths contains negative value!', None)] if lengths is not None and (not unsafe) else []),
+        *([DataCheck(cast(graph, lengths_fill(graph, lengths, axis_size(graph, data, axis)), int32), 1, None, 'RuntimeError', 'segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.', None)] if lengths is not None and (not unsafe) else []),
+    ]
 
 
 def rule_aten_segment_reduce(graph: Graph, data: Result, reduce: Str, *, lengths: Result | None = None, indices: Result | None = None, offsets: Result | None = None, axis: Int = 0, unsafe: Bool = False, initial: Scalar | None = None) -> Rules:

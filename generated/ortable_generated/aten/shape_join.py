@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dispatch import DataCheck
 from ortable.dtypes import int64
 from ortable.inference import concat
 from ortable.lowerings.complex.parts import each_part
@@ -237,6 +238,18 @@ def aten_vstack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::vstack(Tensor[] tensors) -> Tensor"""
     parts = [at_least_2d(graph, t) for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
     return graph.make_node('Concat', [*parts], res.outputs, axis=0)
+
+
+def check_aten_repeat_interleave_Tensor(graph: Graph, repeats: Result, *, output_size: SymInt | None = None) -> list[DataCheck]:
+    return [
+        DataCheck(repeats, 0, None, 'RuntimeError', 'repeats can not be negative', None),
+    ]
+
+
+def check_aten_repeat_interleave_self_Tensor(graph: Graph, self: Result, repeats: Result, dim: Int | None = None, *, output_size: SymInt | None = None) -> list[DataCheck]:
+    return [
+        DataCheck(repeats, 0, None, 'RuntimeError', 'repeats can not be negative', None),
+    ]
 
 
 def complex_aten_cat(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> Result:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dispatch import DataCheck
 from ortable.dtypes import int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import reduce_shape
@@ -114,6 +115,12 @@ def aten_topk(graph: Graph, res: ResultSpec, self: Result, k: SymInt, dim: Int =
     keys, order = graph.make_node('TopK', [sort_keys(graph, self), as_vec(graph, k)], 2, axis=axis, largest=largest)
     values = keys if is_int(graph, self) else take_along_dim(graph, self, order, axis)
     return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
+
+
+def check_aten_searchsorted_Tensor(graph: Graph, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> list[DataCheck]:
+    return [
+        *([DataCheck(sorter, 0, dim_of(graph, sorted_sequence, -1), 'RuntimeError', 'torch.searchsorted(): sorter index out of range', None)] if sorter is not None else []),
+    ]
 
 
 def rule_aten_argsort(graph: Graph, self: Result, dim: Int = -1, descending: Bool = False) -> Rules:

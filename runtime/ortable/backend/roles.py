@@ -12,6 +12,8 @@ from onnx import ModelProto
 
 from ortable.dims import Dim
 
+DATA_CHECKS = "data_checks"  # the output of the ONNX graph that stops it; no call fetches it
+
 
 class InputRoleKind(enum.Enum):
     """What the caller passes at this position."""
@@ -129,6 +131,23 @@ class Check:
 
 
 @dataclass(frozen=True)
+class RangeCheck:
+    """What an operator demands of a tensor, `low <= values < high`: which inputs of the node that
+    joins all demands hold the distances to the bounds (-1: that bound is met anyhow), and what is
+    raised, with the line of the user's model, where one is negative. Several demands share an
+    input, the smallest element of a vector: `element` is the position in that (-1: none)."""
+
+    low_at: int
+    high_at: int
+    element: int
+    low: Any
+    high: Any
+    error: str
+    message: str
+    line: str = ""
+
+
+@dataclass(frozen=True)
 class DimSource:
     """Where the value of a symbol is found at call time: an int argument (`axis` None), or a
     dimension of a tensor argument."""
@@ -143,7 +162,8 @@ class CompiledGraph:
     """What one graph became: the model, the roles, and where symbols are found at call time.
 
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
-    (those of `outputs` past `n_results`) into arguments, after the `checks` held.  `fed` holds the
+    (those of `outputs` past `n_results`) into arguments, after the `checks` held; the
+    session itself stops where one of the `data_checks` does not hold.  `fed` holds the
     names of the ONNX inputs that a node reads.  `device` is where it runs.  `is_partition` tells a
     partition of a graph, around which torch runs the rest, `is_short` one that a single thread
     computes in no time.  `timings` are seconds per phase,
@@ -174,9 +194,15 @@ class CompiledGraph:
     fx_names: Mapping[str, str] = field(default_factory=dict)
     cases: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
+    data_checks: tuple[RangeCheck, ...] = ()
     key: str | None = None
     cache: str = "miss"
     label: str = ""
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a call may raise an error of torch's for its data."""
+        return bool(self.checks or self.data_checks)
 
     def __repr__(self) -> str:
         nodes = len(self.model.graph.node)

@@ -26,7 +26,8 @@ class ConverterTables:
     overloads that are decomposed by torch when asked for; ``foreach``: overloads on lists of
     tensors -> what calls the operators of one tensor in their place; ``place``: overload -> why
     the backend leaves its calls to torch; ``draws``: overload -> function of a call, what torch
-    draws for it; ``given``: those of ``converters`` that the caller gave.
+    draws for it; ``checks``: overload -> function of a call, what torch demands of its data;
+    ``given``: those of ``converters`` that the caller gave.
     """
 
     converters: Mapping[str, Converter]
@@ -41,6 +42,7 @@ class ConverterTables:
     foreach: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     place: Mapping[str, str] = field(default_factory=dict)
     draws: Mapping[str, Function] = field(default_factory=dict)
+    checks: Mapping[str, Function] = field(default_factory=dict)
     given: Mapping[str, Converter] = field(default_factory=dict)
 
     def native(self, key: str) -> Converter | None:
@@ -84,6 +86,7 @@ def generated_tables() -> ConverterTables:
         foreach=foreach.FOREACH,
         place=dispatch.PLACE,
         draws=dispatch.DRAWS,
+        checks=dispatch.CHECKS,
     )
 
 

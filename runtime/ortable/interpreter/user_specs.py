@@ -159,6 +159,7 @@ def _add(specs: Any, made: LoadedSpecs, namespace: Mapping[str, Any], added: _Ad
             dispatch.COMPLEX_CONVERTERS, entry.key, _ABSENT if in_complex is None else in_complex
         )
         added.put(dispatch.RULES, entry.key, namespace["rule_" + function])
+        added.put(dispatch.CHECKS, entry.key, namespace.get("check_" + function, _ABSENT))
         added.put(dispatch.SPEC_FILES, entry.key, made.path)
     for number in specs.numbers:
         table = dispatch.NUMBERS if number.kind == "number" else dispatch.CONDITIONS

@@ -15,7 +15,19 @@ from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
 from ortable.ir import Graph, ResultSpec
-from ortable.prelude.facts import Int, Result, Results, inverse_perm, rank_of, shape_of
+from ortable.prelude.facts import (
+    Int,
+    Ints,
+    Result,
+    Results,
+    SymInts,
+    Tensor,
+    dim_of,
+    dtype_of,
+    inverse_perm,
+    rank_of,
+    shape_of,
+)
 from ortable.prelude.indexing import names_each_once
 from ortable.prelude.shapes import sliced
 from ortable.prelude.values import (
@@ -31,6 +43,9 @@ from ortable.prelude.values import (
 )
 
 __all__ = [
+    "index_tensors",
+    "indexed_axes",
+    "indexed_sizes",
     "nonzero_columns",
     "one_hot_index",
 ]
@@ -340,6 +355,31 @@ def nonzero_columns(graph: Graph, x: Result) -> Results:
         graph.make_node("Gather", [result, const(graph, axis, dtypes.int64)], axis=0)
         for axis in range(max(rank_of(graph, x), 1))
     ]
+
+
+def index_tensors(graph: Graph, items: Results) -> Results:
+    """The items that hold positions; masks choose what they cover."""
+    return [item for item in items if _has_positions(graph, item)]
+
+
+def indexed_axes(graph: Graph, items: Results) -> Ints:
+    """The axes of which `index_tensors` pick elements; a mask takes as many axes as it has."""
+    axes, axis = [], 0
+    for item in items:
+        if _has_positions(graph, item):
+            axes.append(axis)
+        axis += 1 if item is None or _has_positions(graph, item) else rank_of(graph, item)
+    return axes
+
+
+def indexed_sizes(graph: Graph, x: Tensor, items: Results) -> SymInts:
+    """The sizes of `indexed_axes`."""
+    return [dim_of(graph, x, axis) for axis in indexed_axes(graph, items)]
+
+
+def _has_positions(graph: Graph, item: Result | None) -> bool:
+    """Whether an item is a tensor of positions, not a mask; torch reads uint8 as a mask."""
+    return item is not None and dtype_of(graph, item) not in (dtypes.boolean, dtypes.uint8)
 
 
 def one_hot_index(items: Results) -> Int:

@@ -23,12 +23,26 @@ from .softmax import log_softmax_of
 
 __all__ = [
     "at_class",
+    "classes_of",
     "multilabel_margin",
     "stirling",
+    "without_ignored",
 ]
 
 
 NONE, MEAN, SUM = 0, 1, 2
+
+
+def classes_of(graph: Graph, x: Result) -> SymInt:
+    """How many classes the scores have: the size of axis 1, or of the only one."""
+    return dim_of(graph, x, min(rank_of(graph, x) - 1, 1))
+
+
+def without_ignored(graph: Graph, target: Result, ignore_index: SymInt) -> Result:
+    """Classes, with 0 for those that count for nothing."""
+    kind = graph.get_type(target)
+    ignored = graph.make_node("Equal", [target, const(graph, ignore_index, kind)])
+    return graph.make_node("Where", [ignored, const(graph, 0, kind), target])
 
 
 def nll_loss(

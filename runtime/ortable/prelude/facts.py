@@ -25,6 +25,7 @@ from .metadata import number_dtype
 __all__ = [
     "axes_of",
     "axis_of",
+    "axis_size",
     "broadcast_ints",
     "count_of",
     "differs",
@@ -156,6 +157,11 @@ def dim_of(graph: Graph, x: Result, axis: Int) -> SymInt:
     """The size of one dimension; ``axis`` may be negative."""
     shape = shape_of(graph, x)
     return shape[normalize_axis(axis, len(shape))]
+
+
+def axis_size(graph: Graph, x: Result, axis: Int) -> SymInt:
+    """The size of one dimension; 1 for the only one that torch gives a 0-d tensor."""
+    return dim_of(graph, x, axis) if shape_of(graph, x) else 1
 
 
 def count_of(graph: Graph, x: Result) -> SymInt:

@@ -29,6 +29,7 @@ __all__ = [
     "filled_like",
     "floor_quotient",
     "hypot_of",
+    "in_interval",
     "int_pow",
     "int_range",
     "is_sign_set",
@@ -154,6 +155,15 @@ def triangle_indices(
     find: Any = np.triu_indices if upper else np.tril_indices
     return graph.make_initializer(
         "", np.stack(find(rows, offset, columns)).astype(dtypes.to_numpy(dtype))
+    )
+
+
+def in_interval(graph: Graph, x: Result, low: Scalar, high: Scalar) -> Result:
+    """Where the elements lie between two numbers, which count; NaN lies nowhere."""
+    dtype = graph.get_type(x)
+    above = graph.make_node("GreaterOrEqual", [x, const(graph, low, dtype)])
+    return graph.make_node(
+        "And", [above, graph.make_node("LessOrEqual", [x, const(graph, high, dtype)])]
     )
 
 

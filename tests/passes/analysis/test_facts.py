@@ -13,7 +13,7 @@ from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
 from ortable.passes.analysis.equality import same_result
 from ortable.passes.analysis.iota import iota_of
-from ortable.passes.analysis.ranges import first_column_bound, lower_bound
+from ortable.passes.analysis.ranges import first_column_bound, lower_bound, upper_bound
 from ortable.passes.analysis.repetition import halves_are_equal
 from ortable.passes.analysis.uniformity import first_column_is_true, uniform_value
 from ortable.passes.analysis.weights import is_weight
@@ -61,6 +61,20 @@ def test_bounds_of_ranges_and_sums(g: GraphBuilder, start: int) -> None:
     assert first_column_bound(g, column) is None  # its last axis is the new one
     assert first_column_bound(g, g.op.Unsqueeze(rows(g, start), ints(g, 0))) == start
     assert computed(g, both, 7).min() >= start
+
+
+def test_positions_and_casts_of_bools_are_bounded(g: GraphBuilder) -> None:
+    values, positions = g.make_node("TopK", ["x", ints(g, 2)], 2, axis=1)
+    column = g.op.ArgMax("x", axis=0)
+    whole = g.op.Cast("mask", to=dtypes.int64)
+    assert (lower_bound(g, positions), upper_bound(g, positions)) == (0, 3)
+    assert (lower_bound(g, column), upper_bound(g, column)) == (0, N - 1)
+    assert (lower_bound(g, whole), upper_bound(g, whole)) == (0, 1)
+    either = g.make_node("Where", ["mask", whole, number(g, 7)])
+    assert (lower_bound(g, either), upper_bound(g, either)) == (0, 7)
+    assert upper_bound(g, g.op.Range(number(g, 2), number(g, 9), number(g, 1))) == 8
+    assert upper_bound(g, g.op.Range(number(g, 2), number(g, 9), number(g, 2))) is None
+    assert upper_bound(g, values) is None and lower_bound(g, values) is None
 
 
 def test_bounds_that_nobody_knows(g: GraphBuilder) -> None:

@@ -27,6 +27,7 @@ from ortable.backend.roles import (
     Mutation,
     OutputRole,
     OutputRoleKind,
+    RangeCheck,
     ViewStep,
 )
 from ortable.compat.torch import OpOverload
@@ -46,7 +47,17 @@ class NodeRef:
 
 _RECORDS: dict[str, type] = {
     kind.__name__: kind
-    for kind in (Check, DimSource, Fetch, InputRole, Mutation, NodeRef, OutputRole, ViewStep)
+    for kind in (
+        Check,
+        DimSource,
+        Fetch,
+        InputRole,
+        Mutation,
+        NodeRef,
+        OutputRole,
+        RangeCheck,
+        ViewStep,
+    )
 }
 _ENUMS: dict[str, type[enum.Enum]] = {
     kind.__name__: kind for kind in (InputRoleKind, OutputRoleKind)

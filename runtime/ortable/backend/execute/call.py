@@ -29,7 +29,7 @@ from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 from ortable.passes.weight_codes import WeightOptions
 
 from .call_source import CallSource, code_of
-from .checks import violated
+from .checks import find_violation
 from .feeds import Bound, Dimensions, check_memory, feed_any
 from .fork import protect
 from .frozen import (
@@ -416,8 +416,8 @@ class OrtBackend:
             names=[fetch.name for fetch in self.compiled.fetches],
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
-        if self.compiled.checks:
-            scope["failed"] = partial(_assertion_error, self.compiled, self._make)
+        if self.compiled.is_checked:
+            scope["failed"] = partial(_violation_error, self.compiled, self._make)
         if session is not None:
             scope["run"] = self._run(session, source.in_place)
         self._source = source
@@ -446,21 +446,27 @@ class OrtBackend:
         return [session for session in sessions if session is not None]
 
 
-def _run_error(compiled: CompiledGraph, error: Exception) -> ProviderError:
+_DIVISIONS_BY_ZERO = ("Integer division by zero", "Integer modulo by zero")
+
+
+def _run_error(compiled: CompiledGraph, error: Exception) -> Exception:
     """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
     words, lines = located(error, compiled.model)
+    if any(text in words for text in _DIVISIONS_BY_ZERO):
+        return RuntimeError(f"ZeroDivisionError{place_of(lines)}")  # the words of torch's kernels
     headline = f"ONNX Runtime cannot run the graph with these arguments{place_of(lines)}: {words}"
     return ProviderError("\n".join([headline, *lines]), details=str(error)).advised(
         "What to do: call the model without torch.compile: eager says what is wrong with them."
     )
 
 
-def _assertion_error(
+def _violation_error(
     compiled: CompiledGraph, make: MakeSession | None, error: Exception, args: Sequence[Any]
 ) -> Exception:
-    """The same of a graph that asserts something: what does not hold comes first."""
-    found = violated(compiled, args, make) if make is not None else None
-    return _run_error(compiled, error) if found is None else RuntimeError(found)
+    """The same of a graph that asserts something, or whose operators demand something of their
+    data: what does not hold comes first."""
+    found = find_violation(compiled, args, make) if make is not None else None
+    return _run_error(compiled, error) if found is None else found
 
 
 def _has_threads(session: Any) -> bool:

@@ -188,8 +188,7 @@ class CallSource:
         fetches = self.compiled.fetches
         if not fetches:
             return []
-        given = "".join(f"a{i}, " for i in range(len(self.compiled.inputs)))
-        known = f", ({given})" if self.compiled.checks else ""
+        known = f", ({self._given()})" if self.compiled.is_checked else ""
         lines = [
             "    try:",
             "        out = run(feeds, names, options)",
@@ -216,6 +215,13 @@ class CallSource:
             if changed:
                 lines.append(f"    f{index} = {changed}")
         return lines
+
+    def _given(self) -> str:
+        """All arguments as a tuple, for what looks for the reason of an error: those that the call
+        is not given are constants, or are not read."""
+        fixed = [f"w{i}" if i in self.constants else "None" for i in range(self.fixed)]
+        rest = [f"a{i}" for i in range(self.fixed, len(self.compiled.inputs))]
+        return "".join(f"{name}, " for name in (*fixed, *rest))
 
     def _taken(self, index: int, fetch: Fetch) -> str:
         """One output as a tensor over its memory."""

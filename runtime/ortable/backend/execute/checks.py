@@ -1,44 +1,104 @@
-"""Assertions of a graph that ONNX Runtime could not run to its end: torch looks at them before what
-depends on them, so it is they that a caller hears of. Called by the call path when a run fails."""
+"""Find the assertion, or the demand of an operator on its data, that made ONNX Runtime stop. Torch
+raises for these first, so their errors come before that of ONNX Runtime. Called by the call path
+when a run fails."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto, helper
 
 from ortable import dtypes
 from ortable.backend.lower.read_names import read_names
-from ortable.backend.roles import CompiledGraph, InputRole, InputRoleKind
+from ortable.backend.roles import (
+    DATA_CHECKS,
+    CompiledGraph,
+    InputRole,
+    InputRoleKind,
+    RangeCheck,
+)
 from ortable.compat.onnxruntime import bound_session
 from ortable.compat.torch import from_dlpack
 
 from .feeds import Dimensions, feed_any, number
+from .results import SymbolValues
 
-__all__ = ["violated"]
+__all__ = ["find_violation"]
+
+MakeSession = Callable[..., Any]
+_ERRORS = {error.__name__: error for error in (IndexError, RuntimeError, ValueError)}
 
 
-def violated(compiled: CompiledGraph, args: Sequence[Any], make: Callable[..., Any]) -> str | None:
-    """The message of the first assertion that does not hold for these arguments; None where all
-    hold, or where what they look at is what cannot be computed.
+def find_violation(
+    compiled: CompiledGraph, args: Sequence[Any], make: MakeSession
+) -> Exception | None:
+    """What torch raises for these arguments; None where all assertions and demands hold, or where
+    what they look at is what cannot be computed.
 
     :param make: `make(model, constants)` makes a session
     """
-    for check in compiled.checks:
-        name = compiled.fetches[check.fetch].name
-        model = _upstream(compiled.model, name)
-        needed = {value.name for value in model.graph.input}
-        roles = [role for role in compiled.inputs if role.name in needed]
-        feeds = {role.name: _feed(role, args[role.index]) for role in roles}
-        try:
-            fetched = bound_session(make(model, None)).run_with_ort_values(feeds, [name], None)
-            (holds,) = fetched.to_dlpacks(from_dlpack)
-        except Exception:
+    for assertion in compiled.checks:
+        name = compiled.fetches[assertion.fetch].name
+        holds = _computed(compiled, args, make, {name})
+        if holds is None:
             return None  # the error of the whole graph tells as much
-        if not holds.item():
-            return check.message
+        if not holds[name].item():
+            return RuntimeError(assertion.message)
+    if not compiled.data_checks:
+        return None
+    names = _slack_names(compiled)
+    slacks = _computed(compiled, args, make, {name for pair in names for name in pair if name})
+    if slacks is None:
+        return None
+    sizes = SymbolValues(args, tuple(compiled.sources.values()))
+    for check, pair in zip(compiled.data_checks, names, strict=True):
+        place = max(check.element, 0)
+        low, high = (int(slacks[name].flatten()[place]) if name else 0 for name in pair)
+        if min(low, high) < 0:
+            return _range_error(check, low, high, sizes)
     return None
+
+
+def _range_error(check: RangeCheck, low: int, high: int, sizes: SymbolValues) -> Exception:
+    """What torch raises for a tensor of which the distance to one of its bounds is negative."""
+    bounds = {"low": sizes(check.low), "high": sizes(check.high)}
+    value = bounds["low"] + low if low < 0 else bounds["high"] - 1 - high
+    text = check.message.format(value=value, **bounds)
+    return _ERRORS[check.error](f"{text}\nat {check.line}" if check.line else text)
+
+
+def _slack_names(compiled: CompiledGraph) -> list[tuple[str, str]]:
+    """The results that hold the distances of each check to its two bounds, "" where there is none;
+    `lower.data_checks` joins them in one node, whose result is an index of the output."""
+    producers = {name: node for node in compiled.model.graph.node for name in node.output}
+    index = producers[producers[DATA_CHECKS].input[1]]
+    joined = producers[index.input[0]].input
+
+    def name(check: RangeCheck, place: int) -> str:
+        if place < 0:
+            return ""
+        return producers[joined[place]].input[0] if check.element >= 0 else joined[place]
+
+    return [
+        (name(check, check.low_at), name(check, check.high_at)) for check in compiled.data_checks
+    ]
+
+
+def _computed(
+    compiled: CompiledGraph, args: Sequence[Any], make: MakeSession, names: Collection[str]
+) -> Mapping[str, Any] | None:
+    """Single results of the graph as tensors; None where one of them cannot be computed."""
+    model = _upstream(compiled.model, names)
+    needed = {value.name for value in model.graph.input}
+    roles = [role for role in compiled.inputs if role.name in needed]
+    feeds = {role.name: _feed(role, args[role.index]) for role in roles}
+    ordered = [value.name for value in model.graph.output]
+    try:
+        fetched = bound_session(make(model, None)).run_with_ort_values(feeds, ordered, None)
+        return dict(zip(ordered, fetched.to_dlpacks(from_dlpack), strict=True))
+    except Exception:
+        return None
 
 
 def _feed(role: InputRole, value: Any) -> Any:
@@ -50,13 +110,18 @@ def _feed(role: InputRole, value: Any) -> Any:
     return feed_any(role, value)
 
 
-def _upstream(model: ModelProto, name: str) -> ModelProto:
-    """The model with one of its outputs, and with the nodes and inputs that this one depends on."""
+def _upstream(model: ModelProto, names: Collection[str]) -> ModelProto:
+    """The model with some of its results as its outputs, and with the nodes and inputs that these
+    depend on. A result that is no output of the model is an int64."""
     result = ModelProto()
     result.CopyFrom(model)
     graph = result.graph
-    outputs = [value for value in graph.output if value.name == name]
-    wanted, nodes = {name}, []
+    declared = {value.name: value for value in graph.output}
+    outputs = [
+        declared.get(name) or helper.make_tensor_value_info(name, TensorProto.INT64, None)
+        for name in sorted(names)
+    ]
+    wanted, nodes = set(names), []
     for node in reversed(graph.node):
         if not wanted.isdisjoint(node.output):
             nodes.append(node)

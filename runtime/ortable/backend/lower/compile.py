@@ -15,13 +15,12 @@ from torch.fx import Graph, GraphModule, Node
 
 from ortable import dims, dtypes
 from ortable.backend.options import OrtOptions
-from ortable.backend.roles import CompiledGraph, Fetch, InputRole
+from ortable.backend.roles import DATA_CHECKS, CompiledGraph, Fetch, InputRole, RangeCheck
 from ortable.backend.sessions.providers import device_of, kernel_table, provider_names
 from ortable.builder import GraphBuilder
 from ortable.compat.onnxruntime import empty_loses_strides
 from ortable.compat.providers import CUDA
 from ortable.errors import OptionError
-from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
 from ortable.interpreter.numbers import scalars
@@ -31,6 +30,7 @@ from ortable.passes.rewrite.engine import rewrite
 from ortable.prelude.complex_value import ComplexValue, join_pair, part_type
 
 from .aot_graph import AotGraph
+from .data_checks import CheckingInterpreter, add_checks
 from .inputs import check_inputs, check_type, declare_inputs, shape_of, strides_of
 from .outputs import OutputPlan, plan_outputs
 from .read_names import read_names
@@ -68,7 +68,7 @@ def compile_graph(
         target="onnxruntime",
         kernel_table=kernel_table(providers),
     )
-    roles, fetches, fx_names, cases = _convert(builder, graph, outputs)
+    roles, fetches, fx_names, cases, data_checks = _convert(builder, graph, outputs)
     converted = time.perf_counter()
     passes = pipeline.chosen(options.optimize, options.rewrites)
     rewrites = pipeline.run_passes(builder, passes).rewrites
@@ -102,17 +102,21 @@ def compile_graph(
         fx_names=fx_names,
         cases=cases,
         checks=tuple(outputs.checks),
+        data_checks=data_checks,
     )
 
 
 def _convert(
     builder: GraphBuilder, graph: AotGraph, outputs: OutputPlan
-) -> tuple[tuple[InputRole, ...], tuple[Fetch, ...], dict[str, str], dict[str, str]]:
+) -> tuple[
+    tuple[InputRole, ...], tuple[Fetch, ...], dict[str, str], dict[str, str], tuple[RangeCheck, ...]
+]:
     """Fills `builder` with what ONNX Runtime computes of a graph; the roles of the arguments, the
-    outputs in order, `_fx_names`, and which cases of their entries the FX nodes took."""
+    outputs in order, `_fx_names`, which cases of their entries the FX nodes took, and the checks of
+    data."""
     body, copies = _body(graph.module, outputs)
-    interpreter = DynamoInterpreter(builder, module=graph.module)
-    for name in outputs.names:
+    interpreter = CheckingInterpreter(builder, module=graph.module)
+    for name in (*outputs.names, DATA_CHECKS):
         builder.unique_name(name)  # taken, so that no argument gets it
     roles = declare_inputs(builder, graph.inputs, interpreter, copies)
     interpreter.run(body, outputs=False)  # they are declared below
@@ -123,9 +127,13 @@ def _convert(
         )
         for node, name in zip(outputs.fetched, outputs.names, strict=True)
     )
+    data_checks: tuple[RangeCheck, ...] = ()
+    if graph.device == "cpu":  # on a GPU eager stops the process, some time later
+        data_checks = add_checks(interpreter, graph.kind == "backward")
     taken = interpreter.cases
     cases = {node.name: taken[copy] for node, copy in copies.items() if copy in taken}
-    return roles, fetches, _fx_names(values, copies, outputs, fetches), cases
+    fx_names = _fx_names(values, copies, outputs, fetches)
+    return roles, fetches, fx_names, cases, data_checks
 
 
 def _weights_marked(

@@ -63,7 +63,7 @@ def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
     for node in graph.module.graph.nodes:
         if node.op != "call_function" or mixes_dtypes(node) or takes_patches(node):
             continue
-        why = place.get(operator_key(node))
+        why = place.get(_called(node))
         if why is None and on_cpu and (cost := find_cost(node)) is not None:
             why = f"its nodes take {cost.ratio} times as long as torch's kernel at large sizes"
         if why is not None:
@@ -76,6 +76,13 @@ def is_placed_by_choice(node: Node) -> bool:
     tables, name = generated_tables(), operator_key(node)
     chosen = name in tables.place or name in traits.TRAINED_IN_TORCH or is_costly_somewhere(node)
     return chosen and name in tables.converters
+
+
+def _called(node: Node) -> str:
+    """The key of the operator that a node calls, behind the token of one with an effect."""
+    key = operator_key(node)
+    operator_called: Any = node.args[1] if key in traits.CARRIES_TOKEN else None
+    return key if operator_called is None else str(operator_called.name())
 
 
 def _asserting(graph_module: GraphModule) -> dict[Node, str]:

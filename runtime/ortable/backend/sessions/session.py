@@ -217,7 +217,7 @@ def _session_options(given: Any, training: bool, alone: bool) -> Any:
     if given is not None and not isinstance(given, Mapping):
         return given
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what fails is raised, with the same words
     settings: dict[str, Any] = {**(TRAINING if training else INFERENCE)}  # docs/sessions.md
     if settings["intra_op_num_threads"] == "torch":
         settings["intra_op_num_threads"] = 1 if alone else torch.get_num_threads()

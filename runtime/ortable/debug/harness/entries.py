@@ -107,11 +107,11 @@ def _names(value: Any) -> list[tuple[str, int]]:
     return [(name, size) for leaf in _leaves(value) for size, name in leaf.dims if name]
 
 
-def _fill(value: Any, tensors: Any) -> Any:
+def fill(value: Any, tensors: Any) -> Any:
     """``value`` with each TensorSample replaced by the next of ``tensors``."""
     if isinstance(value, TensorSample):
         return next(tensors)
-    return [_fill(each, tensors) for each in value] if isinstance(value, list) else value
+    return [fill(each, tensors) for each in value] if isinstance(value, list) else value
 
 
 def call_arguments(schema: OpSchema, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -161,7 +161,7 @@ def call_eager(
     """The result of a parsed sample's call in torch, on ``tensors``."""
     sizes = {name: _grown(size, name, grow) for name, size in _names(list(parsed.values()))}
     feed = iter(tensors)
-    values = {name: _fill(evaluate(value, sizes), feed) for name, value in parsed.items()}
+    values = {name: fill(evaluate(value, sizes), feed) for name, value in parsed.items()}
     args, kwargs = call_arguments(schema, values)
     return overload_of(schema)(*args, **kwargs)
 
@@ -206,7 +206,7 @@ def graph_of_call(
                 dim_nodes[name].meta["val"] = node.meta["val"].shape[axis]
     feed = iter(nodes)
     values = {
-        name: _fill(_as_nodes(value, graph, dim_nodes), feed) for name, value in parsed.items()
+        name: fill(_as_nodes(value, graph, dim_nodes), feed) for name, value in parsed.items()
     }
     args, kwargs = call_arguments(schema, values)
     call = graph.call_function(overload_of(schema), tuple(args), kwargs)
@@ -331,7 +331,7 @@ def check_rule(schema: OpSchema, sample: Sample) -> list[tuple[int, str]]:
     )
     parsed = parse_sample(sample, schema)
     sizes = dict(_names(list(parsed.values())))
-    values = {name: _fill(evaluate(value, sizes), feed) for name, value in parsed.items()}
+    values = {name: fill(evaluate(value, sizes), feed) for name, value in parsed.items()}
     for argument in schema.arguments:
         if argument.type.startswith("ScalarType") and isinstance(values.get(argument.name), str):
             values[argument.name] = dtypes.from_torch(getattr(torch, values[argument.name]))

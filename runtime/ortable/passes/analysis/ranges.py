@@ -1,8 +1,12 @@
 """Bounds of integer results. In come a graph and a name, out goes a number or None. Called by the
-analyses of masks."""
+analyses of masks, and by the backend, which checks no index whose bounds are known."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from ortable import dtypes
+from ortable.dims import Dim
 from ortable.ir import Graph, Node
 from ortable_generated.onnx.traits import GATHERS, MOVES_ELEMENTS
 
@@ -13,6 +17,11 @@ from .memo import Transfer, Walk, by_operator, same_as_input
 def lower_bound(graph: Graph, x: str) -> int | None:
     """A number that no element of an integer result is below."""
     return _LOWER.of(graph, x)
+
+
+def upper_bound(graph: Graph, x: str) -> Dim | None:
+    """A number, or an expression over sizes, that no element of an integer result is above."""
+    return _UPPER.of(graph, x)
 
 
 def first_column_bound(graph: Graph, x: str) -> int | None:
@@ -31,8 +40,16 @@ def adds_last_axis(graph: Graph, node: Node) -> bool:
 
 def _least(graph: Graph, x: str) -> int | None:
     array = small_constant(graph, x)
-    known = array is not None and array.size and array.dtype.kind in "iu"
-    return int(array.min()) if known else None  # type: ignore[union-attr]
+    if array is None or not array.size or array.dtype.kind not in "iu":
+        return None if _last_position(graph, x) is None else 0
+    return int(array.min())
+
+
+def _largest(graph: Graph, x: str) -> Dim | None:
+    array = small_constant(graph, x)
+    if array is None or not array.size or array.dtype.kind not in "iu":
+        return _last_position(graph, x)
+    return int(array.max())
 
 
 def _largest_first(graph: Graph, x: str) -> int | None:
@@ -50,14 +67,56 @@ def _start(walk: Walk[str, int | None], node: Node) -> int | None:
     return int(start.flat[0])
 
 
-def _sum(walk: Walk[str, int | None], node: Node) -> int | None:
-    total = 0
+def _last_position(graph: Graph, x: str) -> Dim | None:
+    """The last position along the axis of which a result of TopK or ArgMax holds positions."""
+    info = graph.values.get(x) if x else None
+    node = None if info is None else info.producer
+    if node is None or x != node.outputs[-1] or not graph.has_shape(node.inputs[0]):
+        return None
+    axis = _POSITIONS.get(node.key)
+    shape = graph.get_shape(node.inputs[0])
+    return None if axis is None or not shape else shape[int(node.attrs.get("axis", axis))] - 1
+
+
+def _end(walk: Walk[str, Dim | None], node: Node) -> Dim | None:
+    """The last number of a Range in steps of 1."""
+    step = small_constant(walk.graph, node.inputs[2])
+    last = None if step is None or step.flat[0] != 1 else walk.fact(node.inputs[1])
+    return None if last is None else last - 1
+
+
+def _sum(walk: Walk[str, Any], node: Node) -> Any:
+    total: Dim = 0
     for name in node.inputs:
         bound = walk.fact(name)
         if bound is None:
             return None
         total += bound
     return total
+
+
+def _lower_of_both(walk: Walk[str, int | None], node: Node) -> int | None:
+    left, right = walk.fact(node.inputs[1]), walk.fact(node.inputs[2])
+    return None if left is None or right is None else min(left, right)
+
+
+def _upper_of_both(walk: Walk[str, Dim | None], node: Node) -> Dim | None:
+    left, right = walk.fact(node.inputs[1]), walk.fact(node.inputs[2])
+    if isinstance(left, int) and isinstance(right, int):
+        return max(left, right)
+    return left if left == right else None
+
+
+def _least_cast(walk: Walk[str, int | None], node: Node) -> int | None:
+    return 0 if _is_cast_bool(walk.graph, node) else None
+
+
+def _largest_cast(walk: Walk[str, Dim | None], node: Node) -> Dim | None:
+    return 1 if _is_cast_bool(walk.graph, node) else None
+
+
+def _is_cast_bool(graph: Graph, node: Node) -> bool:
+    return graph.get_type(node.inputs[0]) == dtypes.boolean
 
 
 def _unsqueezed(walk: Walk[str, int | None], node: Node) -> int | None:
@@ -67,9 +126,19 @@ def _unsqueezed(walk: Walk[str, int | None], node: Node) -> int | None:
 _LOWER_TRANSFERS: dict[str, Transfer[int | None]] = {
     **dict.fromkeys(MOVES_ELEMENTS | GATHERS, same_as_input),
     "Add": _sum,
+    "Cast": _least_cast,
     "Range": _start,
     "Shape": lambda walk, node: 0,
+    "Where": _lower_of_both,
 }
+_UPPER_TRANSFERS: dict[str, Transfer[Dim | None]] = {
+    **dict.fromkeys(MOVES_ELEMENTS | GATHERS, same_as_input),
+    "Add": _sum,
+    "Cast": _largest_cast,
+    "Range": _end,
+    "Where": _upper_of_both,
+}
+_POSITIONS = {"ArgMax": 0, "ArgMin": 0, "TopK": -1}  # operators, with the axis if none is given
 _FIRST_COLUMN_TRANSFERS: dict[str, Transfer[int | None]] = {
     "Add": _sum,
     "Expand": same_as_input,
@@ -78,4 +147,5 @@ _FIRST_COLUMN_TRANSFERS: dict[str, Transfer[int | None]] = {
     "Unsqueeze": _unsqueezed,
 }
 _LOWER = by_operator(None, _least, _LOWER_TRANSFERS)
+_UPPER = by_operator(None, _largest, _UPPER_TRANSFERS)
 _FIRST_COLUMN = by_operator(None, _largest_first, _FIRST_COLUMN_TRANSFERS)

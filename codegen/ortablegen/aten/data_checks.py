@@ -1,0 +1,129 @@
+"""``checks:`` of an entry: what torch demands of the data of a call, which ONNX does not.
+
+In: the YAML node. Out: `DataCheck` for the model, the text of the generated function that lists the
+demands of one call, and lines for docs/operators.md. The backend raises torch's error where one is
+not met; tests/data_checks calls eager and the backend with each row's sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ortablegen.language.emit import Needs, expression_text
+from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
+
+from .model import DataCheck, OpEntry, check_lets
+from .parts import PartReader
+
+KEYS = ("values", "low", "high", "holds", "axis", "when", "raises", "message", "shows")
+ERRORS = ("IndexError", "RuntimeError", "ValueError")
+FORM = (
+    "checks: [{values: index, low: 0, high: dim_of(self, 0), raises: IndexError, message: ...,"
+    " shows: {...}}]"
+)
+
+
+def read_checks(
+    node: YNode | None, entry: OpEntry | None, reader: PartReader
+) -> tuple[DataCheck, ...]:
+    """The rows of ``checks``; ``entry`` has the schema that their sample calls are of."""
+    if node is None or entry is None:
+        return ()
+    rows = [_row(each, entry, reader) for each in (node if isinstance(node, YSeq) else (node,))]
+    return tuple(row for row in rows if row is not None)
+
+
+def _row(node: YNode, entry: OpEntry, reader: PartReader) -> DataCheck | None:
+    if not isinstance(node, YMap):
+        reader.error(node.span, "a row of checks is a mapping", fix=FORM)
+        return None
+    reader.keys(node, KEYS, "a row of checks")
+    texts = {name: node.get(name) for name in ("raises", "message")}
+    missing = [name for name in (*texts, "shows") if node.get(name) is None]
+    if (node.get("values") is None) == (node.get("holds") is None):
+        missing.append("values' or 'holds")
+    if missing:
+        reader.error(node.span, f"a row of checks needs '{missing[0]}'", fix=FORM)
+        return None
+    raises = reader.text(node.get("raises"), "raises") or ""
+    if raises not in ERRORS:
+        reader.error(node.span, f"'{raises}' is none of {', '.join(ERRORS)}")
+        return None
+    condition = node.get("holds")
+    given = {name: node.get(name) for name in ("low", "high", "axis", "when")}
+    if condition is None and given["low"] is None and given["high"] is None:
+        reader.error(node.span, "a row of checks with 'values' needs 'low' or 'high'", fix=FORM)
+        return None
+    looked_at = node.get("values") if condition is None else condition
+    assert looked_at is not None
+    values = reader.expression(looked_at, "a row of checks")
+    codes = {
+        name: reader.expression(value, f"'{name}' of checks")
+        for name, value in given.items()
+        if value is not None
+    }
+    shown = node.get("shows")
+    shows = reader.sample(shown, entry.schema) if shown is not None else None
+    message = node.get("message")
+    if values is None or shows is None or not isinstance(message, YScalar):
+        return None
+    return DataCheck(
+        values,
+        codes.get("low"),
+        codes.get("high"),
+        codes.get("axis"),
+        codes.get("when"),
+        condition is not None,
+        raises,
+        message.text,
+        shows,
+        node.span,
+    )
+
+
+def check_lines(entry: OpEntry, needs: Needs) -> list[str]:
+    """The body of the function that lists the demands of one call."""
+    needs.add("ortable.dispatch", "DataCheck")
+    lines = [
+        f"    {name} = {expression_text(code.expression, needs)}"
+        for name, code in check_lets(entry)
+    ]
+    rows = []
+    for row in entry.checks:
+        values = expression_text(row.values.expression, needs)
+        low, high, axis = (
+            "None" if code is None else expression_text(code.expression, needs)
+            for code in (row.low, row.high, row.axis)
+        )
+        if row.is_condition:
+            needs.add("ortable.prelude.values", "cast")
+            needs.add("ortable.dtypes", "int32")
+            values, low = f"cast(graph, {values}, int32)", "1"
+        text = f"DataCheck({values}, {low}, {high}, {row.raises!r}, {row.message!r}, {axis})"
+        if row.when is not None:
+            text = f"*([{text}] if {expression_text(row.when.expression, needs)} else [])"
+        rows.append(f"        {text},")
+    return [*lines, "    return [", *rows, "    ]"]
+
+
+def check_table(entries: Iterable[OpEntry]) -> list[str]:
+    """What a reader of docs/operators.md has to know."""
+    rows = [
+        f"| `{entry.key}` | {_words(row)} | `{row.raises}`: {row.message} |"
+        for entry in entries
+        for row in entry.checks
+    ]
+    if not rows:
+        return []
+    head = ["| operator | demands of its data | eager raises, and so does torch.compile |"]
+    return ["", "Demands on data:", "", *head, "|---|---|---|", *rows]
+
+
+def _words(row: DataCheck) -> str:
+    """The demand of a row as one line of code."""
+    text = row.values.text.strip()
+    if not row.is_condition:
+        text = f"{row.low.text} <= {text}" if row.low is not None else text
+        text = f"{text} < {row.high.text}" if row.high is not None else text
+    text = f"{text}, when {row.when.text}" if row.when is not None else text
+    return "`" + text.replace("|", "\\|") + "`"

@@ -1,0 +1,216 @@
+"""What operators demand of the data of a call, as nodes of the ONNX graph: eager raises where an
+index is out of range, and so does the session. In come the demands that `CheckingInterpreter` notes
+while it converts, out come the roles of the checks; called by `compile`.
+
+A check costs two reductions of the tensor that it looks at, and no work in Python: the smallest
+distance to a bound is the index of a Gather from a tensor of one element, which ONNX Runtime
+refuses where the distance is negative. `execute.checks` finds then which demand that was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from torch.fx import Node
+
+from ortable import dims, dtypes
+from ortable.backend.roles import DATA_CHECKS, RangeCheck
+from ortable.dims import Dim
+from ortable.dispatch import DataCheck
+from ortable.interpreter import DynamoInterpreter
+from ortable.interpreter.calls import operator_key
+from ortable.interpreter.diagnostics.origin import source_line
+from ortable.ir import Graph
+from ortable.passes.analysis.ranges import lower_bound, upper_bound
+from ortable.prelude.shapes import as_flat
+from ortable.prelude.values import as_scalar, as_vec, cast, reshape_to
+from ortable_generated.onnx.traits import MOVES_ELEMENTS
+
+__all__ = ["CheckingInterpreter", "add_checks"]
+
+_REDUCED = (dtypes.int32, dtypes.int64)
+_NEVER = -(1 << 62)  # no bound; half of what int64 holds, so that differences fit
+
+
+class CheckingInterpreter(DynamoInterpreter):
+    """Converts a graph, and notes in `demands` what its operators demand of their data."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.demands: list[tuple[Node, DataCheck]] = []
+
+    def convert(self, node: Node, converter: Any, args: Any, kwargs: Any, of: Any = None) -> Any:
+        returned = super().convert(node, converter, args, kwargs, of)
+        key = of or operator_key(node)
+        check = self.tables.checks.get(key)
+        if check is not None and key not in self.tables.given:
+            self.demands += [(node, demand) for demand in check(self.graph, *args, **kwargs)]
+        return returned
+
+
+def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[RangeCheck, ...]:
+    """Adds nodes that stop the session where a demand is not met.
+
+    A demand that the graph itself shows to be met gets none, and in a backward graph neither does
+    one on an argument: the forward graph has checked what it saved.
+
+    Args:
+        interpreter: after it has run.
+        is_backward: whether the graph computes gradients.
+    """
+    graph = interpreter.builder
+    groups: dict[Any, list[tuple[Node, DataCheck]]] = {}
+    seen = set()
+    for node, demand in _single_demands(interpreter):
+        key = (demand.values, demand.low, demand.high)
+        if key in seen or (is_backward and _is_argument(graph, demand.values)):
+            continue
+        seen.add(key)
+        count = _count(graph, demand.values)
+        if count == 0 or not any(_open_bounds(graph, demand)):
+            continue
+        group = demand.values if count is None else (count, graph.get_type(demand.values))
+        groups.setdefault(group, []).append((node, demand))
+    slacks: list[str] = []
+    checks: list[RangeCheck] = []
+    for members in groups.values():
+        checks += _add_group(graph, members, slacks)
+    if slacks:
+        _stop_below_zero(graph, slacks)
+    graph.origin = None
+    return tuple(checks)
+
+
+def _add_group(
+    graph: Graph, members: Sequence[tuple[Node, DataCheck]], slacks: list[str]
+) -> list[RangeCheck]:
+    """The checks of tensors with equally many elements: the distances to their bounds, one vector
+    for all of them, go to `slacks`."""
+    graph.origin = members[0][0]
+    demands = [demand for _, demand in members]
+    open_sides = [
+        any(sides) for sides in zip(*(_open_bounds(graph, d) for d in demands), strict=True)
+    ]
+    at = [-1, -1]
+    for side, operator in enumerate(("ReduceMin", "ReduceMax")):
+        if open_sides[side]:
+            extremes = _extremes(graph, operator, [demand.values for demand in demands])
+            bounds = [demand.low if side == 0 else demand.high for demand in demands]
+            at[side] = len(slacks)
+            slacks.append(_SLACK[side](graph, extremes, bounds))
+    return [
+        RangeCheck(
+            at[0] if demand.low is not None else -1,
+            at[1] if demand.high is not None else -1,
+            element if len(members) > 1 else -1,
+            demand.low,
+            demand.high,
+            demand.error,
+            demand.message.replace("{axis}", str(demand.axis)),
+            str(source_line(node) or ""),
+        )
+        for element, (node, demand) in enumerate(members)
+    ]
+
+
+def _open_bounds(graph: Graph, demand: DataCheck) -> tuple[bool, bool]:
+    """Whether each bound of a demand has to be checked."""
+    low = demand.low is not None and not _is_above(graph, demand.values, demand.low)
+    high = demand.high is not None and not _is_below(graph, demand.values, demand.high)
+    return low, high
+
+
+def _single_demands(interpreter: CheckingInterpreter) -> Iterator[tuple[Node, DataCheck]]:
+    """Every demand on one tensor, with its node."""
+    for node, demand in interpreter.demands:
+        if isinstance(demand.values, str):
+            yield node, demand
+            continue
+        rows = zip(demand.values, demand.low, demand.high, demand.axis, strict=True)
+        for values, low, high, axis in rows:
+            yield node, demand._replace(values=values, low=low, high=high, axis=axis)
+
+
+def _count(graph: Graph, name: str) -> int | None:
+    """How many elements a result has, where that is known."""
+    count = dims.prod(graph.get_shape(name)) if graph.has_shape(name) else None
+    return count if isinstance(count, int) else None
+
+
+def _is_argument(graph: Graph, name: str) -> bool:
+    """Whether a result has the elements of an argument."""
+    while (info := graph.values.get(name)) is not None and info.producer is not None:
+        if info.producer.key not in MOVES_ELEMENTS and info.producer.key != "Cast":
+            return False
+        name = info.producer.inputs[0]
+    return any(info.name == name for info in graph.inputs)
+
+
+def _is_above(graph: Graph, values: str, low: Dim) -> bool:
+    """Whether the graph shows that no element is below a bound: 0 or 1, or minus a size."""
+    least = lower_bound(graph, values)
+    return least is not None and (least >= low if isinstance(low, int) else least >= 0)
+
+
+def _is_below(graph: Graph, values: str, high: Dim) -> bool:
+    """Whether the graph shows that every element is below a bound."""
+    most = upper_bound(graph, values)
+    distance = None if most is None else high - most
+    return isinstance(distance, int) and distance > 0
+
+
+def _low_slack(graph: Graph, least: str, lows: Sequence[Dim | None]) -> str:
+    """How far the smallest elements are above their bounds."""
+    if list(lows) == [0]:
+        return least
+    bounds = [_NEVER if low is None else low for low in lows]
+    return _joined(graph, "Sub", least, _bounds(graph, bounds), len(lows))
+
+
+def _high_slack(graph: Graph, most: str, highs: Sequence[Dim | None]) -> str:
+    """How far the largest elements are below the last ones that their bounds allow."""
+    bounds = [-_NEVER if high is None else high - 1 for high in highs]
+    return _joined(graph, "Sub", _bounds(graph, bounds), most, len(highs))
+
+
+def _joined(graph: Graph, operator: str, left: str, right: str, count: int) -> str:
+    """The smallest of the differences of two vectors, or the only one."""
+    result = graph.make_node(operator, [left, right])
+    return graph.make_node("ReduceMin", [result], keepdims=0) if count > 1 else result
+
+
+def _bounds(graph: Graph, bounds: Sequence[Dim]) -> str:
+    return as_scalar(graph, bounds[0]) if len(bounds) == 1 else as_vec(graph, list(bounds))
+
+
+def _extremes(graph: Graph, operator: str, tensors: Sequence[str]) -> str:
+    """The smallest or largest element of each tensor, as int64: a vector, of one tensor a scalar.
+
+    The largest of no elements is not the smallest int64, from which nothing can be subtracted."""
+    if graph.get_type(tensors[0]) not in _REDUCED:
+        tensors = [cast(graph, values, dtypes.int32) for values in tensors]
+    if len(tensors) > 1:
+        flat = graph.make_node("Concat", [as_flat(graph, values) for values in tensors], axis=0)
+        rows = reshape_to(graph, flat, [len(tensors), -1])
+        result = graph.make_node(operator, [rows, as_vec(graph, 1)], keepdims=0)
+        return cast(graph, result, dtypes.int64)
+    values = tensors[0]
+    result = graph.make_node(operator, [values], keepdims=0) if graph.get_rank(values) else values
+    result = cast(graph, result, dtypes.int64)
+    if operator == "ReduceMax" and _count(graph, values) is None:
+        return graph.make_node("Max", [result, as_scalar(graph, _NEVER)])
+    return result
+
+
+def _stop_below_zero(graph: Graph, slacks: list[str]) -> None:
+    """Makes the output whose computation fails where one of the slacks is negative."""
+    least = graph.make_node("Min", [*slacks, as_scalar(graph, 0)])
+    index = graph.make_node("Sub", [least, as_scalar(graph, 1)])  # -1 is the last element
+    single = graph.make_initializer("", np.zeros(1, np.int64))
+    graph.make_node("Gather", [single, index], [DATA_CHECKS])
+    graph.make_tensor_output(DATA_CHECKS, dtypes.int64, (), indexed=False)
+
+
+_SLACK = (_low_slack, _high_slack)

@@ -1,0 +1,162 @@
+"""Data that eager refuses: the compiled call raises the same error, before anything is handed out,
+and a graph whose indices cannot be out of range has no check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+import pytest
+import torch
+import torch.nn.functional as F
+
+from ortable.backend.roles import DATA_CHECKS
+
+X = torch.arange(12.0).reshape(4, 3)
+MAPS = torch.arange(12.0).reshape(1, 3, 2, 2)
+
+
+def ids(*values: int) -> torch.Tensor:
+    return torch.tensor(values)
+
+
+CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]] = {
+    "embedding": (lambda i, w: F.embedding(i, w), (ids(0, 3), X), (ids(0, -1), X)),
+    "embedding, too large": (lambda i, w: F.embedding(i, w), (ids(0, 3), X), (ids(0, 4), X)),
+    "embedding, int32": (
+        lambda i, w: F.embedding(i, w), (ids(0, 3).int(), X), (ids(0, -1).int(), X),
+    ),
+    "embedding_bag": (
+        lambda i, w, o: F.embedding_bag(i, w, o), (ids(0, 3), X, ids(0)), (ids(0, -1), X, ids(0)),
+    ),
+    "gather": (lambda x, i: x.gather(1, i), (X, ids(0, 2)[None]), (X, ids(0, -1)[None])),
+    "scatter": (lambda x, i: x.scatter(1, i, x), (X, ids(0, 2)[None]), (X, ids(0, -1)[None])),
+    "scatter_add": (
+        lambda x, i: x.scatter_add(1, i, x), (X, ids(0, 2)[None]), (X, ids(0, 3)[None]),
+    ),
+    "index": (lambda x, i: x[i], (X, ids(0, -4)), (X, ids(0, -5))),
+    "index of two axes": (
+        lambda x, i, j: x[i, j], (X, ids(0, -4), ids(-1, 2)), (X, ids(0, -4), ids(-1, 3)),
+    ),
+    "index_put": (
+        lambda x, i: x.index_put((i,), x[0, :1]), (X, ids(0, -4)), (X, ids(0, 4)),
+    ),
+    "index_select": (lambda x, i: x.index_select(0, i), (X, ids(0, 3)), (X, ids(0, -1))),
+    "index_select of columns": (
+        lambda x, i: x.index_select(1, i), (X, ids(0, 2)), (X, ids(0, 3)),
+    ),
+    "index_add": (lambda x, i: x.index_add(0, i, x[:2]), (X, ids(0, 3)), (X, ids(0, -1))),
+    "index_copy": (lambda x, i: x.index_copy(0, i, x[:2]), (X, ids(0, 3)), (X, ids(0, -1))),
+    "index_fill": (lambda x, i: x.index_fill(0, i, 2.0), (X, ids(0, -4)), (X, ids(0, -5))),
+    "take": (lambda x, i: x.take(i), (X, ids(0, -12)), (X, ids(0, -13))),
+    "cross_entropy": (F.cross_entropy, (X, ids(0, 1, 2, -100)), (X, ids(0, 1, 2, -1))),
+    "nll_loss of maps": (
+        F.nll_loss, (MAPS, ids(0, 1, 2, 0).view(1, 2, 2)), (MAPS, ids(0, 1, 2, 3).view(1, 2, 2)),
+    ),
+    "nll_loss without a batch": (F.nll_loss, (X[0], torch.tensor(1)), (X[0], torch.tensor(-1))),
+    "multi_margin_loss": (F.multi_margin_loss, (X, ids(0, 1, 2, 0)), (X, ids(0, 1, 2, -1))),
+    "one_hot": (lambda i: F.one_hot(i, 3), (ids(0, 2),), (ids(0, -1),)),
+    "binary_cross_entropy": (
+        F.binary_cross_entropy,
+        (torch.tensor([0.0, 1.0]), torch.tensor([1.0, 0.5])),
+        (torch.tensor([0.0, 1.5]), torch.tensor([1.0, 0.5])),
+    ),
+    "binary_cross_entropy of NaN": (
+        F.binary_cross_entropy,
+        (torch.tensor([0.0, 1.0]), torch.tensor([1.0, 0.5])),
+        (torch.tensor([0.0, torch.nan]), torch.tensor([1.0, 0.5])),
+    ),
+    "whole numbers by 0": (lambda a, b: a // b, (ids(4, 5), ids(2, 3)), (ids(4, 5), ids(2, 0))),
+    "cholesky": (torch.linalg.cholesky, (torch.eye(2),), (-torch.eye(2),)),
+    "inv": (torch.linalg.inv, (torch.eye(2),), (torch.ones(2, 2),)),
+    "solve": (torch.linalg.solve, (torch.eye(2), torch.eye(2)), (torch.ones(2, 2), torch.eye(2))),
+}  # fmt: skip
+# torch takes these apart, and their parts raise
+OTHER_WORDS = {"multi_margin_loss", "one_hot", "embedding_bag"}
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    torch.compiler.reset()
+    return torch.compile(function, backend="ortable", fullgraph=True, options=options or None)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_call_raises_what_eager_raises(name: str, dynamic: bool) -> None:
+    function, good, bad = CALLS[name]
+    torch.compiler.reset()
+    run = torch.compile(function, backend="ortable", fullgraph=True, dynamic=dynamic)
+    if name != "scatter":  # eager leaves it open which of two equal indices wins
+        torch.testing.assert_close(run(*good), function(*good))
+    with pytest.raises(Exception) as expected:
+        function(*bad)
+    with pytest.raises(expected.type) as raised:
+        run(*bad)
+    if name not in OTHER_WORDS:
+        assert str(raised.value).startswith(str(expected.value).splitlines()[0])
+    torch.testing.assert_close(run(*good), run(*good))  # the session lives on
+
+
+def test_the_error_names_the_line_of_the_model() -> None:
+    with pytest.raises(IndexError, match=r"(?s)index out of range in self.at test_data_checks.py"):
+        compiled(lambda i, w: F.embedding(i, w) * 2)(ids(0, -1), X)
+
+
+def test_empty_indices_of_a_size_that_varies() -> None:
+    torch.compiler.reset()
+    run = torch.compile(lambda x, i: x[i[1:]], backend="ortable", dynamic=True)
+    for length in (5, 3, 2, 1):
+        indices = torch.zeros(length, dtype=torch.int64)
+        torch.testing.assert_close(run(X, indices), X[indices[1:]])
+
+
+def test_training_checks_the_forward_graph_alone() -> None:
+    storage: dict[str, Any] = {}
+    model = torch.nn.Sequential(torch.nn.Embedding(4, 3), torch.nn.Linear(3, 2))
+    run = torch.compile(model, backend="ortable", options={"storage": storage})
+    run(ids(0, 3)).sum().backward()
+    kinds = {record["kind"]: checked(record) for record in records_of(storage)}
+    assert kinds == {"forward": True, "backward": False}
+    with pytest.raises(IndexError, match="index out of range in self"):
+        run(ids(0, -1))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[x.argmax(0)],
+        lambda x: x.gather(1, x.argmin(1, keepdim=True)),
+        lambda x: x[x[:, 0].topk(2).indices],
+        lambda x: x[torch.tensor([0, -1])],
+        lambda x: x[torch.arange(2)],
+        lambda x: x.gather(1, (x > 0).long()),
+        lambda x: F.interpolate(x[None, None], scale_factor=2.0, mode="nearest"),
+    ],
+)
+def test_what_cannot_be_out_of_range_is_not_checked(function: Callable[..., Any]) -> None:
+    storage: dict[str, Any] = {}
+    torch.testing.assert_close(compiled(function, storage=storage)(X), function(X))
+    assert not any(checked(record) for record in records_of(storage))
+
+
+def test_one_check_serves_many_readers() -> None:
+    storage: dict[str, Any] = {}
+
+    def function(i: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return F.embedding(i, w) + F.embedding(i, v)
+
+    compiled(function, storage=storage)(ids(0, 1), X, X + 1)
+    (record,) = records_of(storage)
+    assert len(record["onnx"].graph.output) == 2
+    reductions = [n.op_type for n in record["onnx"].graph.node if n.op_type.startswith("Reduce")]
+    assert sorted(reductions) == ["ReduceMax", "ReduceMin"]
+
+
+def records_of(storage: dict[str, Any]) -> list[Any]:
+    return list(storage["instance"])
+
+
+def checked(record: Any) -> bool:
+    model: onnx.ModelProto | None = record["onnx"]
+    return model is not None and any(value.name == DATA_CHECKS for value in model.graph.output)

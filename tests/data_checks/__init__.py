@@ -1,0 +1,1 @@
+"""What torch refuses for the data of a call, and whether torch.compile with ortable refuses it."""

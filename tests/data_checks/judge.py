@@ -1,0 +1,105 @@
+"""Verdicts on calls that eager refuses: what the compiled call raised, compared with eager and
+with the differences that expected.yaml explains. Called by the command line and by tests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.rotation import turn
+
+from .op_errors import bad_calls, operators, run_call
+from .outcomes import Outcome
+from .rows import all_rows, run_row
+
+FOLDER = Path(__file__).parent
+PARTS = 10  # of the operators, of which a bounded run takes one
+# torch.compile raises these itself, whatever the backend
+_TRACING = ("TorchRuntimeError", "Unsupported", "UserError", "BackendCompilerFailed")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a compiled call compares with eager: `same` error, `words` differ, refused while
+    `tracing`, `other` error, `none`, or none and torch.compile loses it (`torch`)."""
+
+    name: str
+    kind: str
+    eager: Outcome
+    compiled: Outcome
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: {self.kind}\n    eager:    {self.eager.error}: {self.eager.text}\n"
+            f"    compiled: {self.compiled.error or 'no error'}: {self.compiled.text}"
+        )
+
+
+def judge_rows() -> Iterator[Verdict]:
+    """A verdict on the sample of every row of the tables."""
+    for row in all_rows():
+        yield _verdict(f"row {row.name}", run_row(row, None), run_row(row, "ortable"))
+
+
+def judge_calls(bounded: bool) -> Iterator[Verdict]:
+    """A verdict on every call of the operator database that eager refuses, or on a part of them."""
+    first = turn() % PARTS
+    for name in sorted(operators())[first::PARTS] if bounded else sorted(operators()):
+        for call in bad_calls(name):
+            eager = run_call(call, None)
+            if eager.error:
+                verdict = _verdict(call.name, eager, run_call(call, "ortable"))
+                if verdict.kind == "none" and not run_call(call, "aot_eager").error:
+                    verdict = replace(verdict, kind="torch")
+                yield verdict
+
+
+def _verdict(name: str, eager: Outcome, compiled: Outcome) -> Verdict:
+    if not compiled.error:
+        kind = "none"
+    elif compiled.error in _TRACING:
+        kind = "tracing"
+    elif compiled.error != eager.error:
+        kind = "other"
+    else:
+        kind = "same" if compiled.is_like(eager) else "words"
+    return Verdict(name, kind, eager, compiled)
+
+
+def expected() -> dict[str, dict[str, str]]:
+    """Calls whose error differs from eager's, with the kind of the difference and the reason."""
+    text = (FOLDER / "expected.yaml").read_text(encoding="utf-8")
+    rows: list[dict[str, str]] = yaml.safe_load(text)
+    return {row["call"]: row for row in rows}
+
+
+def unexpected(verdicts: Iterable[Verdict], whole: bool) -> list[str]:
+    """Lines on differences that expected.yaml does not explain, and, of a whole run, on rows of
+    it that explain nothing any more."""
+    known, lines, met = expected(), [], set()
+    for verdict in verdicts:
+        row = known.get(verdict.name)
+        if row is not None and row["kind"] == verdict.kind:
+            met.add(verdict.name)
+        elif verdict.kind in ("none", "other") or (
+            verdict.kind == "words" and verdict.name.startswith("row ")
+        ):
+            lines.append(str(verdict))
+    left = sorted(set(known) - met) if whole else []
+    return lines + [f"{name}: expected.yaml explains a difference that is gone" for name in left]
+
+
+def write_results(verdicts: Iterable[Verdict]) -> None:
+    """Writes how many calls there are of each kind."""
+    counts: Any = {"rows": Counter(), "operator database": Counter()}
+    for verdict in verdicts:
+        part = "rows" if verdict.name.startswith("row ") else "operator database"
+        counts[part][verdict.kind] += 1
+    head = "# Calls that eager refuses, by verdict: python -m tests.data_checks --record\n"
+    text = yaml.safe_dump({part: dict(found) for part, found in counts.items()})
+    (FOLDER / "results.yaml").write_text(head + text, encoding="utf-8")

@@ -1,0 +1,71 @@
+"""The rows of `checks:` in specs/aten, each called in eager and through the backend with the sample
+call that torch refuses. Called by the command line and by tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ortable.debug.harness.entries import call_arguments, fill, make_tensors, overload_of
+from ortablegen.aten.model import DataCheck, OpEntry
+from ortablegen.aten.read import read_folder
+from ortablegen.aten.samples import parse_sample
+from ortablegen.source.diagnostics import Diagnostics
+
+from .outcomes import Outcome, outcome_of
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One demand of an operator: its entry, and its position among the demands of that entry."""
+
+    entry: OpEntry
+    check: DataCheck
+    position: int
+
+    @property
+    def name(self) -> str:
+        """`aten::gather/1` for the first demand."""
+        return f"{self.entry.key}/{self.position}"
+
+
+def all_rows() -> Iterator[Row]:
+    """Every row of the tables, in their order."""
+    specs = read_folder(ROOT / "specs" / "aten", ROOT, Diagnostics())
+    for entry in specs.ops:
+        for position, check in enumerate(entry.checks, 1):
+            yield Row(entry, check, position)
+
+
+def run_row(row: Row, backend: str | None) -> Outcome:
+    """What the sample call of a row raises: in eager (None), or compiled by a backend."""
+    schema = row.entry.schema
+    parsed = parse_sample(row.check.shows, schema)
+    tensors = iter(make_tensors(parsed))
+    args, kwargs = call_arguments(schema, {k: fill(v, tensors) for k, v in parsed.items()})
+    overload = overload_of(schema)
+    return outcome_of(compiled(lambda *a, **k: overload(*a, **k), backend), *args, **kwargs)
+
+
+def compiled(
+    function: Callable[..., Any], backend: str | None, whole: bool = True
+) -> Callable[..., Any]:
+    """A function as it is (None), or compiled, sizes that data say included."""
+    if backend is None:
+        return function
+    torch.compiler.reset()
+    compile_it = torch.compile(function, backend=backend, fullgraph=whole)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch._dynamo.config.patch(
+            capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True
+        ):
+            return compile_it(*args, **kwargs)
+
+    return call
