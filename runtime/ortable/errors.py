@@ -210,6 +210,10 @@ class GradientsOnWarning(UserWarning):
     in a process."""
 
 
+class FallbackWarning(UserWarning):
+    """torch runs a call that ortable cannot convert; once in a process for each operator."""
+
+
 class SpecError(OrtableError, ValueError):
     """A spec file is wrong. All that is wrong with it is said, in as many lines as it takes."""
 

@@ -1,5 +1,5 @@
-"""`fallback="eager"`: what ONNX Runtime cannot run is left to torch, with the reason; by default it
-is one error."""
+"""What ONNX Runtime cannot run is left to torch, with the reason and one warning an operator; with
+`fallback="error"` it is one error."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from torch._library.effects import EffectType
 from ortable import onnx_custom_backend
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.partition.fallback import unsupported_nodes
+
+pytestmark = pytest.mark.filterwarnings("ignore::ortable.errors.FallbackWarning")
+STRICT = {"fallback": "error"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,7 +49,7 @@ def _tell(x):
 def run(fn, *args, dynamic=None, **options):
     """The records of a compiled function whose results agree with eager's."""
     storage = {}
-    options = {"fallback": "eager", "storage": storage, **options}
+    options = {"storage": storage, **options}
     fast = torch.compile(fn, backend="ortable", fullgraph=True, dynamic=dynamic, options=options)
     with torch.no_grad():
         expected, got = fn(*args), fast(*args)
@@ -65,9 +68,9 @@ def custom(x):
     return torch.ops.ortable_fallback.cube(x @ x) @ torch.ops.ortable_fallback.halve(x)
 
 
-def test_by_default_one_error_names_all_operators():
+def test_one_error_names_all_operators():
     with torch.no_grad(), pytest.raises(BackendCompilerFailed) as caught:
-        torch.compile(custom, backend="ortable")(X)
+        torch.compile(custom, backend="ortable", options=STRICT)(X)
     assert "ortable_fallback::cube, 1 call" in str(caught.value)
     assert "ortable_fallback::halve, 1 call" in str(caught.value)
 
@@ -77,7 +80,7 @@ def test_one_error_also_where_operators_are_placed_in_torch():
         return custom(torch.bernoulli(x) @ x)
 
     with torch.no_grad(), pytest.raises(BackendCompilerFailed) as caught:
-        torch.compile(fn, backend="ortable")(X)
+        torch.compile(fn, backend="ortable", options=STRICT)(X)
     assert "ortable_fallback::cube, 1 call" in str(caught.value)
     assert "ortable_fallback::halve, 1 call" in str(caught.value)
     assert "aten::bernoulli" not in str(caught.value).partition("closest")[0]
@@ -168,9 +171,7 @@ def test_gradients_flow_through_what_torch_runs():
 
     a, b = X.clone().requires_grad_(), X.clone().requires_grad_()
     fn(a).sum().backward()
-    fast = torch.compile(
-        fn, backend="ortable", options={"fallback": "eager", "raise_on": ["aten::erfinv"]}
-    )
+    fast = torch.compile(fn, backend="ortable", options={"raise_on": ["aten::erfinv"]})
     fast(b).sum().backward()
     torch.testing.assert_close(b.grad, a.grad, rtol=1e-3, atol=1e-4)
 
@@ -181,7 +182,7 @@ def test_mutations_and_draws_beside_what_torch_runs():
         return torch.nn.functional.dropout(y @ x, 0.5) @ x
 
     x, y = torch.rand(4, 4), torch.rand(4, 4)
-    fast = torch.compile(fn, backend="ortable", options={"fallback": "eager"})
+    fast = torch.compile(fn, backend="ortable")
     with torch.no_grad():
         fast(x, y.clone())
         mine, theirs = y.clone(), y.clone()
@@ -219,11 +220,10 @@ def test_effects_happen(capsys):
 
     x = torch.ones(2, 2)
     with torch.no_grad(), pytest.raises(BackendCompilerFailed, match="ortable_fallback"):
-        torch.compile(fn, backend="ortable", fullgraph=True)(x)
+        torch.compile(fn, backend="ortable", fullgraph=True, options=STRICT)(x)
     torch._dynamo.reset()
     capsys.readouterr()
-    options = {"fallback": "eager"}
-    fast = torch.compile(fn, backend="ortable", fullgraph=True, options=options)
+    fast = torch.compile(fn, backend="ortable", fullgraph=True)
     with torch.no_grad():
         torch.testing.assert_close(fast(x), torch.full((2, 2), 4.0))
     assert capsys.readouterr().out == "sum is 8\n"
@@ -255,7 +255,7 @@ def test_what_onnx_runtime_refuses_stays_an_error(transform):
     given = {"pre_ort_model_transforms": broken, "freeze": "off"}
     if not transform:
         given = {"providers": ["CUDAExecutionProvider"]}
-    compiler = partial(onnx_custom_backend, fallback="eager", **given)
+    compiler = partial(onnx_custom_backend, **given)
     backend = aot_autograd(fw_compiler=compiler)  # nobody looked at the providers before
     with torch.no_grad(), pytest.raises(BackendCompilerFailed, match="ProviderError"):
         torch.compile(lambda x: x @ x, backend=backend)(X)
@@ -275,7 +275,7 @@ def test_weights_beside_an_effect(grad, capsys):
     def fn(x):
         return linear(torch.ops.ortable_fallback.tell(x))
 
-    options = {"fallback": "eager", "storage": storage}
+    options = {"storage": storage}
     fast = torch.compile(fn, backend="ortable", fullgraph=True, options=options)
     with torch.set_grad_enabled(grad):
         x = torch.rand(2, 64)

@@ -133,7 +133,7 @@ def onnx_custom_backend(
     run_options: RunOptions | Mapping[str, Any] | None = None,
     pre_ort_model_transforms: Transform | Iterable[Transform] | None = None,
     freeze: Literal["auto", "on", "off", "trust"] | None = None,
-    fallback: Literal["eager"] | None = None,
+    fallback: Literal["eager", "error"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     tune: float | None = None,
     cache_megabytes: int | None = None,
