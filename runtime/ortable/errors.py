@@ -11,6 +11,7 @@ __all__ = [
     "BuilderError",
     "ConversionError",
     "ExportError",
+    "FallbackWarning",
     "FunctionNotFoundError",
     "GradientsOnWarning",
     "InputError",

@@ -94,7 +94,8 @@ class OrtOptions:
             `ortable.refresh` after a write.
         fallback: what happens to what cannot be converted, such as an operator without a converter:
             with ``"eager"`` it runs in torch, between the sessions of what can be, and a warning
-            names it, once in a process; ``"error"`` is an error that lists all such operators.
+            names it, once in a process; ``"error"`` is an error that lists all such operators. By
+            default ``"eager"``, but ``"error"`` where `raise_on` names operators.
         cache_dir: a folder that keeps converted graphs, so that the next process does not convert
             them again. By default nothing is kept on disk.
         tune: how many seconds to search, for each graph, for the settings of ONNX Runtime's session
@@ -144,7 +145,7 @@ class OrtOptions:
     pre_ort_model_transforms: tuple[Transform, ...] = ()
     export_options: ExportOptions | None = None
     freeze: Literal["auto", "on", "off", "trust"] = "auto"
-    fallback: Literal["eager", "error"] = "eager"
+    fallback: Literal["eager", "error"] | None = None
     cache_dir: str | None = None
     tune: float | None = None
     cache_megabytes: int = 2048
@@ -164,6 +165,8 @@ class OrtOptions:
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
+        if self.fallback is None:
+            object.__setattr__(self, "fallback", "error" if self.raise_on else "eager")
         if not self.optimize and self.rewrites not in (("default",), ("none",)):
             raise OptionError(
                 f"Option 'rewrites' is {list(self.rewrites)}, and 'optimize' False: rewrites are a "
@@ -285,10 +288,10 @@ def _check_freeze(name: str, value: Any) -> str:
     return str(value)
 
 
-def _check_fallback(name: str, value: Any) -> str:
+def _check_fallback(name: str, value: Any) -> str | None:
     if value not in (None, "eager", "error"):
-        raise _wrong_value(name, value, "'eager' or 'error'")
-    return "eager" if value is None else str(value)
+        raise _wrong_value(name, value, "None, 'eager' or 'error'")
+    return None if value is None else str(value)
 
 
 def _check_copies(name: str, value: Any) -> int | None:

@@ -26,14 +26,12 @@ _named: set[str] = set()  # operators, in this process
 
 
 def warn_of_fallback(placement: Sequence[Placement], options: OrtOptions) -> None:
-    """Warn of each operator that fell back to torch, with an entry to start from where it has none;
-    not of those that option `raise_on` gives to torch on purpose."""
+    """Warn of each operator that fell back to torch, with an entry to start from if it has none."""
     if not options.hints:
         return
     for call in placement:
         name = call.operator
-        asked = {name, name.partition(".")[0]} & set(options.raise_on)
-        if call.by != "fallback" or name in _named or asked:
+        if call.by != "fallback" or name in _named:
             continue
         text = _TEXT.format(operator=name, at=f" ({call.line})" if call.line else "", why=call.why)
         if call.draft:

@@ -20,6 +20,7 @@ from ortable.interpreter.diagnostics.unsupported import collect, not_found_error
 from ortable.interpreter.modules import find_attribute
 from ortable.interpreter.mutation import visible_writes
 from ortable.interpreter.tables import generated_tables
+from ortable.lowerings.control_flow import CHECKS
 from ortable_generated.aten import traits
 
 __all__ = ["culprits", "refuse_missing", "refused_error", "unsupported_nodes"]
@@ -86,8 +87,8 @@ def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> s
     tables, name = generated_tables(), operator_key(node)
     if _is_named(node, raise_on):
         return "option raise_on names it"
-    if name in traits.CARRIES_TOKEN:
-        return "it has an effect, which an ONNX graph would lose"
+    if name in traits.CARRIES_TOKEN and node.args[1].name() not in CHECKS:  # type: ignore[union-attr]
+        return f"{node.args[1].name()} has an effect, which an ONNX graph would lose"  # type: ignore[union-attr]
     written = visible_writes.writes(node, tables.mutates)
     if written is not None:
         return f"it writes to its argument: {written}"
