@@ -74,8 +74,8 @@ Errors (docs/errors.md; all of them are in ``ortable.errors``):
     BuilderError: a graph cannot be built as asked
     ConversionError: a converter failed, or its result differs from torch's
     ExportError: a model could not become a torch graph or an ONNX model
-    FunctionNotFoundError: operators without a converter
     FallbackWarning: an operator that cannot be converted runs in torch
+    FunctionNotFoundError: operators without a converter
     GradientsOnWarning: eval mode with gradients on, which is slower than it need be
     InputError: inputs do not fit the model
     KernelError: the target has no kernel for an operator and a type

@@ -223,7 +223,7 @@ def _sections(graph: GraphExplanation, named: Sequence[str]) -> Iterator[tuple[s
         yield f"cases of entries: {_counts(Counter(graph.cases.values()))}", []
     unsupported = [each for each in graph.torch if each.unsupported]
     for title, rows in (
-        ("not supported, so torch runs it: an error with options={'fallback': 'error'}", unsupported),
+        ("not supported, so torch runs it (an error with fallback='error')", unsupported),
         ("placed in torch", [each for each in graph.torch if not each.unsupported]),
     ):
         if rows:

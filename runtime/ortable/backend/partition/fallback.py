@@ -87,8 +87,10 @@ def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> s
     tables, name = generated_tables(), operator_key(node)
     if _is_named(node, raise_on):
         return "option raise_on names it"
-    if name in traits.CARRIES_TOKEN and node.args[1].name() not in CHECKS:  # type: ignore[union-attr]
-        return f"{node.args[1].name()} has an effect, which an ONNX graph would lose"  # type: ignore[union-attr]
+    if name in traits.CARRIES_TOKEN:
+        called: Any = node.args[1]
+        if called.name() not in CHECKS:
+            return f"{called.name()} has an effect, which an ONNX graph would lose"
     written = visible_writes.writes(node, tables.mutates)
     if written is not None:
         return f"it writes to its argument: {written}"

@@ -156,7 +156,9 @@ def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
         raise UnsupportedCase("the products of complex numbers, taken in a real dtype")
     size = dim_of(graph, x, axis) if rank_of(graph, x) else 1
     if isinstance(size, SymDim):
-        raise UnsupportedCase(f"the products of complex numbers along the dynamic '{size}'", (size,))
+        raise UnsupportedCase(
+            f"the products of complex numbers along the dynamic '{size}'", (size,)
+        )
     step = 1
     while step < size:
         first = _stretch(graph, x, axis, 0, step)
