@@ -559,7 +559,7 @@ def symbol_of(size: Any) -> Any:
 
 
 def marked_symbols(shape_env: Any) -> set[Any]:
-    """The symbols of dimensions that the user marked as dynamic: a guard on one is torch's error."""
+    """The symbols of dimensions that the user marked as dynamic: a guard on one is an error."""
     found: set[Any] = set()
     for tracked in shape_env.tracked_fakes or ():
         constraints = getattr(tracked.symbolic_context, "constraint_sizes", None) or ()

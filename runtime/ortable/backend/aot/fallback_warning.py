@@ -1,4 +1,4 @@
-"""Warn of operators that torch runs because ortable cannot convert them, once in a process for each.
+"""Warn of operators that torch runs because ortable cannot convert them, once in a process each.
 Called by `build` for each graph that is compiled; see `partition.fallback` for what is left to
 torch."""
 
