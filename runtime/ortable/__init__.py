@@ -74,6 +74,7 @@ Errors (docs/errors.md; all of them are in ``ortable.errors``):
     BuilderError: a graph cannot be built as asked
     ConversionError: a converter failed, or its result differs from torch's
     ExportError: a model could not become a torch graph or an ONNX model
+    FallbackWarning: an operator that cannot be converted runs in torch
     FunctionNotFoundError: operators without a converter
     GradientsOnWarning: eval mode with gradients on, which is slower than it need be
     InputError: inputs do not fit the model
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
     from .errors import BuilderError as BuilderError
     from .errors import ConversionError as ConversionError
     from .errors import ExportError as ExportError
+    from .errors import FallbackWarning as FallbackWarning
     from .errors import FunctionNotFoundError as FunctionNotFoundError
     from .errors import GradientsOnWarning as GradientsOnWarning
     from .errors import InputError as InputError
@@ -195,6 +197,7 @@ _PUBLIC: dict[str, str] = {
     "ExportReport": "ortable.exporter",
     "ExtendedReferenceEvaluator": "ortable.debug.reference",
     "Fault": "ortable.debug.bisection.records",
+    "FallbackWarning": "ortable.errors",
     "FunctionNotFoundError": "ortable.errors",
     "GraphBuilder": "ortable.builder",
     "GradientsOnWarning": "ortable.errors",

@@ -11,6 +11,7 @@ __all__ = [
     "BuilderError",
     "ConversionError",
     "ExportError",
+    "FallbackWarning",
     "FunctionNotFoundError",
     "GradientsOnWarning",
     "InputError",
@@ -208,6 +209,10 @@ class InputError(OrtableError, ValueError):
 class GradientsOnWarning(UserWarning):
     """A module in eval mode is compiled with gradients on, and would be faster without; said once
     in a process."""
+
+
+class FallbackWarning(UserWarning):
+    """torch runs a call that ortable cannot convert; once in a process for each operator."""
 
 
 class SpecError(OrtableError, ValueError):

@@ -1,19 +1,27 @@
-"""`fallback="eager"`: what ONNX Runtime cannot run is left to torch, with the reason; by default it
-is one error."""
+"""What ONNX Runtime cannot run is left to torch, with the reason and one warning an operator; with
+`fallback="error"` it is one error."""
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 
 import pytest
 import torch
+import yaml
+from torch._dynamo import config as dynamo_config
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import BackendCompilerFailed
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch._library.effects import EffectType
 
-from ortable import onnx_custom_backend
+import ortable
+from ortable import FallbackWarning, FunctionNotFoundError, onnx_custom_backend
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.partition.fallback import unsupported_nodes
+
+pytestmark = pytest.mark.filterwarnings("ignore::ortable.errors.FallbackWarning")
+STRICT = {"fallback": "error"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,7 +54,7 @@ def _tell(x):
 def run(fn, *args, dynamic=None, **options):
     """The records of a compiled function whose results agree with eager's."""
     storage = {}
-    options = {"fallback": "eager", "storage": storage, **options}
+    options = {"storage": storage, **options}
     fast = torch.compile(fn, backend="ortable", fullgraph=True, dynamic=dynamic, options=options)
     with torch.no_grad():
         expected, got = fn(*args), fast(*args)
@@ -65,9 +73,9 @@ def custom(x):
     return torch.ops.ortable_fallback.cube(x @ x) @ torch.ops.ortable_fallback.halve(x)
 
 
-def test_by_default_one_error_names_all_operators():
+def test_one_error_names_all_operators():
     with torch.no_grad(), pytest.raises(BackendCompilerFailed) as caught:
-        torch.compile(custom, backend="ortable")(X)
+        torch.compile(custom, backend="ortable", options=STRICT)(X)
     assert "ortable_fallback::cube, 1 call" in str(caught.value)
     assert "ortable_fallback::halve, 1 call" in str(caught.value)
 
@@ -77,7 +85,7 @@ def test_one_error_also_where_operators_are_placed_in_torch():
         return custom(torch.bernoulli(x) @ x)
 
     with torch.no_grad(), pytest.raises(BackendCompilerFailed) as caught:
-        torch.compile(fn, backend="ortable")(X)
+        torch.compile(fn, backend="ortable", options=STRICT)(X)
     assert "ortable_fallback::cube, 1 call" in str(caught.value)
     assert "ortable_fallback::halve, 1 call" in str(caught.value)
     assert "aten::bernoulli" not in str(caught.value).partition("closest")[0]
@@ -126,7 +134,7 @@ def test_an_operator_whose_arguments_are_refused():
 
 
 def test_raise_on_is_left_to_torch():
-    records = run(lambda x: torch.tanh(x @ x) @ x, X, raise_on=["aten::tanh"])
+    records = run(lambda x: torch.tanh(x @ x) @ x, X, raise_on=["aten::tanh"], fallback="eager")
     assert in_torch(records) == {"aten::tanh": "option raise_on names it"}
     assert len(records) == 2
 
@@ -182,7 +190,7 @@ def test_mutations_and_draws_beside_what_torch_runs():
         return torch.nn.functional.dropout(y @ x, 0.5) @ x
 
     x, y = torch.rand(4, 4), torch.rand(4, 4)
-    fast = torch.compile(fn, backend="ortable", options={"fallback": "eager"})
+    fast = torch.compile(fn, backend="ortable")
     with torch.no_grad():
         fast(x, y.clone())
         mine, theirs = y.clone(), y.clone()
@@ -220,11 +228,10 @@ def test_effects_happen(capsys):
 
     x = torch.ones(2, 2)
     with torch.no_grad(), pytest.raises(BackendCompilerFailed, match="ortable_fallback"):
-        torch.compile(fn, backend="ortable", fullgraph=True)(x)
+        torch.compile(fn, backend="ortable", fullgraph=True, options=STRICT)(x)
     torch._dynamo.reset()
     capsys.readouterr()
-    options = {"fallback": "eager"}
-    fast = torch.compile(fn, backend="ortable", fullgraph=True, options=options)
+    fast = torch.compile(fn, backend="ortable", fullgraph=True)
     with torch.no_grad():
         torch.testing.assert_close(fast(x), torch.full((2, 2), 4.0))
     assert capsys.readouterr().out == "sum is 8\n"
@@ -256,7 +263,7 @@ def test_what_onnx_runtime_refuses_stays_an_error(transform):
     given = {"pre_ort_model_transforms": broken, "freeze": "off"}
     if not transform:
         given = {"providers": ["CUDAExecutionProvider"]}
-    compiler = partial(onnx_custom_backend, fallback="eager", **given)
+    compiler = partial(onnx_custom_backend, **given)
     backend = aot_autograd(fw_compiler=compiler)  # nobody looked at the providers before
     with torch.no_grad(), pytest.raises(BackendCompilerFailed, match="ProviderError"):
         torch.compile(lambda x: x @ x, backend=backend)(X)
@@ -264,7 +271,7 @@ def test_what_onnx_runtime_refuses_stays_an_error(transform):
 
 @pytest.mark.parametrize("name", ["aten::relu", "aten::relu.default"])
 def test_an_operator_refused_on_purpose_runs_in_torch_alone(name):
-    records = run(lambda x: (x @ x).relu() @ x, X, raise_on=[name])
+    records = run(lambda x: (x @ x).relu() @ x, X, raise_on=[name], fallback="eager")
     assert in_torch(records) == {"aten::relu": "option raise_on names it"}
 
 
@@ -276,10 +283,260 @@ def test_weights_beside_an_effect(grad, capsys):
     def fn(x):
         return linear(torch.ops.ortable_fallback.tell(x))
 
-    options = {"fallback": "eager", "storage": storage}
+    options = {"storage": storage}
     fast = torch.compile(fn, backend="ortable", fullgraph=True, options=options)
     with torch.set_grad_enabled(grad):
         x = torch.rand(2, 64)
         torch.testing.assert_close(fast(x), fn(x))
     static = {role.shape for role in storage["instance"][0]["inputs"] if role.static}
     assert static == {(64, 64), (64,)}
+
+
+# -- the default -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def warned(monkeypatch):
+    """Warnings of operators that fell back, as a process that has met none."""
+    from ortable.backend.aot import fallback_warning
+
+    monkeypatch.setattr(fallback_warning, "_named", set())
+    with pytest.warns(FallbackWarning) as found:
+        yield lambda: [str(each.message) for each in found]
+
+
+def test_one_warning_names_the_operator_its_line_and_an_entry(warned):
+    for factor in (1, 2):
+        torch._dynamo.reset()
+        fast = torch.compile(lambda x, k=factor: custom(x) * k, backend="ortable")
+        with torch.no_grad():
+            torch.testing.assert_close(fast(X), custom(X) * factor)
+    cube, halve = warned()
+    assert cube.startswith("ortable cannot convert ortable_fallback::cube (test_fallback.py:")
+    assert "torch.ops.ortable_fallback.cube(x @ x)" in cube and "{'fallback': 'error'}" in cube
+    assert "ortable_fallback::halve" in halve
+    entry = yaml.safe_load(cube.partition("starts from:\n")[2])
+    assert entry[0]["op"] == "ortable_fallback::cube(Tensor x) -> Tensor"
+
+
+def test_a_refusal_of_a_converter_is_a_warning_with_the_reason(warned):
+    fast = torch.compile(lambda x: torch.linalg.eigvals(x @ x).abs(), backend="ortable")
+    with torch.no_grad():
+        fast(torch.eye(4) * 3)
+    (text,) = warned()
+    assert "aten::linalg_eig" in text and "which are complex" in text and "starts from" not in text
+
+
+def test_hints_silence_the_warning(recwarn, monkeypatch):
+    from ortable.backend.aot import fallback_warning
+
+    monkeypatch.setattr(fallback_warning, "_named", set())
+    torch.compile(custom, backend="ortable", options={"hints": False})(X)
+    assert not [each for each in recwarn if each.category is FallbackWarning]
+
+
+def test_a_graph_that_converts_keeps_the_placements_of_before():
+    """Small parts beside operators that the tables place in torch, and a check with an effect."""
+
+    def fn(x, y):
+        drawn = torch.bernoulli(x)
+        return torch.linalg.inv(x + torch.eye(4)) @ (drawn * y + 1), (y + 2).sort()[0]
+
+    def placements(**options):
+        torch._dynamo.reset()
+        storage = {}
+        options = {"storage": storage, **options}
+        torch.compile(fn, backend="ortable", options=options)(X, X.clone().requires_grad_())
+        return [[(p.operator, p.where) for p in r.placement] for r in storage["instance"]]
+
+    assert placements() == placements(fallback="error")
+
+
+def test_a_marked_size_that_must_be_known_runs_in_torch():
+    weight = torch.ones(2, 3, 2, 2)
+
+    def fn(x):
+        return torch.nn.functional.conv2d(x, weight, dilation=x.size(0)) + x.sum()
+
+    counter = CompileCounterWithBackend("ortable")
+    fast = torch.compile(fn, backend=counter)
+    for size in (4, 3):
+        x = torch.randn(size, 3, 12, 12)
+        torch._dynamo.mark_dynamic(x, 0)
+        torch.testing.assert_close(fast(x), fn(x), rtol=1e-4, atol=1e-4)
+    assert counter.frame_count == 1
+
+
+def test_sizes_stay_free_where_the_refusal_is_of_something_else():
+    counter = CompileCounterWithBackend("ortable")
+    fast = torch.compile(lambda x: torch.linalg.eigvals(x).abs(), backend=counter, dynamic=True)
+    for size in (3, 5):
+        fast(torch.eye(size))
+    assert counter.frame_count == 1
+
+
+# -- operators of a library: writes, results of unknown sizes, gradients ------------------------
+
+
+@torch.library.custom_op("ortable_fallback_ops::add_sum", mutates_args=("x",))
+def add_sum(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.add_(y.sum())
+    return y * 2
+
+
+@add_sum.register_fake
+def _(x, y):
+    return torch.empty_like(y)
+
+
+@torch.library.custom_op("ortable_fallback_ops::add_to_all", mutates_args=("xs",))
+def add_to_all(xs: list[torch.Tensor], y: torch.Tensor) -> None:
+    for x in xs:
+        x.add_(y.sum())
+
+
+@torch.library.custom_op("ortable_fallback_ops::positive", mutates_args=())
+def positive(x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0].clone()
+
+
+@positive.register_fake
+def _(x):
+    return x.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+
+@torch.library.custom_op("ortable_fallback_ops::count", mutates_args=())
+def count(x: torch.Tensor) -> int:
+    return int((x > 0).sum())
+
+
+@count.register_fake
+def _(x):
+    return torch.library.get_ctx().new_dynamic_size()
+
+
+def write_into_an_argument(x, y):
+    result = add_sum(x, y @ y)
+    return x @ y + result
+
+
+def write_into_a_view(x, y):
+    z = x @ y
+    add_sum(z[0], y)
+    return z @ y
+
+
+def write_into_a_list(x, y):
+    first, second = x @ y, y @ x
+    add_to_all([first, second], y)
+    return first @ second
+
+
+WRITTEN_OR_UNKNOWN = [
+    write_into_an_argument,
+    write_into_a_view,
+    write_into_a_list,
+    lambda x, y: positive(x @ y) * 2 + 1,
+    lambda x, y: (x @ y) * count(y) + torch.ones(count(x)).sum(),
+]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("fn", WRITTEN_OR_UNKNOWN)
+def test_operators_that_write_and_sizes_that_data_decide(fn, dynamic):
+    x, y = torch.randn(4, 4), torch.randn(4, 4)
+    mine, theirs = x.clone(), x.clone()
+    with dynamo_config.patch(capture_dynamic_output_shape_ops=True), torch.no_grad():
+        got = torch.compile(fn, backend="ortable", dynamic=dynamic, fullgraph=True)(mine, y)
+        torch.testing.assert_close(got, fn(theirs, y))
+    torch.testing.assert_close(mine, theirs)
+
+
+@torch.library.custom_op("ortable_fallback_ops::experts", mutates_args=())
+def experts(x: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """Rows sorted by expert times the matrix of their expert."""
+    out, begin = x.new_empty(x.shape[0], weights.shape[2]), 0
+    for weight, end in zip(weights, ends.tolist(), strict=True):
+        out[begin:end] = x[begin:end] @ weight
+        begin = end
+    return out
+
+
+@experts.register_fake
+def _(x, weights, ends):
+    return x.new_empty(x.shape[0], weights.shape[2])
+
+
+@torch.library.custom_op("ortable_fallback_ops::experts_backward", mutates_args=())
+def experts_backward(
+    grad: torch.Tensor, x: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    of_x, of_weights, begin = torch.empty_like(x), torch.zeros_like(weights), 0
+    for index, end in enumerate(ends.tolist()):
+        of_x[begin:end] = grad[begin:end] @ weights[index].T
+        of_weights[index] = x[begin:end].T @ grad[begin:end]
+        begin = end
+    return of_x, of_weights
+
+
+@experts_backward.register_fake
+def _(grad, x, weights, ends):
+    return torch.empty_like(x), torch.empty_like(weights)
+
+
+experts.register_autograd(
+    lambda ctx, grad: (*experts_backward(grad, *ctx.saved_tensors), None),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+)
+
+
+class Mixture(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = torch.nn.Linear(16, 4)
+        self.weights = torch.nn.Parameter(torch.randn(4, 16, 16) / 4)
+        self.head = torch.nn.Linear(16, 3)
+
+    def forward(self, x):
+        chance, expert = self.gate(x).softmax(-1).max(-1)
+        order = expert.argsort(stable=True)
+        ends = torch.nn.functional.one_hot(expert, 4).sum(0).cumsum(0)
+        found = experts(x[order], self.weights, ends)
+        return self.head(x + torch.zeros_like(x).index_copy(0, order, found) * chance[:, None])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_mixture_of_experts_trains(dynamic):
+    model = Mixture()
+    theirs = copy.deepcopy(model)
+    storage = {}
+    options = {"storage": storage}
+    fast = torch.compile(model, backend="ortable", dynamic=dynamic, options=options)
+    for size in (12, 7):
+        x = torch.randn(size, 16)
+        results = [each(x) for each in (fast, theirs)]
+        torch.testing.assert_close(*results)
+        for result in results:
+            result.pow(2).sum().backward()
+        for got, expected in zip(model.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(got.grad, expected.grad, rtol=1e-4, atol=1e-4)
+    found = {(r.kind, p.operator) for r in storage["instance"] for p in r.placement if p.by}
+    assert ("forward", "ortable_fallback_ops::experts") in found
+    assert ("backward", "ortable_fallback_ops::experts_backward") in found
+
+
+def test_explain_lists_the_operator_with_an_entry_to_start_from():
+    found = ortable.explain(custom, X)
+    names = {each.operator: each.draft for each in found.unsupported}
+    assert set(names) == {"ortable_fallback::cube", "ortable_fallback::halve"}
+    assert names["ortable_fallback::cube"].startswith("- op: ortable_fallback::cube(Tensor x)")
+    assert "start from:" in str(found) and "- op: ortable_fallback::halve" in str(found)
+
+
+def test_exports_still_refuse():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return custom(x)
+
+    with pytest.raises(FunctionNotFoundError, match="ortable_fallback::cube"):
+        ortable.to_onnx(Model(), (X,))

@@ -251,7 +251,7 @@ def unknown_operator():
 
 
 def test_supported_parts_run_between_unsupported_operators(unknown_operator):
-    """The former backend partitioned by itself; here an option asks for it."""
+    """The former backend partitioned by itself, too; here an option refuses it."""
 
     def fn(x, w):
         y = torch.softmax(torch.relu(x @ w), -1)
@@ -260,12 +260,12 @@ def test_supported_parts_run_between_unsupported_operators(unknown_operator):
     x, w = torch.randn(4, 4), torch.randn(4, 4)
     storage = {}
     with torch.no_grad():
-        assert_close(compiled(fn, fallback="eager", storage=storage)(x, w), fn(x, w))
+        assert_close(compiled(fn, hints=False, storage=storage)(x, w), fn(x, w))
         types = [[n.op_type for n in r["onnx"].graph.node] for r in storage["instance"]]
         assert len(types) == 2 and "Softmax" in types[0] and "Tanh" in types[1]
         torch._dynamo.reset()
         with pytest.raises(Exception, match="former_onnxrt::odd"):
-            compiled(fn)(x, w)
+            compiled(fn, fallback="error")(x, w)
 
 
 # -- one backend, many callers ------------------------------------------------------------------

@@ -73,7 +73,8 @@ def test_views_at_places_that_only_data_know_are_refused():
     def parts(x, at):
         return torch.tensor_split(x, at)
 
-    compiled = torch.compile(parts, backend="ortable", fullgraph=True)
+    options = {"fallback": "error"}
+    compiled = torch.compile(parts, backend="ortable", fullgraph=True, options=options)
     with pytest.raises(Exception, match="where only the data say") as caught:
         compiled(torch.randn(5, 2), torch.tensor([1, 3]))
     error = caught.value

@@ -14,6 +14,8 @@ from torch._dynamo.exc import BackendCompilerFailed
 
 from ortable import ExportOptions, OrtOptions, onnx_custom_backend
 from ortable.backend.aot import entry
+from ortable.backend.aot.entry import ortable
+from ortable.backend.aot.modes import options_of_mode
 from ortable.errors import OptionError
 
 
@@ -100,16 +102,75 @@ def test_option_given_twice_is_refused():
     assert OrtOptions.from_mapping({"verbose": None}, {"verbose": 2}).verbose == 2
 
 
+def test_the_default_of_fallback():
+    assert OrtOptions().fallback == "eager"
+    assert OrtOptions(raise_on=["aten::relu"]).fallback == "error"
+    assert OrtOptions(raise_on=["aten::relu"], fallback="eager").fallback == "eager"
+
+
 def test_unknown_option_through_torch_compile():
     fn = torch.compile(lambda x: x + 1, backend="ortable", options={"frozen": True})
     with pytest.raises(BackendCompilerFailed, match=r"Unknown option 'frozen'.*All: autotune"):
         fn(torch.randn(2))
 
 
-def test_mode_is_refused():
-    fn = torch.compile(lambda x: x + 1, backend="ortable", mode="reduce-overhead")
-    with pytest.raises(BackendCompilerFailed, match="modes belong to inductor"):
+@pytest.mark.parametrize(
+    "mode, autotune",
+    [
+        ("default", False),
+        ("reduce-overhead", False),
+        ("max-autotune", True),
+        ("max-autotune-no-cudagraphs", True),
+    ],
+)
+def test_a_mode_stands_for_the_nearest_options(mode, autotune, caplog, monkeypatch):
+    from ortable.backend.aot import modes
+
+    seen = []
+    real = entry.compile_with_autograd
+    monkeypatch.setattr(
+        entry, "compile_with_autograd", lambda *args: seen.append(args[2]) or real(*args)
+    )
+    monkeypatch.setattr(modes, "_logged", set())
+    for _ in range(2):
+        torch._dynamo.reset()
+        fn = torch.compile(lambda x: x + 1, backend="ortable", mode=mode)
+        torch.testing.assert_close(fn(torch.ones(2)), torch.full((2,), 2.0))
+    assert [each.autotune for each in seen] == [autotune, autotune]
+    logged = [each for each in caplog.messages if f"mode '{mode}' of torch.compile" in each]
+    assert len(logged) == (mode != "default")
+
+
+def test_options_go_before_a_mode():
+    graph_module = torch.fx.symbolic_trace(lambda x: x + 1)
+    assert options_of_mode("max-autotune") == {"autotune": True}
+    with pytest.raises(OptionError, match=r"'autotune' must be True, False or 'torch', got 3"):
+        ortable(graph_module, [], mode="max-autotune", options={"autotune": 3})
+    with pytest.raises(RuntimeError, match="mode or options"):
+        torch.compile(lambda x: x, backend="ortable", mode="max-autotune", options={"verbose": 0})
+
+
+def test_an_unknown_mode_lists_the_known_ones():
+    fn = torch.compile(lambda x: x + 1, backend="ortable", mode="fastest")
+    with pytest.raises(BackendCompilerFailed, match=r"no mode 'fastest'.*: default, reduce-over"):
         fn(torch.randn(2))
+
+
+@pytest.mark.parametrize("mode", [None, "max-autotune"])
+@pytest.mark.parametrize("dynamic", [None, False, True])
+@pytest.mark.parametrize("disable", [False, True])
+def test_the_other_arguments_of_torch_compile(mode, dynamic, disable):
+    fn = torch.compile(
+        lambda x: (x @ x).relu(),
+        backend="ortable",
+        mode=mode,
+        dynamic=dynamic,
+        fullgraph=True,
+        disable=disable,
+    )
+    for size in (3, 5, 4):
+        x = torch.randn(size, size)
+        torch.testing.assert_close(fn(x), (x @ x).relu())
 
 
 def test_options_dict_reaches_a_callable_backend():

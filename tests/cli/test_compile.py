@@ -98,7 +98,7 @@ def test_explain_lists_what_cannot_be_converted(compiled_models, capsys):
 
 @pytest.mark.parametrize("command", ["bench", "debug"])
 def test_what_cannot_be_converted_is_an_error_without_a_traceback(compiled_models, capsys, command):
-    assert main([command, f"{compiled_models}:unknown"]) == 2
+    assert main([command, "--no-fallback", f"{compiled_models}:unknown"]) == 2
     err = capsys.readouterr().err
     assert "clitest::secret" in err and "Traceback" not in err
 
@@ -113,14 +113,16 @@ def test_bench_of_training_is_json(compiled_models, capsys):
 
 
 def test_bench_of_training_needs_gradients(compiled_models, capsys):
-    assert main(["bench", "--train", "--fallback", f"{compiled_models}:unknown"]) == 2
+    flags = ["--train", "--fallback", "--options", "hints=False"]
+    assert main(["bench", *flags, f"{compiled_models}:unknown"]) == 2
     assert "no result of the model requires gradients" in capsys.readouterr().err
 
 
-def test_what_cannot_be_converted_runs_in_torch_with_fallback(compiled_models, capsys):
-    assert main(["bench", "--fallback", "--rounds", "2", f"{compiled_models}:unknown"]) == 0
-    assert main(["bench", f"{compiled_models}:unknown"]) == 2
-    assert "--fallback runs it in torch" in capsys.readouterr().err
+def test_what_cannot_be_converted_runs_in_torch(compiled_models, capsys):
+    flags = ["--rounds", "2", "--options", "hints=False"]
+    assert main(["bench", *flags, f"{compiled_models}:unknown"]) == 0
+    assert main(["bench", "--no-fallback", *flags, f"{compiled_models}:unknown"]) == 2
+    assert "without --no-fallback it runs in torch" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["explain", "bench", "tune", "profile"])
@@ -131,6 +133,7 @@ def test_what_cannot_be_converted_runs_in_torch_with_fallback(compiled_models, c
         (["--options", "freeze=maybe"], "must be 'auto', 'on', 'off' or 'trust'"),
         (["--options", "target_opset=99"], "Option 'target_opset'"),
         (["--options", "fallback=eager", "--fallback"], "given by --options and by --fallback"),
+        (["--options", "fallback=eager", "--no-fallback"], "by --options and by --no-fallback"),
     ],
 )
 def test_options_are_those_of_the_backend(compiled_models, capsys, command, flags, said):

@@ -300,7 +300,8 @@ def _seed() -> None:
 def _ortable_backend(options: dict[str, Any] | None) -> Callable[..., Any]:
     from ortable.backend.aot.entry import ortable
 
-    return lambda module, inputs: ortable(module, inputs, options=options)
+    strict = {**(options or {}), "fallback": "error"}
+    return lambda module, inputs: ortable(module, inputs, options=strict)
 
 
 def _plain_backend(module: Any, inputs: Any) -> Any:

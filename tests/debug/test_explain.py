@@ -102,7 +102,7 @@ def test_unsupported_operators_are_listed_and_stop_nothing():
     assert each.operator == "aten::sort" and each.calls == 1
     assert each.why == "option raise_on names it" and "test_explain.py" in each.lines[0]
     assert str(found).startswith("1 graph, 0 graph breaks, 1 unsupported operator\n")
-    assert "not supported: an error, unless options={'fallback': 'eager'}" in str(found)
+    assert "not supported, so torch runs it (an error with fallback='error')" in str(found)
     assert found.graphs[0].nodes == {"MatMul": 1}
 
 

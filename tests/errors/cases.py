@@ -81,7 +81,7 @@ def to_onnx_missing_operator_behind_bert() -> None:
 @case
 def compile_missing_operator_behind_bert() -> None:
     with soft_step(), torch.no_grad():
-        torch.compile(BertAndMore(), backend="ortable")(IDS)
+        torch.compile(BertAndMore(), backend="ortable", options={"fallback": "error"})(IDS)
 
 
 @case
@@ -95,7 +95,8 @@ def compile_unsupported_dtype() -> None:
         def forward(self, z: torch.Tensor) -> torch.Tensor:
             return z * 2
 
-    torch.compile(Half(), backend="ortable")(torch.zeros(3, dtype=torch.complex32))
+    half = torch.compile(Half(), backend="ortable", options={"fallback": "error"})
+    half(torch.zeros(3, dtype=torch.complex32))
 
 
 class Lookup(torch.nn.Module):
@@ -298,4 +299,4 @@ def shell_export_into_a_missing_folder() -> None:
 @case
 def shell_debug_of_a_missing_operator() -> None:
     with soft_step():
-        shell("debug", f"{__name__}:bert_and_more")
+        shell("debug", "--no-fallback", f"{__name__}:bert_and_more")

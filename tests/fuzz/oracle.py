@@ -518,7 +518,7 @@ def _compiled(program: Program, wanted: list[Any], gradient: bool) -> Outcome:
     judge = Judge(program, None, gradient)
     storage: dict[str, Any] = {}
     rewrites = ("default", "none", "all")[len(program.steps) % 3]
-    options = {"rewrites": rewrites, "storage": storage}
+    options = {"rewrites": rewrites, "storage": storage, "fallback": "error"}
     kind, detail = "exact", ""
     try:
         found = _run_compiled(program, gradient, "ortable", options)

@@ -128,7 +128,7 @@ def script(program: Program, mode: str, outcome: Outcome) -> str:
     else:
         rewrites = outcome.where.removeprefix("rewrites ") or "default"
         parts.append(_GRADIENT_CALL if mode == "gradient" else _PLAIN_CALL)
-        options = f', options={{"rewrites": "{rewrites}"}}'
+        options = f', options={{"rewrites": "{rewrites}", "fallback": "error"}}'
         parts.append(
             _COMPILE.format(dynamic=program.dynamic, options=options, rtol=rtol, atol=atol)
         )

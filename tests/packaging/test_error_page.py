@@ -93,6 +93,15 @@ def no_converter() -> None:
         ortable.to_onnx(Twice(), (X,))
 
 
+def runs_in_torch() -> None:
+    warnings.simplefilter("error", errors.FallbackWarning)
+    with torch.library._scoped_library("shop", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+        torch.library.register_fake("shop::twice", torch.empty_like, lib=library)
+        torch.compile(Twice(), backend="ortable")(X)
+
+
 def missing_input() -> None:
     ortable.match_input_parameters(torch.nn.Linear(3, 4), ["weight", "x"], [])
 
@@ -176,6 +185,7 @@ RAISERS: dict[str, Callable[[], None]] = {
     "BuilderError": unknown_input,
     "ConversionError": wrong_dtype,
     "ExportError": branch,
+    "FallbackWarning": runs_in_torch,
     "FunctionNotFoundError": no_converter,
     "GradientsOnWarning": gradients_on,
     "InputError": missing_input,

@@ -80,7 +80,8 @@ def _compiled(function: Any, backend: str) -> Callable[..., Any]:
     if backend != "ortable":
         return torch.compile(function, backend=backend)
     storage: dict[str, Any] = {}
-    compiled = torch.compile(function, backend="ortable", options={"storage": storage})
+    options = {"storage": storage, "fallback": "error"}
+    compiled = torch.compile(function, backend="ortable", options=options)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         result = compiled(*args, **kwargs)

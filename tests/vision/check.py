@@ -92,7 +92,8 @@ def compiled(model: torch.nn.Module) -> Callable[..., Any]:
     """The model through torch.compile, which has to give our backend something to do."""
     torch._dynamo.reset()
     storage: dict[str, Any] = {}
-    function = torch.compile(model, backend="ortable", options={"storage": storage})
+    options = {"storage": storage, "fallback": "error"}
+    function = torch.compile(model, backend="ortable", options=options)
 
     def call(*args: Any) -> Any:
         with torch.no_grad():

@@ -43,7 +43,7 @@ class OrtOptionsDict(TypedDict, total=False):
     pre_ort_model_transforms: Transform | Iterable[Transform]
     export_options: ExportOptions | None
     freeze: Literal["auto", "on", "off", "trust"]
-    fallback: Literal["eager"] | None
+    fallback: Literal["eager", "error"] | None
     cache_dir: str | os.PathLike[str] | None
     tune: float | None
     cache_megabytes: int
@@ -92,9 +92,10 @@ class OrtOptions:
             (one that trains becomes slower, and stays right), ``"off"``: none. ``"trust"``: as
             ``"auto"``, on CUDA too, but calls do not look whether somebody wrote into them, so call
             `ortable.refresh` after a write.
-        fallback: what happens to an operator that has no converter: None, the default, is an error
-            that lists all of them; with ``"eager"`` they run in torch, between the sessions of what
-            is supported.
+        fallback: what happens to what cannot be converted, such as an operator without a converter:
+            with ``"eager"`` it runs in torch, between the sessions of what can be, and a warning
+            names it, once in a process; ``"error"`` is an error that lists all such operators. By
+            default ``"eager"``, but ``"error"`` where `raise_on` names operators.
         cache_dir: a folder that keeps converted graphs, so that the next process does not convert
             them again. By default nothing is kept on disk.
         tune: how many seconds to search, for each graph, for the settings of ONNX Runtime's session
@@ -114,7 +115,8 @@ class OrtOptions:
             beyond that, for other sizes say, reads them where torch keeps them, which is slower and
             takes no memory. By default any number.
         hints: warn, once in a process, of what makes the model slower than it need be: gradients of
-            a module in eval mode, and graphs that `tune` cannot search.
+            a module in eval mode, operators that cannot be converted, and graphs that `tune` cannot
+            search.
         watch_modules: let one check of ortable's own stand in for dynamo's guards on modules at
             each call. It costs less and sees as much. False: dynamo's guards.
         raise_on: operators to refuse on purpose, to try out what happens then (a fallback, torch's
@@ -143,7 +145,7 @@ class OrtOptions:
     pre_ort_model_transforms: tuple[Transform, ...] = ()
     export_options: ExportOptions | None = None
     freeze: Literal["auto", "on", "off", "trust"] = "auto"
-    fallback: Literal["eager"] | None = None
+    fallback: Literal["eager", "error"] | None = None
     cache_dir: str | None = None
     tune: float | None = None
     cache_megabytes: int = 2048
@@ -163,6 +165,8 @@ class OrtOptions:
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
+        if self.fallback is None:
+            object.__setattr__(self, "fallback", "error" if self.raise_on else "eager")
         if not self.optimize and self.rewrites not in (("default",), ("none",)):
             raise OptionError(
                 f"Option 'rewrites' is {list(self.rewrites)}, and 'optimize' False: rewrites are a "
@@ -285,9 +289,9 @@ def _check_freeze(name: str, value: Any) -> str:
 
 
 def _check_fallback(name: str, value: Any) -> str | None:
-    if value is not None and value != "eager":
-        raise _wrong_value(name, value, "None or 'eager'")
-    return None if value is None else "eager"
+    if value not in (None, "eager", "error"):
+        raise _wrong_value(name, value, "None, 'eager' or 'error'")
+    return None if value is None else str(value)
 
 
 def _check_copies(name: str, value: Any) -> int | None:

@@ -146,9 +146,11 @@ def add_options(command: Any, about: str = "options of the backend: freeze=off")
 
 
 def add_fallback(command: Any) -> None:
-    """Adds ``--fallback`` of torch.compile; `backend_options` reads it."""
+    """Adds ``--fallback`` of torch.compile and its opposite; `backend_options` reads it."""
     command.add_argument(
-        "--fallback", action="store_true", help="what ortable cannot convert runs in torch"
+        "--fallback",
+        action=argparse.BooleanOptionalAction,
+        help="what ortable cannot convert runs in torch (the default), or is an error",
     )
 
 
@@ -241,9 +243,10 @@ def backend_options(args: argparse.Namespace) -> dict[str, Any]:
     if args.rewrites != "default":
         _once(found, "rewrites", "--rewrites")
         found["rewrites"] = chosen_names(args)
-    if getattr(args, "fallback", False):
-        _once(found, "fallback", "--fallback")
-        found["fallback"] = "eager"
+    fallback = getattr(args, "fallback", None)
+    if fallback is not None:
+        _once(found, "fallback", "--fallback" if fallback else "--no-fallback")
+        found["fallback"] = "eager" if fallback else "error"
     return found
 
 

@@ -69,7 +69,7 @@ def _profiled(args: argparse.Namespace, options: dict[str, Any], sizes: Any) -> 
 
     dynamic = True if args.dynamic else None
     if args.target.endswith(".onnx"):
-        if args.inputs or args.fallback:
+        if args.inputs or args.fallback is not None:
             flag = "--inputs" if args.inputs else "--fallback"
             raise OptionError(f"{flag} is for models of PyTorch; sizes of a file: --size batch=8")
         existing(args.target)

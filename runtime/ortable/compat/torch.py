@@ -558,6 +558,17 @@ def symbol_of(size: Any) -> Any:
     return getattr(size.node, "_expr", size.node.expr)
 
 
+def marked_symbols(shape_env: Any) -> set[Any]:
+    """The symbols of dimensions that the user marked as dynamic: a guard on one is an error."""
+    found: set[Any] = set()
+    for tracked in shape_env.tracked_fakes or ():
+        constraints = getattr(tracked.symbolic_context, "constraint_sizes", None) or ()
+        for size, constraint in zip(getattr(tracked.fake, "shape", ()), constraints, strict=False):
+            if constraint is not None and not constraint.warn_only and not isinstance(size, int):
+                found |= size.node.expr.free_symbols
+    return found
+
+
 def guards_code(program: Any) -> list[str]:
     """The texts of the guards of an exported program; none where it keeps none."""
     return list(getattr(program, "_guards_code", ()))

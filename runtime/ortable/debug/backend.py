@@ -46,7 +46,7 @@ def onnx_debug_backend(
     rewrites: str | Sequence[str] | None = None,
     pre_ort_model_transforms: Transform | Iterable[Transform] | None = None,
     freeze: Literal["auto", "on", "off"] | None = None,
-    fallback: Literal["eager"] | None = None,
+    fallback: Literal["eager", "error"] | None = None,
     raise_on: Iterable[str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Compiled:

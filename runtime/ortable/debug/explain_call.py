@@ -39,7 +39,6 @@ from ortable.compat.torch_explain import (
     innermost,
     own_profile,
 )
-from ortable.errors import OrtableError
 
 from .explain_fusion import Fusion, fusions_of
 from .explain_records import Explanation, GraphBreak, GraphExplanation, TorchOperator
@@ -83,7 +82,8 @@ def explain(
         OptionError: an unknown option, or a wrong value.
         ProviderError: a provider is missing, or ONNX Runtime refuses a model.
     """
-    chosen = replace(OrtOptions.from_mapping(options), hints=False)  # they are notes here
+    # hints are notes here, and what cannot be converted is a row
+    chosen = replace(OrtOptions.from_mapping(options), hints=False, fallback="eager")
     check_providers(chosen.providers)
     function = innermost(model)
     call = copied_arguments(args, kwargs)
@@ -184,19 +184,11 @@ class _Watch:
         self._graphs.clear()
 
     def _compile(self, number: int, graph: GraphModule, options: OrtOptions, runner: Any) -> Any:
-        """Compiles a graph as the options ask for, and with a fallback where that is an error."""
+        """Compiles a graph, and keeps its records."""
         storage: dict[str, Any] = {"autotune": self.tuned}
-        try:
-            made = compile_aot_graph(graph, replace(options, storage=storage), runner)
-            failed = getattr(made, "error", None) is not None
-        except OrtableError:
-            if options.fallback is not None:
-                raise
-            failed = True
-        if failed:
-            storage = {"autotune": self.tuned}
-            settings = replace(options, storage=storage, fallback="eager")
-            made = compile_aot_graph(graph, settings, runner)
+        made = compile_aot_graph(graph, replace(options, storage=storage), runner)
+        if (error := getattr(made, "error", None)) is not None:
+            raise error
         records: list[CompileRecord] = storage["instance"]
         callables = [
             each.tuned.ours if isinstance(each, TunedGraph) else each
@@ -300,14 +292,14 @@ def _counted(model: Any) -> Counter[str]:
 
 def _in_torch(placement: Sequence[Placement]) -> tuple[TorchOperator, ...]:
     """What torch runs, calls with the same reason together."""
-    groups: dict[tuple[str, str, bool], list[str]] = {}
+    groups: dict[tuple[str, str, bool, str], list[str]] = {}
     for each in placement:
         if each.where == "torch":
-            key = each.operator, each.why, each.by == "fallback"
+            key = each.operator, each.why, each.by == "fallback", each.draft
             groups.setdefault(key, []).append(each.line)
     return tuple(
-        TorchOperator(name, len(lines), why, tuple(dict.fromkeys(filter(None, lines))), by)
-        for (name, why, by), lines in groups.items()
+        TorchOperator(name, len(lines), why, tuple(dict.fromkeys(filter(None, lines))), by, draft)
+        for (name, why, by, draft), lines in groups.items()
     )
 
 

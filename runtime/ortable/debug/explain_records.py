@@ -52,13 +52,15 @@ class GraphBreak:
 @dataclass(frozen=True)
 class TorchOperator:
     """An operator that torch runs, between sessions of ONNX Runtime: at which lines, and why.
-    `unsupported` where ortable cannot convert it: an error without `fallback="eager"`."""
+    `unsupported` where ortable cannot convert it: an error with `fallback="error"`. `draft` is the
+    YAML of an entry to start from, where the specs have none for it."""
 
     operator: str
     calls: int
     why: str
     lines: tuple[str, ...]
     unsupported: bool
+    draft: str = ""
 
 
 @dataclass(frozen=True)
@@ -221,11 +223,11 @@ def _sections(graph: GraphExplanation, named: Sequence[str]) -> Iterator[tuple[s
         yield f"cases of entries: {_counts(Counter(graph.cases.values()))}", []
     unsupported = [each for each in graph.torch if each.unsupported]
     for title, rows in (
-        ("not supported: an error, unless options={'fallback': 'eager'}", unsupported),
+        ("not supported, so torch runs it (an error with fallback='error')", unsupported),
         ("placed in torch", [each for each in graph.torch if not each.unsupported]),
     ):
         if rows:
-            yield title, [_torch_line(each) for each in rows]
+            yield title, [line for each in rows for line in _torch_lines(each)]
     if not graph.onnx:
         yield "all of it runs in torch", []
         return
@@ -246,12 +248,13 @@ def _sections(graph: GraphExplanation, named: Sequence[str]) -> Iterator[tuple[s
     yield f"seconds: {phases}", []
 
 
-def _torch_line(each: TorchOperator) -> str:
+def _torch_lines(each: TorchOperator) -> list[str]:
     lines = each.lines
     where = f" at {lines[0]}" if lines else ""
     more = f" and {len(lines) - 1} more lines" if len(lines) > 1 else ""
     calls = counted(each.calls, "call")
-    return f"{each.operator}, {calls}{where}{more}: {each.why}"
+    start = ["start from:", *each.draft.splitlines()] if each.draft else []
+    return [f"{each.operator}, {calls}{where}{more}: {each.why}", *start]
 
 
 def _rewrites(graph: GraphExplanation, named: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

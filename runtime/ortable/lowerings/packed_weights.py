@@ -29,7 +29,9 @@ def unpacked_nibbles(graph: Graph, packed: Result) -> Result:
     """
     rows, half = graph.get_shape(packed)
     if not isinstance(rows, int) or not isinstance(half, int):
-        raise UnsupportedCase("packed weights of a size that is not known while converting")
+        raise UnsupportedCase(
+            "packed weights of a size that is not known while converting", (rows, half)
+        )
     found = _places(rows)
     if found is None:
         raise UnsupportedCase(

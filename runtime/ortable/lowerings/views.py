@@ -151,7 +151,8 @@ def _layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
     if not is_static(shape):
         if not value.is_contiguous() or not isinstance(value.storage_offset(), int):
             raise UnsupportedCase(
-                "aten::as_strided of a dynamic shape that is not contiguous: make its sizes static"
+                "aten::as_strided of a dynamic shape that is not contiguous: make its sizes static",
+                tuple(shape),
             )
         return list(range(len(shape))), int(value.storage_offset())
     strides = [int(each) for each in value.stride()]

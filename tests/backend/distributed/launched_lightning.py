@@ -27,7 +27,9 @@ class Fitted(lightning.LightningModule):
 
     def training_step(self, batch, index):
         x, y = batch
-        return nn.functional.mse_loss(self.model(x), y)
+        loss = nn.functional.mse_loss(self.model(x), y)
+        self.log("loss", loss)
+        return loss
 
     def configure_optimizers(self):
         return torch.optim.AdamW(self.parameters(), lr=0.01, eps=1e-4)
@@ -41,14 +43,15 @@ def main():
     _register()
     backend, devices = sys.argv[2], int(sys.argv[3])
     module = Fitted()
-    given = module if backend == "no" else torch.compile(module, backend=backend)
+    if backend != "no":
+        module.model.compile(backend=backend)
     [(x, y)] = together(32, 8)
     trainer = lightning.Trainer(
         accelerator="cpu", devices=devices, strategy="ddp", max_epochs=2, logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
     # Lightning deals rows out in turn: 0, 2, 4... to the first, which the joined batch has, too.
-    trainer.fit(given, DataLoader(TensorDataset(x, y), batch_size=8 // devices, shuffle=False))
+    trainer.fit(module, DataLoader(TensorDataset(x, y), batch_size=8 // devices, shuffle=False))
     told = {
         "weights": module.model.state_dict(),
         "graphs": counters["stats"]["unique_graphs"],

@@ -279,6 +279,7 @@ def profiled(model: Model, x: torch.Tensor, path: Path) -> float:
 
 
 def silence() -> None:
+    warnings.simplefilter("ignore", ortable.FallbackWarning)
     warnings.simplefilter("ignore", ortable.GradientsOnWarning)
     warnings.simplefilter("ignore", ortable.UntestedVersionWarning)
 

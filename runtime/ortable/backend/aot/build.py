@@ -27,7 +27,7 @@ from ortable.backend.partition.between_breaks import left_to_torch
 from ortable.backend.partition.convert import ConvertedPartition, convert_partitions
 from ortable.backend.partition.fallback import (
     culprits,
-    missing_error,
+    refuse_missing,
     refused_error,
     unsupported_nodes,
 )
@@ -55,6 +55,7 @@ from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.interpreter.diagnostics.advice import advise
 
 from .events import graph_label, tell_compiled, tell_failed_backward
+from .fallback_warning import warn_of_fallback
 from .gradients_hint import hint_at_gradients
 from .records import dump_model, print_report, record_of, record_of_torch, store
 
@@ -76,7 +77,7 @@ def compile_aot_graph(graph_module: GraphModule, options: OrtOptions, runner: Ru
         with timed("ortable"):
             compiled = _compile(graph, options, runner)
     except OrtableError as error:
-        advise(error, "compile", options.verbose, falls_back=options.fallback is not None)
+        advise(error, "compile", options.verbose, falls_back=options.fallback == "eager")
         if graph.kind != "backward":
             raise
         tell_failed_backward(str(error).partition("\n")[0])
@@ -145,85 +146,66 @@ def _compile(
             undecompose(graph.module)
         if graph.kind == "inference" and not is_off(join_products):
             join_products(graph.module)
-        off = switched_off(graph)
-        if options.fallback is not None:
-            return _compile_with_fallback(graph, options, runner, static, off)
-        refused = refused_error(graph.module, options.raise_on)
-        if refused is not None:
-            raise refused
-        while True:
-            try:
-                return _compile_placed(graph, options, runner, static, off)
-            except OrtableError as error:
-                if not specialize(graph.module, error, options.verbose):
-                    raise
-            graph = AotGraph(graph.module)  # some sizes are numbers now
-            off = {node: why for node, why in off.items() if node.graph is graph.module.graph}
+        return _compile_placed(graph, options, runner, static)
 
 
 def _compile_placed(
-    graph: AotGraph,
-    options: OrtOptions,
-    runner: Runner,
-    static: frozenset[int],
-    off: Mapping[Node, str],
+    graph: AotGraph, options: OrtOptions, runner: Runner, static: frozenset[int]
 ) -> Compiled:
-    """Compiles a graph of which torch runs what the specs place there, and what is switched off."""
-    left, before = left_to_torch(graph), graph
-    graph, in_torch, _ = place_nodes(graph, off)
-    if not in_torch and not left:
-        return _compile_unpartitioned(graph, options, runner, static)
-    written = [node for node in graph.module.graph.nodes if graph.is_mutation(node)]
-    error = missing_error(graph.module, {*in_torch, *written})
-    if error is not None:
-        raise error  # one for all partitions
-    if left:
-        graph, in_torch = before, left
-    elif not searches("lowerings"):
-        in_torch = absorb_small_partitions(graph, in_torch)
-    partitioning = partition_graph(graph, in_torch)
-    converted = list(convert_partitions(graph, partitioning, options, static))
-    placement = list_placements(graph.module, in_torch)
-    return _join(graph, options, runner, placement, partitioning, converted)
+    """Compiles a graph of which torch runs what the specs place there, and what cannot be converted
+    unless option `fallback` makes that an error.
 
-
-def _compile_with_fallback(
-    graph: AotGraph,
-    options: OrtOptions,
-    runner: Runner,
-    static: frozenset[int],
-    off: Mapping[Node, str],
-) -> Compiled:
-    """Compiles what can be, and leaves the rest to torch.  A node whose conversion fails changes
-    sides, and the graph is partitioned anew: each round takes at least one node away from ONNX
-    Runtime."""
-    unsupported = {**off, **unsupported_nodes(graph, options.raise_on)}
-    if left := left_to_torch(graph):
-        placement = list_placements(graph.module, left, unsupported)
-        return _join(graph, options, runner, placement, partition_graph(graph, left), [])
+    A size that a converter wants as a number becomes one. Any other node whose conversion fails
+    changes sides, and the graph is partitioned anew: each round takes at least one node away from
+    ONNX Runtime.
+    """
+    unsupported = _find_unsupported(graph, options)
+    left = left_to_torch(graph)
     tried: dict[str, int] = {}
     while True:
         placed, in_torch, before = place_nodes(graph, unsupported)
-        if not searches("lowerings"):
-            in_torch = absorb_small_partitions(placed, in_torch, everywhere=True)
+        if options.fallback == "error" and (in_torch or left):
+            refuse_missing(placed, in_torch)  # one error for all partitions
+        if left:
+            placed, in_torch, before = graph, left, {node: node for node in left}
+        elif in_torch and not searches("lowerings"):
+            in_torch = absorb_small_partitions(placed, in_torch, everywhere=bool(unsupported))
         converted: list[ConvertedPartition] = []
-        partitioning = partition_graph(placed, in_torch)
-        partitions = partitioning.partitions
         try:
             if not in_torch:
                 return _compile_unpartitioned(placed, options, runner, static)
+            partitioning = partition_graph(placed, in_torch)
             for each in convert_partitions(placed, partitioning, options, static):
                 converted.append(each)
-            fell_back = {node for node in in_torch if before.get(node) in unsupported}
-            placement = list_placements(placed.module, in_torch, fell_back)
-            return _join(placed, options, runner, placement, partitioning, converted)
-        except (OptionError, InputError, ProviderError):
-            raise
         except OrtableError as error:
-            if len(converted) == len(partitions):
-                raise  # all are converted: a session cannot be made
-            found = culprits(error, partitions[len(converted)].nodes, tried)
+            strict = options.fallback == "error"
+            if specialize(graph.module, error, options.verbose, must_convert=strict):
+                graph = AotGraph(graph.module)  # some sizes are numbers now
+                continue
+            if strict or isinstance(error, OptionError | InputError | ProviderError):
+                raise
+            failed = partition_graph(placed, in_torch).partitions[len(converted)]
+            found = culprits(error, failed.nodes, tried)
             unsupported |= {before[node]: why for node, why in found.items()}
+            continue
+        fell_back = {node for node in in_torch if before.get(node) in unsupported}
+        placement = list_placements(placed.module, in_torch, fell_back)
+        return _join(placed, options, runner, placement, partitioning, converted)
+
+
+def _find_unsupported(graph: AotGraph, options: OrtOptions) -> dict[Node, str]:
+    """The calls that torch runs because a search has switched their conversion off, or because they
+    cannot be converted, with the reasons that are known before a conversion.
+
+    :raises FunctionNotFoundError: option `raise_on` names one, and `fallback` makes that an error
+    """
+    off = switched_off(graph)
+    if options.fallback == "eager":
+        return {**off, **unsupported_nodes(graph, options.raise_on)}
+    refused = refused_error(graph.module, options.raise_on)
+    if refused is not None:
+        raise refused
+    return off
 
 
 def _compile_unpartitioned(
@@ -281,6 +263,7 @@ def _make_callables(
     if options.verbose:
         print(f"[ortable] {host.kind} in {len(conversions)} partitions")
         print(report_placements(host.placement))
+    warn_of_fallback(host.placement, options)
     if not conversions:  # nothing is left for ONNX Runtime: the record says so
         store(options.storage, record_of_torch(host.kind, graph_module, host.placement))
     made = {

@@ -34,7 +34,7 @@ from ortable.backend.sessions.providers import check_providers
 from ortable.compat.bisector import Application, disabled, register, searched, searches
 from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext, precompiles
 from ortable.compat.versions import check_versions
-from ortable.errors import OptionError, OrtableError
+from ortable.errors import OrtableError
 from ortable.passes.weight_codes import WeightOptions
 
 from .build import (
@@ -48,6 +48,7 @@ from .build import (
 from .decompositions import get_decomposition_table, resolve_table, switchable
 from .events import tell_recompiled
 from .forward_only import ForwardGraph, forward_only, is_left_to_torch
+from .modes import options_of_mode
 from .recurrent import refuse_lost_dropout, trained_in_eager
 from .redecompose import redecompose
 from .saved_values import partition
@@ -87,17 +88,15 @@ def ortable(
         gm: the `torch.fx.GraphModule` that dynamo captured.
         example_inputs: its inputs.
         options: option names and values, see `ortable.OrtOptions`.
-        mode: torch.compile's mode: only None, ortable has none.
+        mode: torch.compile's mode, which stands for the options that come nearest to it; what
+            `options` say goes first.
 
     Raises:
-        OptionError: an unknown option, a wrong value, or a mode.
+        OptionError: an unknown option, a wrong value, or an unknown mode.
     """
-    if mode is not None:
-        raise OptionError(
-            f"ortable has no mode {mode!r}: modes belong to inductor. Remove it, and give what you "
-            "want to change in options={...}."
-        )
-    return compile_with_autograd(gm, example_inputs, OrtOptions.from_mapping(options))
+    nearest = options_of_mode(mode)
+    nearest = {name: value for name, value in nearest.items() if name not in (options or ())}
+    return compile_with_autograd(gm, example_inputs, OrtOptions.from_mapping(nearest, options))
 
 
 def onnxrt(gm: Any, example_inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]:
@@ -135,7 +134,7 @@ def onnx_custom_backend(
     run_options: RunOptions | Mapping[str, Any] | None = None,
     pre_ort_model_transforms: Transform | Iterable[Transform] | None = None,
     freeze: Literal["auto", "on", "off", "trust"] | None = None,
-    fallback: Literal["eager"] | None = None,
+    fallback: Literal["eager", "error"] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     tune: float | None = None,
     cache_megabytes: int | None = None,

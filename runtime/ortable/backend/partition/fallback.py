@@ -1,10 +1,10 @@
-"""`fallback="eager"`: what ONNX Runtime cannot run, found before or while a graph is converted,
-and left to torch. In comes an AotGraph, or the error of a conversion, out come nodes with
+"""What ONNX Runtime cannot run, found before or while a graph is converted, and left to torch
+unless `fallback="error"`. In comes an AotGraph, or the error of a conversion, out come nodes with
 reasons; called by `aot.build`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -20,9 +20,10 @@ from ortable.interpreter.diagnostics.unsupported import collect, not_found_error
 from ortable.interpreter.modules import find_attribute
 from ortable.interpreter.mutation import visible_writes
 from ortable.interpreter.tables import generated_tables
+from ortable.lowerings.control_flow import CHECKS
 from ortable_generated.aten import traits
 
-__all__ = ["culprits", "missing_error", "refused_error", "unsupported_nodes"]
+__all__ = ["culprits", "refuse_missing", "refused_error", "unsupported_nodes"]
 
 _PATIENCE = 3  # calls of one operator that may fail before all its calls are left to torch
 
@@ -56,13 +57,13 @@ def _is_named(node: Node, raise_on: Sequence[str]) -> bool:
     return name in raise_on or name.partition(".")[0] in raise_on
 
 
-def missing_error(graph_module: GraphModule, in_torch: Any) -> OrtableError | None:
-    """The error that names every operator without a converter that is not in `in_torch`; None
-    where there is none."""
+def refuse_missing(graph: AotGraph, in_torch: Collection[Node]) -> None:
+    """Raise one error for every operator without a converter that is not in `in_torch`."""
     tables = generated_tables()
-    missing = scan.missing_nodes(graph_module, tables, _converter, lambda module: module)
-    missing = [node for node in missing if node not in in_torch]
-    return not_found_error(collect(missing), tables, "") if missing else None
+    missing = scan.missing_nodes(graph.module, tables, _converter, lambda module: module)
+    missing = [n for n in missing if n not in in_torch and not graph.is_mutation(n)]
+    if missing:
+        raise not_found_error(collect(missing), tables, "")
 
 
 def culprits(error: OrtableError, nodes: Sequence[Node], tried: dict[str, int]) -> dict[Node, str]:
@@ -87,7 +88,9 @@ def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> s
     if _is_named(node, raise_on):
         return "option raise_on names it"
     if name in traits.CARRIES_TOKEN:
-        return "it has an effect, which an ONNX graph would lose"
+        called: Any = node.args[1]
+        if called.name() not in CHECKS:
+            return f"{called.name()} has an effect, which an ONNX graph would lose"
     written = visible_writes.writes(node, tables.mutates)
     if written is not None:
         return f"it writes to its argument: {written}"

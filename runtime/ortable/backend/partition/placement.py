@@ -17,6 +17,7 @@ from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPack
 from ortable.interpreter.assertions import asserts_inside
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
+from ortable.interpreter.diagnostics.unsupported import skeleton
 from ortable.interpreter.operator_cost import find_cost, is_costly_somewhere
 from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
@@ -42,7 +43,8 @@ _COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
 @dataclass(frozen=True)
 class Placement:
     """One operator call of a graph: `where` is "onnx" or "torch"; `why` and the user's `line` are
-    given for what runs in torch, and `by` is "fallback" where only that option lets it."""
+    given for what runs in torch, and `by` is "fallback" where only that option lets it. `draft` is
+    then the YAML of an entry to start from, where the specs have none for the operator."""
 
     node: str
     operator: str
@@ -50,6 +52,7 @@ class Placement:
     why: str = ""
     line: str = ""
     by: str = ""
+    draft: str = ""
 
 
 def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
@@ -179,9 +182,12 @@ def list_placements(
         if why is None:
             found.append(Placement(node.name, name, "onnx"))
         else:
-            line = source_line(node)
-            by = "fallback" if node in fell_back else ""
-            found.append(Placement(node.name, name, "torch", why, str(line or ""), by))
+            line = str(source_line(node) or "")
+            if node in fell_back:
+                draft = "" if name in generated_tables().converters else "\n".join(skeleton(node))
+                found.append(Placement(node.name, name, "torch", why, line, "fallback", draft))
+            else:
+                found.append(Placement(node.name, name, "torch", why, line))
     return found
 
 

@@ -31,7 +31,7 @@ _MISSING: dict[Door, tuple[str, ...]] = {
         "  or dispatcher=OxsDispatcher() to borrow those of onnxscript (extra [onnxscript]).",
     ),
     "compile": (
-        'What to do: options={"fallback": "eager"} runs it in torch, between parts of ONNX;',
+        'What to do: options={"fallback": "eager"}, the default, runs it in torch;',
         f"  or {_LOAD}.",
     ),
     "shell": (
@@ -39,7 +39,7 @@ _MISSING: dict[Door, tuple[str, ...]] = {
         "  call it in the module of TARGET; `ortable specs check FILE` checks the file.",
     ),
     "shell compile": (
-        "What to do: --fallback runs it in torch, between parts of ONNX;",
+        "What to do: without --no-fallback it runs in torch;",
         f"  or {_LOAD}:",
         "  call it in the module of TARGET; `ortable specs check FILE` checks the file.",
     ),
@@ -52,14 +52,12 @@ _REFUSED: dict[Door, tuple[str, ...]] = {
     "to_onnx": (
         "What to do: change the line, or give a converter: to_onnx(..., dispatcher={'{name}': f}).",
     ),
-    "compile": (
-        'What to do: options={"fallback": "eager"} runs it in torch, between parts of ONNX.',
-    ),
+    "compile": ('What to do: options={"fallback": "eager"}, the default, runs it in torch.',),
     "shell": (
         "What to do: change the line, or replace the converter in the module of TARGET with",
         "  ortable.load_specs(path, override=True).",
     ),
-    "shell compile": ("What to do: --fallback runs it in torch, between parts of ONNX.",),
+    "shell compile": ("What to do: without --no-fallback it runs in torch.",),
     "library": (),
 }
 # By door: where the graph so far and all details are. ``verbose`` writes them into a file.

@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ortable import dims
 from ortable.compat.torch import OpOverload
+from ortable.dims import Dim
 from ortable.errors import BuilderError, ConversionError, OrtableError, UnsupportedCase
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.results import describe, node_value
@@ -79,6 +81,7 @@ def wrapped(
             f"sizes of several names meet, {' and '.join(_sizes(node))}, and a shape cannot be "
             "told where either may be 1; give sizes that are equal one name (dynamic_shapes), or "
             "say so in the model: torch._check(x.size(0) == y.size(0))",
+            tuple(_sizes(node).values()),
             details=str(error),
         )
     text = error.message if isinstance(error, OrtableError) else f"{type(error).__name__}: {error}"
@@ -121,10 +124,11 @@ def _computed_numbers(node: Node) -> list[str]:
     ]
 
 
-def _sizes(node: Node) -> list[str]:
-    """Names of the dynamic sizes of a node's arguments."""
+def _sizes(node: Node) -> dict[str, Dim]:
+    """The dynamic sizes of a node's arguments, by their names."""
     shapes = [getattr(node_value(each), "shape", ()) for each in node.all_input_nodes]
-    return sorted({str(size) for shape in shapes for size in shape if not isinstance(size, int)})
+    found = {str(size): size for shape in shapes for size in shape if not isinstance(size, int)}
+    return {name: dims.from_torch(found[name]) for name in sorted(found)}
 
 
 def _float_dtypes(node: Node) -> list[str]:

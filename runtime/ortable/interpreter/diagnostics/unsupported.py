@@ -187,12 +187,15 @@ def _closest(name: str, tables: ConverterTables) -> str | None:
 def skeleton(node: Node) -> list[str]:
     """The YAML entry to start from for the target of ``node``, with what the graph tells about
     shapes and types; empty for what a user's file does not hold: higher-order operators, Python
-    functions, methods and modules."""
-    target = written_overload(node) or node.target
+    functions, methods and modules, and writes into a list of tensors."""
+    overload = written_overload(node)
+    target = overload or node.target
     if not isinstance(target, OpOverload):
         return []
     schema = target._schema
     values = _bind(node, schema)
+    if overload is not None and None in [values[name] for name in written_arguments(overload)]:
+        return []
     tensors = [a.name for a in schema.arguments if str(a.type) in ("Tensor", "Optional[Tensor]")]
     lists = [a.name for a in schema.arguments if str(a.type).startswith("List[Tensor")]
     first = tensors[0] if tensors else f"{lists[0]}[0]" if lists else ""

@@ -131,7 +131,7 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
         return x
     size = dim_of(graph, x, axis)
     if isinstance(size, SymDim):
-        raise UnsupportedCase(f"the product of complex numbers along the dynamic '{size}'")
+        raise UnsupportedCase(f"the product of complex numbers along the dynamic '{size}'", (size,))
     if size == 0:
         ones = graph.make_node(
             "ReduceProd", [x.real, consts(graph, [axis], dtypes.int64)], keepdims=int(keepdim)
@@ -156,7 +156,9 @@ def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
         raise UnsupportedCase("the products of complex numbers, taken in a real dtype")
     size = dim_of(graph, x, axis) if rank_of(graph, x) else 1
     if isinstance(size, SymDim):
-        raise UnsupportedCase(f"the products of complex numbers along the dynamic '{size}'")
+        raise UnsupportedCase(
+            f"the products of complex numbers along the dynamic '{size}'", (size,)
+        )
     step = 1
     while step < size:
         first = _stretch(graph, x, axis, 0, step)
