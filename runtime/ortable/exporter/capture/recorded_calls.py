@@ -1,0 +1,196 @@
+"""Record which torch functions a forward calls, with what, and what they return, and compare two
+records: one of a capture with symbolic sizes, one of a run with fake tensors at other sizes. Where
+they agree, the forward decides nothing at those sizes that it does not decide in the capture.
+strategies.py records captures; small_sizes.py compares."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ortable.compat.torch import pytree
+from ortable.exporter.request.caller_state import forward_replaced
+from ortable.exporter.request.record import UserLine
+
+from .advice import calling_line
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+@dataclass(frozen=True)
+class RecordedTensor:
+    """A tensor of a record: ``label`` is the same for one object, and counts objects in the order
+    in which they appear."""
+
+    label: int
+    shape: tuple[Any, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """One call: leaves of the arguments and of the results, and the line of the model."""
+
+    function: Any
+    arguments: tuple[Any, ...]
+    results: tuple[Any, ...]
+    line: UserLine | None
+
+
+@dataclass
+class CallRecord:
+    """The calls of one run of a forward, in order, and the leaves of what it returned."""
+
+    calls: list[RecordedCall] = field(default_factory=list)
+    returned: tuple[Any, ...] = ()
+    tensors: dict[int, tuple[torch.Tensor, int]] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Forward runs from its beginning."""
+        self.calls.clear()
+        self.tensors.clear()
+        self.returned = ()
+
+    def leaves_of(self, value: Any) -> tuple[Any, ...]:
+        """The leaves of a nest of arguments, with a label for each tensor."""
+        return tuple(map(self._leaf, _opened(pytree.tree_leaves(value))))
+
+    def _leaf(self, leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        # the tensor is kept: another one may get the identity of one that is gone
+        _, label = self.tensors.setdefault(id(leaf), (leaf, len(self.tensors)))
+        return RecordedTensor(label, tuple(leaf.shape), leaf.dtype)
+
+
+def _opened(leaves: Sequence[Any]) -> Iterator[Any]:
+    """The leaves, with the ends of slices in place of slices."""
+    for leaf in leaves:
+        if isinstance(leaf, slice):
+            yield from (leaf.start, leaf.stop, leaf.step)
+        else:
+            yield leaf
+
+
+class _Recording(TorchFunctionMode):
+    """Adds every call that returns tensors, or nothing, to a record."""
+
+    def __init__(self, record: CallRecord) -> None:
+        super().__init__()
+        self.record = record
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = self.record.leaves_of((args, kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        leaves = self.record.leaves_of(result)
+        if result is None or not leaves or any(isinstance(e, RecordedTensor) for e in leaves):
+            line = calling_line(1)
+            self.record.calls.append(RecordedCall(func, given, leaves, line))
+        return result
+
+
+@contextmanager
+def recorded(module: torch.nn.Module, record: CallRecord) -> Iterator[None]:
+    """In the block the module's forward writes ``record``, anew at each run."""
+    forward = module.forward
+
+    @functools.wraps(forward)
+    def recording(*args: Any, **kwargs: Any) -> Any:
+        record.start()
+        record.leaves_of((args, kwargs))  # inputs have the first labels
+        with _Recording(record):
+            result = forward(*args, **kwargs)
+        record.returned = record.leaves_of(result)
+        return result
+
+    with forward_replaced(module, recording):
+        yield
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where two records part: the lines of both, None where one has ended."""
+
+    general: UserLine | None
+    special: UserLine | None
+
+    @property
+    def line(self) -> UserLine | None:
+        """The line to show."""
+        return self.special or self.general
+
+
+def parting(general: CallRecord, special: CallRecord, sizes: Mapping[str, int]) -> Parting | None:
+    """Where a run with plain sizes parts from a capture; None where it does nothing else.
+
+    Args:
+        general: of the capture, with symbolic sizes.
+        special: of the run.
+        sizes: the sizes of the run by the names of torch's symbols.
+    """
+    last: UserLine | None = None
+    for one, other in zip_longest(general.calls, special.calls):
+        if one is None or other is None:
+            return Parting(one and one.line, other and other.line)
+        last = other.line
+        if one.function != other.function or not (
+            _same_leaves(one.arguments, other.arguments, sizes)
+            and _same_leaves(one.results, other.results, sizes)
+        ):
+            return Parting(one.line, other.line)
+    if not _same_leaves(general.returned, special.returned, sizes):
+        return Parting(last, last)
+    return None
+
+
+def _same_leaves(one: Sequence[Any], other: Sequence[Any], sizes: Mapping[str, int]) -> bool:
+    return len(one) == len(other) and all(
+        _same_leaf(first, second, sizes) for first, second in zip(one, other, strict=True)
+    )
+
+
+def _same_leaf(one: Any, other: Any, sizes: Mapping[str, int]) -> bool:
+    if isinstance(one, RecordedTensor) or isinstance(other, RecordedTensor):
+        return (
+            isinstance(one, RecordedTensor)
+            and isinstance(other, RecordedTensor)
+            and (one.label, one.dtype) == (other.label, other.dtype)
+            and _same_leaves(one.shape, other.shape, sizes)
+        )
+    known = at_sizes(one, sizes)
+    if known is None and isinstance(one, _SYMBOLIC):
+        return True  # a size that depends on data
+    if isinstance(other, _SYMBOLIC):
+        return True
+    if isinstance(known, float) and isinstance(other, int | float):
+        return math.isclose(known, other, rel_tol=1e-9) or known == other
+    if isinstance(known, bool | int | str | torch.dtype | torch.device | None):
+        return bool(type(known) is type(other) and known == other)
+    return type(known) is type(other)
+
+
+def at_sizes(value: Any, sizes: Mapping[str, int]) -> Any:
+    """The number that a symbolic one is at these sizes, None where they do not say it; any other
+    value is returned itself."""
+    if not isinstance(value, _SYMBOLIC):
+        return value
+    expression = value.node.expr
+    free = expression.free_symbols
+    if not all(str(symbol) in sizes for symbol in free):
+        return None
+    try:
+        found = expression.subs({symbol: sizes[str(symbol)] for symbol in free})
+        kind = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(value)]
+        return kind(found)
+    except (TypeError, ZeroDivisionError):  # a fraction, or no size that the program takes
+        return None
