@@ -4,7 +4,7 @@ strategies.py captures the enlarged examples in turn, and the caller's own where
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -60,7 +60,7 @@ def enlarged_requests(request: Request) -> Iterator[Request]:
     asked = shapes.call_leaves(request.dynamic_shapes, arguments, request.kwargs)
     leaves, structure = pytree.tree_flatten((request.args, request.kwargs))
     axes = list(_dynamic_axes(asked))
-    if len(asked) != len(leaves) or all(axis.size > 1 for axis in axes):
+    if len(asked) != len(leaves):
         return
     tried: list[dict[_Axis, int]] = []
     for apart, further in _GROUPINGS:
@@ -108,7 +108,7 @@ def _enlarged_sizes(
         if _follows(members[0]):
             continue
         size = members[0].size
-        if size < 2:
+        if size < 2 and any(axis.axis is not None for axis in members):
             largest = min(axis.largest for axis in members)
             free = (each for each in range(2, largest + 1) if each not in taken)
             size = next(free, 2)
@@ -120,11 +120,11 @@ def _enlarged_sizes(
             by_name[key] = size
     for members in groups.values():
         for axis in members if _follows(members[0]) else ():
-            size = _size_of_expression(axis.dim, by_name)
-            if size is None:
+            following = _size_of_expression(axis, by_name)
+            if following is None:
                 return {}
-            if size != axis.size:
-                sizes[axis] = size
+            if following != axis.size:
+                sizes[axis] = following
     return sizes
 
 
@@ -137,11 +137,15 @@ def _follows(axis: _Axis) -> bool:
     return hasattr(axis.dim, "root") or not str(axis.name or "a").isidentifier()
 
 
-def _size_of_expression(dim: Any, by_name: Mapping[str, int]) -> int | None:
+def _size_of_expression(axis: _Axis, by_name: dict[str, int]) -> int | None:
+    dim = axis.dim
     if not hasattr(dim, "root"):
         return value_of(dim.name, by_name)
-    root = by_name.get(dim.root.__name__)
-    return None if root is None else int(dim.fn(root))
+    root = dim.root.__name__
+    if root not in by_name:  # that is no dimension of the example itself
+        roots = (each for each in range(axis.size + 1) if dim.fn(each) == axis.size)
+        by_name[root] = max(next(roots, 2), 2)
+    return int(dim.fn(by_name[root]))
 
 
 def _enlarged(leaf: Any, axis: int | None, size: int) -> Any:

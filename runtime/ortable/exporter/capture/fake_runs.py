@@ -3,16 +3,13 @@ shows without data and without the time that numbers take. small_sizes.py calls 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx import Interpreter, Node
 
 from ortable.compat.torch import FakeTensorMode, ShapeEnv, exporting_state, pytree
-from ortable.compat.undone import undone
 from ortable.exporter.account.resize import resized
 from ortable.exporter.request.ambient import forward_under_autocast, in_onnx_export
 from ortable.exporter.request.caller_state import held_tensors, state_restored, tensors_replaced
@@ -20,17 +17,9 @@ from ortable.exporter.request.program import Program, Request
 from ortable.interpreter import results
 from ortable.ir.initializers import is_fake
 
+from .advice import headline
+from .quiet import FAKES, quiet
 from .recorded_calls import CallRecord, at_sizes, recorded
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what torch logs of shapes that do not fit: the caller of a run says what it means."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    disabled = logger.disabled
-    with undone(lambda: setattr(logger, "disabled", disabled)):
-        logger.disabled = True
-        yield
 
 
 class FakeCopies:
@@ -62,8 +51,7 @@ class FakeCopies:
         """The leaves of a call at other sizes: ``sizes`` are those of each leaf in the program."""
         with self.mode:
             return [
-                resized(self(leaf), dims, values)
-                for leaf, dims in zip(leaves, sizes, strict=True)
+                resized(self(leaf), dims, values) for leaf, dims in zip(leaves, sizes, strict=True)
             ]
 
 
@@ -82,7 +70,7 @@ def record_module(
         recorded(module, record),
         in_onnx_export(),
         exporting_state(),
-        _quiet(),
+        quiet(FAKES),
         copies.mode,
     ):
         module(*args, **kwargs)
@@ -90,11 +78,15 @@ def record_module(
 
 
 class PartingNode(Exception):
-    """A node of a program has another result than its symbolic sizes say; or raises."""
+    """A node of a program has another result than its symbolic sizes say."""
 
     def __init__(self, node: Node, words: str) -> None:
         super().__init__(words)
-        self.node = node
+        self.node, self.words = node, words  # torch.fx adds to the message
+
+
+class FailingNode(PartingNode):
+    """A node of a program raises."""
 
 
 class _Checking(Interpreter):
@@ -109,7 +101,7 @@ class _Checking(Interpreter):
         try:
             result = super().run_node(node)
         except Exception as error:  # kernels raise many types
-            raise PartingNode(node, f"{type(error).__name__}: {error}") from error
+            raise FailingNode(node, f"{node.target} raises {headline(error)}") from error
         if node.op != "output":
             found, said = pytree.tree_leaves(result), pytree.tree_leaves(results.node_value(node))
             for one, other in zip(found, said, strict=False):
@@ -123,20 +115,24 @@ class _Checking(Interpreter):
             size is not None and isinstance(one, int) and one != size
             for one, size in zip(found, expected, strict=True)
         ):
-            raise PartingNode(node, f"its result has shape {list(found)}")
+            raise PartingNode(node, f"a result of {node.target} has shape {list(found)}")
 
 
 def check_graph(
-    program: Program, copies: FakeCopies, leaves: Sequence[Any], sizes: Mapping[str, int]
+    program: Program,
+    leaves: Sequence[Any],
+    sizes: Mapping[str, int],
+    weight: Callable[[Any], Any],
 ) -> None:
-    """Run the graph of a program on inputs that ``copies`` made.
+    """Run the graph of a program on these inputs; ``weight`` makes what it reads of a weight.
 
-    Raises PartingNode where a result has another shape than the program says, or a node raises.
+    Raises PartingNode where a result has another shape than the program says, FailingNode where a
+    node raises.
     """
     users = iter(leaves)
     given = [
-        copies(program.weights[node.name]) if node.name in program.weights else next(users)
+        weight(program.weights[node.name]) if node.name in program.weights else next(users)
         for node in program.graph_module.graph.find_nodes(op="placeholder")
     ]
-    with _quiet(), copies.mode, torch.no_grad():
+    with torch.no_grad():
         _Checking(program, sizes).run(*given)

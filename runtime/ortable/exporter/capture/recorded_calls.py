@@ -88,7 +88,11 @@ class _Recording(TorchFunctionMode):
         self.record = record
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         given = self.record.leaves_of((args, kwargs or {}))
         result = func(*args, **(kwargs or {}))
@@ -119,15 +123,9 @@ def recorded(module: torch.nn.Module, record: CallRecord) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Parting:
-    """Where two records part: the lines of both, None where one has ended."""
+    """Where two records part: the line of the model, None where it is not known."""
 
-    general: UserLine | None
-    special: UserLine | None
-
-    @property
-    def line(self) -> UserLine | None:
-        """The line to show."""
-        return self.special or self.general
+    line: UserLine | None
 
 
 def parting(general: CallRecord, special: CallRecord, sizes: Mapping[str, int]) -> Parting | None:
@@ -141,15 +139,16 @@ def parting(general: CallRecord, special: CallRecord, sizes: Mapping[str, int]) 
     last: UserLine | None = None
     for one, other in zip_longest(general.calls, special.calls):
         if one is None or other is None:
-            return Parting(one and one.line, other and other.line)
+            left = one or other
+            return None if left is None else Parting(left.line)
         last = other.line
         if one.function != other.function or not (
             _same_leaves(one.arguments, other.arguments, sizes)
             and _same_leaves(one.results, other.results, sizes)
         ):
-            return Parting(one.line, other.line)
+            return Parting(other.line or one.line)
     if not _same_leaves(general.returned, special.returned, sizes):
-        return Parting(last, last)
+        return Parting(last)
     return None
 
 

@@ -9,7 +9,7 @@ it; `Program.smallest` has what was found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from ortable.compat.torch import pytree
 from ortable.errors import ExportError
 from ortable.exporter.account.resize import example_sizes, resized, sizes_by_name, sizes_of
 from ortable.exporter.request.ambient import autocast_again
-from ortable.exporter.request.copies import copied_module
+from ortable.exporter.request.copies import copied_call, copied_module
 from ortable.exporter.request.program import Program, Request, SmallestSize
 from ortable.exporter.request.record import UserLine
 from ortable.ir.initializers import is_fake
@@ -28,10 +28,12 @@ from ortable.ir.initializers import is_fake
 from .advice import headline, lines_in, user_line
 from .check import differences, results_of
 from .exported import asked_of, example_call
-from .fake_runs import FakeCopies, PartingNode, check_graph, record_module
+from .fake_runs import FailingNode, FakeCopies, PartingNode, check_graph, record_module
+from .quiet import FAKES, quiet
 from .recorded_calls import CallRecord, parting
 
 _SMALL = (1, 0)
+_MAX_CODE = 80  # characters of a line in a message
 _OPEN = 2  # torch's smallest size of a dimension of which nobody says one
 
 
@@ -104,27 +106,26 @@ def holds_for(program: Program, request: Request) -> bool:
         ):
             return False
     hints = example_sizes(leaves, sizes)
+    names = program.symbol_names
+    proved = {names.get(symbol, symbol): each.size for symbol, each in program.smallest.items()}
     for symbol, size in hints.items():
         found = program.exported.range_constraints.get(symbol)
         if found is not None and size > found.upper:
             return False
-        proved = program.smallest.get(str(symbol))
-        if size < _OPEN and (proved is None or size < proved.size):
+        if size < _OPEN and size < proved.get(names.get(str(symbol), str(symbol)), _OPEN):
             return False
     by_name = {str(symbol): size for symbol, size in hints.items()}
     return all(guard.holds(by_name) for guard in program.guards)
 
 
-def _least_sizes(
-    program: Program, request: Request, hints: Mapping[Any, int]
-) -> dict[Any, int]:
+def _least_sizes(program: Program, request: Request, hints: Mapping[Any, int]) -> dict[Any, int]:
     """The smallest size that the caller has in mind, of each symbol that may have a small one."""
     assert program.exported is not None
     ranges = program.exported.range_constraints
     found = {
         symbol: 0 if ranges[symbol].lower == _OPEN else int(ranges[symbol].lower)
         for symbol in hints
-        if symbol in ranges and ranges[symbol].lower <= _OPEN
+        if symbol in ranges and ranges[symbol].lower in (0, 1, _OPEN)
     }
     asked = asked_of(program, program.exported, request) or ()
     for node, leaf in zip(program.user_inputs, asked, strict=False):
@@ -198,36 +199,61 @@ class _Trials:
         """Why the program does not hold where these sizes are others; empty where it does, None
         where that is not known."""
         values = sizes_by_name({**self.hints, **moved}, self.names, min)
-        by_name = {str(symbol): size for symbol, size in values.items()}
+        if self.capture is None:
+            return self._by_shapes(values)
+        if self.capture.record is None:
+            return self._by_numbers(self.capture.exported, values, None)
         try:
             fakes = self.copies.call(self.leaves, self.sizes, values)
-            if self.capture is None:
-                check_graph(self.program, self.copies, fakes, by_name)
-                return ""
             args, kwargs = pytree.tree_unflatten(fakes, self.structure)
             run = record_module(self.request, self.copies, args, kwargs)
-        except PartingNode as error:
-            line = next(reversed(lines_in(error.node.meta.get("stack_trace") or "")), None)
-            return _at(str(error), line)
         except Exception:  # forward is any Python code; fake tensors lack some of it
-            return self._by_numbers(values, None)
-        if self.capture.record is None:
-            return self._by_numbers(values, None)
-        part = parting(self.capture.record, run, by_name)
-        return "" if part is None else self._by_numbers(values, _other_at(part.line))
+            return self._by_numbers(self.capture.exported, values, None)
+        part = parting(self.capture.record, run, _by_text(values))
+        if part is None:
+            return ""
+        return self._by_numbers(self.capture.exported, values, _other_at(part.line))
 
-    def _by_numbers(self, values: Mapping[Any, int], without: str | None) -> str | None:
+    def _by_shapes(self, values: Mapping[Any, int]) -> str | None:
+        """The same of the graph of the program: whether its results have the shapes that it
+        says."""
+        try:
+            fakes = self.copies.call(self.leaves, self.sizes, values)
+            with quiet(FAKES), self.copies.mode:
+                check_graph(self.program, fakes, _by_text(values), self.copies)
+            return ""
+        except FailingNode:  # fake tensors raise where kernels do not, too
+            return self._by_running(values)
+        except PartingNode as error:
+            return _at_node(error)
+        except Exception:  # what fake tensors lack
+            return self._by_running(values)
+
+    def _by_running(self, values: Mapping[Any, int]) -> str | None:
+        """The same with data."""
+        if any(map(is_fake, (*self.leaves, *self.program.weights.values()))):
+            return None
+        try:
+            given = copied_call(self._moved(values), {})[0]
+            check_graph(self.program, given, _by_text(values), torch.clone)
+        except PartingNode as error:
+            return _at_node(error)
+        return ""
+
+    def _moved(self, values: Mapping[Any, int]) -> list[Any]:
+        return [
+            resized(leaf, dims, values) for leaf, dims in zip(self.leaves, self.sizes, strict=True)
+        ]
+
+    def _by_numbers(
+        self, exported: ExportedProgram, values: Mapping[Any, int], without: str | None
+    ) -> str | None:
         """The same, by a comparison of the program with the module; ``without`` where there is no
         data."""
-        assert self.capture is not None
-        model, exported = self.request.model, self.capture.exported
+        model = self.request.model
         if any(map(is_fake, (*self.leaves, *exported.state_dict.values()))):
             return without
-        moved = [
-            resized(leaf, dims, values)
-            for leaf, dims in zip(self.leaves, self.sizes, strict=True)
-        ]
-        call = pytree.tree_unflatten(moved, self.structure)
+        call = pytree.tree_unflatten(self._moved(values), self.structure)
         try:
             with autocast_again():
                 expected = results_of(_with_own_buffers(model), call)
@@ -237,9 +263,10 @@ class _Trials:
             found = results_of(_with_own_buffers(exported.module(check_guards=False)), call)
         except Exception:  # operators raise many types
             return without or "the program of torch.export fails, and the module does not"
+        problem = "the program of torch.export differs from the module"
         if not differences(found, expected):
-            return ""
-        return without or "the program of torch.export differs from the module"
+            problem = self._by_shapes(values) or ""
+        return problem and (without or problem)
 
 
 def _with_own_buffers(module: Any) -> Any:
@@ -251,6 +278,15 @@ def _is_symbolic(leaf: Any) -> bool:
     return any(isinstance(size, torch.SymInt) for size in shape)
 
 
+def _by_text(values: Mapping[Any, int]) -> dict[str, int]:
+    return {str(symbol): size for symbol, size in values.items()}
+
+
+def _at_node(error: PartingNode) -> str:
+    lines = lines_in(error.node.meta.get("stack_trace") or "")
+    return _at(error.words, lines[-1] if lines else None)
+
+
 def _other_at(line: UserLine | None) -> str:
     return _at("the module does something else", line)
 
@@ -258,4 +294,4 @@ def _other_at(line: UserLine | None) -> str:
 def _at(words: str, line: UserLine | None) -> str:
     if line is None:
         return words
-    return f"{words} at {Path(line.file).name}:{line.line}: {line.code}"
+    return f"{words} ({Path(line.file).name}:{line.line}: {line.code:.{_MAX_CODE}})"

@@ -5,9 +5,8 @@ without a converter or a bug of the model are the same in all of them. sources.p
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -42,6 +41,7 @@ from .flags import DecidedFlags
 from .functionalize import RewriteError, prepared
 from .layouts import check_layouts
 from .pt2 import save_program
+from .quiet import FAKES, GUARDS, TRACING, quiet
 from .recorded_calls import CallRecord, recorded
 from .rolled import check_other_sizes, rolled_program
 from .size_branches import with_every_side
@@ -109,8 +109,8 @@ def module_program(request: Request) -> Program:
         without_inference_tensors(request) as ordinary,
         without_meta(_distinct(ordinary)) as fitted,
     ):
-        for request in enlarged_requests(fitted):
-            program = _enlarged_program(request, fitted)
+        for enlarged in enlarged_requests(fitted):
+            program = _enlarged_program(enlarged, fitted)
             if program is not None:
                 return program
         return _first_program(fitted)
@@ -119,7 +119,7 @@ def module_program(request: Request) -> Program:
 def _enlarged_program(request: Request, own: Request) -> Program | None:
     """The program of an enlarged example, where it holds for the caller's ``own``, too."""
     try:
-        with _quiet_guards(True):
+        with quiet(GUARDS, TRACING, FAKES):
             program = _first_program(request)
     except Exception:  # sizes that do not fit each other, or what the caller's own example says
         return None
@@ -136,7 +136,7 @@ def _first_program(request: Request) -> Program:
             attempts.left_out.append(strategy.name)
             continue
         try:
-            with _quiet_guards(bool(attempts.failures)):
+            with quiet(GUARDS) if attempts.failures else nullcontext():
                 program = _program_by(strategy, attempts)
         except Exception as error:  # forward is any Python code, torch.export raises many types
             attempts.failed(strategy, error)
@@ -162,24 +162,12 @@ def _with_other_sides(program: Program, strategy: Strategy, attempts: Attempts) 
 
     def capture(request: Request) -> Program:
         arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
-        quiet = replace(request, options=replace(options, save_ep=None))
-        with _quiet_guards(True):
-            again = Attempts(quiet, arguments, attempts.dynamic_shapes)
+        unsaved = replace(request, options=replace(options, save_ep=None))
+        with quiet(GUARDS):
+            again = Attempts(unsaved, arguments, attempts.dynamic_shapes)
             return _program_by(strategy, again)
 
     return with_every_side(program, attempts.request, capture)
-
-
-@contextmanager
-def _quiet_guards(quiet: bool) -> Iterator[None]:
-    """Without what dynamo logs about a dimension that cannot vary: the error says it."""
-    logger = logging.getLogger("torch._guards")
-    disabled = logger.disabled
-    try:
-        logger.disabled = disabled or quiet
-        yield
-    finally:
-        logger.disabled = disabled
 
 
 def _distinct(request: Request) -> Request:
@@ -273,9 +261,7 @@ def _exporting(strict: bool) -> Strategy:
         with (
             nullcontext() if strict else new_buffers_forgotten(request.model),
             nullcontext() if strict else DecidedFlags(),
-            nullcontext()
-            if attempts.record is None
-            else recorded(request.model, attempts.record),
+            nullcontext() if attempts.record is None else recorded(request.model, attempts.record),
             shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes),
         ):
             exported = torch.export.export(
