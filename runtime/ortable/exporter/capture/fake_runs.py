@@ -19,7 +19,7 @@ from ortable.ir.initializers import is_fake
 
 from .advice import headline
 from .quiet import FAKES, quiet
-from .recorded_calls import CallRecord, at_sizes, recorded
+from .recorded_calls import AtSizes, CallRecord, recorded
 
 
 class FakeCopies:
@@ -92,9 +92,9 @@ class FailingNode(PartingNode):
 class _Checking(Interpreter):
     """Compares the result of each node with what the program says of it."""
 
-    def __init__(self, program: Program, sizes: Mapping[str, int]) -> None:
+    def __init__(self, program: Program, at_sizes: AtSizes) -> None:
         super().__init__(program.graph_module)
-        self.sizes = sizes
+        self.at_sizes = at_sizes
 
     def run_node(self, node: Node) -> Any:
         """The result of a node."""
@@ -110,7 +110,7 @@ class _Checking(Interpreter):
         return result
 
     def _check(self, node: Node, found: Sequence[Any], said: Sequence[Any]) -> None:
-        expected = [at_sizes(size, self.sizes) for size in said]
+        expected = [self.at_sizes(size) for size in said]
         if len(found) != len(said) or any(
             size is not None and isinstance(one, int) and one != size
             for one, size in zip(found, expected, strict=True)
@@ -121,7 +121,7 @@ class _Checking(Interpreter):
 def check_graph(
     program: Program,
     leaves: Sequence[Any],
-    sizes: Mapping[str, int],
+    at_sizes: AtSizes,
     weight: Callable[[Any], Any],
 ) -> None:
     """Run the graph of a program on these inputs; ``weight`` makes what it reads of a weight.
@@ -135,4 +135,4 @@ def check_graph(
         for node in program.graph_module.graph.find_nodes(op="placeholder")
     ]
     with torch.no_grad():
-        _Checking(program, sizes).run(*given)
+        _Checking(program, at_sizes).run(*given)

@@ -22,7 +22,8 @@ from ortable.exporter.request.record import UserLine
 
 from .advice import calling_line
 
-_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_PLAIN: dict[Any, Any] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+_SYMBOLIC: tuple[Any, ...] = tuple(_PLAIN)
 
 
 @dataclass(frozen=True)
@@ -128,68 +129,83 @@ class Parting:
     line: UserLine | None
 
 
-def parting(general: CallRecord, special: CallRecord, sizes: Mapping[str, int]) -> Parting | None:
+class AtSizes:
+    """What symbolic numbers are at sizes, which are given by the names of torch's symbols."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.sizes = sizes
+        self._known: dict[Any, Any] = {}
+
+    def __call__(self, value: Any) -> Any:
+        """The number, None where the sizes do not say it; any other value is returned itself."""
+        if not isinstance(value, _SYMBOLIC):
+            return value
+        key = type(value), value.node.expr
+        if key not in self._known:
+            self._known[key] = self._number(*key)
+        return self._known[key]
+
+    def _number(self, kind: type, expression: Any) -> Any:
+        free = expression.free_symbols
+        if not all(str(symbol) in self.sizes for symbol in free):
+            return None  # a size that depends on data
+        try:
+            found = expression.subs({symbol: self.sizes[str(symbol)] for symbol in free})
+            return _PLAIN[kind](found)
+        except (TypeError, ZeroDivisionError):  # a fraction, or no size that the program takes
+            return None
+
+
+def parting(general: CallRecord, special: CallRecord, at_sizes: AtSizes) -> Parting | None:
     """Where a run with plain sizes parts from a capture; None where it does nothing else.
 
     Args:
         general: of the capture, with symbolic sizes.
         special: of the run.
-        sizes: the sizes of the run by the names of torch's symbols.
+        at_sizes: the sizes of the run.
     """
-    last: UserLine | None = None
+    comparison, last = _Comparison(at_sizes), None
     for one, other in zip_longest(general.calls, special.calls):
         if one is None or other is None:
             left = one or other
             return None if left is None else Parting(left.line)
         last = other.line
         if one.function != other.function or not (
-            _same_leaves(one.arguments, other.arguments, sizes)
-            and _same_leaves(one.results, other.results, sizes)
+            comparison.same_leaves(one.arguments, other.arguments)
+            and comparison.same_leaves(one.results, other.results, new=True)
         ):
             return Parting(other.line or one.line)
-    if not _same_leaves(general.returned, special.returned, sizes):
-        return Parting(last)
-    return None
+    return None if comparison.same_leaves(general.returned, special.returned) else Parting(last)
 
 
-def _same_leaves(one: Sequence[Any], other: Sequence[Any], sizes: Mapping[str, int]) -> bool:
-    return len(one) == len(other) and all(
-        _same_leaf(first, second, sizes) for first, second in zip(one, other, strict=True)
-    )
+class _Comparison:
+    """Compares leaves, and remembers which tensor of the run is which of the capture. Two of the
+    capture may be one of the run: dropout returns its argument there."""
 
+    def __init__(self, at_sizes: AtSizes) -> None:
+        self.at_sizes = at_sizes
+        self.labels: dict[int, int] = {}
 
-def _same_leaf(one: Any, other: Any, sizes: Mapping[str, int]) -> bool:
-    if isinstance(one, RecordedTensor) or isinstance(other, RecordedTensor):
-        return (
-            isinstance(one, RecordedTensor)
-            and isinstance(other, RecordedTensor)
-            and (one.label, one.dtype) == (other.label, other.dtype)
-            and _same_leaves(one.shape, other.shape, sizes)
+    def same_leaves(self, one: Sequence[Any], other: Sequence[Any], new: bool = False) -> bool:
+        """``new``: the tensors are results."""
+        return len(one) == len(other) and all(
+            self._same(first, second, new) for first, second in zip(one, other, strict=True)
         )
-    known = at_sizes(one, sizes)
-    if known is None and isinstance(one, _SYMBOLIC):
-        return True  # a size that depends on data
-    if isinstance(other, _SYMBOLIC):
-        return True
-    if isinstance(known, float) and isinstance(other, int | float):
-        return math.isclose(known, other, rel_tol=1e-9) or known == other
-    if isinstance(known, bool | int | str | torch.dtype | torch.device | None):
-        return bool(type(known) is type(other) and known == other)
-    return type(known) is type(other)
 
+    def _same(self, one: Any, other: Any, new: bool) -> bool:
+        if isinstance(one, RecordedTensor) and isinstance(other, RecordedTensor):
+            if new:
+                self.labels[one.label] = other.label
+            known = self.labels.setdefault(one.label, other.label) == other.label
+            same_shape = self.same_leaves(one.shape, other.shape)
+            return known and same_shape and one.dtype == other.dtype
+        return self._same_value(self.at_sizes(one), other, one is None)
 
-def at_sizes(value: Any, sizes: Mapping[str, int]) -> Any:
-    """The number that a symbolic one is at these sizes, None where they do not say it; any other
-    value is returned itself."""
-    if not isinstance(value, _SYMBOLIC):
-        return value
-    expression = value.node.expr
-    free = expression.free_symbols
-    if not all(str(symbol) in sizes for symbol in free):
-        return None
-    try:
-        found = expression.subs({symbol: sizes[str(symbol)] for symbol in free})
-        kind = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(value)]
-        return kind(found)
-    except (TypeError, ZeroDivisionError):  # a fraction, or no size that the program takes
-        return None
+    def _same_value(self, known: Any, other: Any, is_none: bool) -> bool:
+        if (known is None and not is_none) or isinstance(other, _SYMBOLIC):
+            return True  # a number that depends on data
+        if isinstance(known, float) and isinstance(other, int | float):
+            return math.isclose(known, other, rel_tol=1e-9) or known == other
+        if isinstance(known, bool | int | str | torch.dtype | torch.device | None):
+            return bool(type(known) is type(other) and known == other)
+        return type(known) is type(other)

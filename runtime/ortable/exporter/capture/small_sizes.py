@@ -30,7 +30,7 @@ from .check import differences, results_of
 from .exported import asked_of, example_call
 from .fake_runs import FailingNode, FakeCopies, PartingNode, check_graph, record_module
 from .quiet import FAKES, quiet
-from .recorded_calls import CallRecord, parting
+from .recorded_calls import AtSizes, CallRecord, parting
 
 _SMALL = (1, 0)
 _MAX_CODE = 80  # characters of a line in a message
@@ -209,7 +209,7 @@ class _Trials:
             run = record_module(self.request, self.copies, args, kwargs)
         except Exception:  # forward is any Python code; fake tensors lack some of it
             return self._by_numbers(self.capture.exported, values, None)
-        part = parting(self.capture.record, run, _by_text(values))
+        part = parting(self.capture.record, run, _at_sizes(values))
         if part is None:
             return ""
         return self._by_numbers(self.capture.exported, values, _other_at(part.line))
@@ -220,7 +220,7 @@ class _Trials:
         try:
             fakes = self.copies.call(self.leaves, self.sizes, values)
             with quiet(FAKES), self.copies.mode:
-                check_graph(self.program, fakes, _by_text(values), self.copies)
+                check_graph(self.program, fakes, _at_sizes(values), self.copies)
             return ""
         except FailingNode:  # fake tensors raise where kernels do not, too
             return self._by_running(values)
@@ -235,7 +235,7 @@ class _Trials:
             return None
         try:
             given = copied_call(self._moved(values), {})[0]
-            check_graph(self.program, given, _by_text(values), torch.clone)
+            check_graph(self.program, given, _at_sizes(values), torch.clone)
         except PartingNode as error:
             return _at_node(error)
         return ""
@@ -278,8 +278,8 @@ def _is_symbolic(leaf: Any) -> bool:
     return any(isinstance(size, torch.SymInt) for size in shape)
 
 
-def _by_text(values: Mapping[Any, int]) -> dict[str, int]:
-    return {str(symbol): size for symbol, size in values.items()}
+def _at_sizes(values: Mapping[Any, int]) -> AtSizes:
+    return AtSizes({str(symbol): size for symbol, size in values.items()})
 
 
 def _at_node(error: PartingNode) -> str:
