@@ -48,9 +48,11 @@ class RecordedCall:
 
 @dataclass
 class CallRecord:
-    """The calls of one run of a forward, in order, and the leaves of what it returned."""
+    """The calls of one run of a forward, in order, and the leaves of what it was given and what it
+    returned."""
 
     calls: list[RecordedCall] = field(default_factory=list)
+    given: tuple[Any, ...] = ()
     returned: tuple[Any, ...] = ()
     tensors: dict[int, tuple[torch.Tensor, int]] = field(default_factory=dict)
 
@@ -58,7 +60,6 @@ class CallRecord:
         """Forward runs from its beginning."""
         self.calls.clear()
         self.tensors.clear()
-        self.returned = ()
 
     def leaves_of(self, value: Any) -> tuple[Any, ...]:
         """The leaves of a nest of arguments, with a label for each tensor."""
@@ -112,7 +113,7 @@ def recorded(module: torch.nn.Module, record: CallRecord) -> Iterator[None]:
     @functools.wraps(forward)
     def recording(*args: Any, **kwargs: Any) -> Any:
         record.start()
-        record.leaves_of((args, kwargs))  # inputs have the first labels
+        record.given = record.leaves_of((args, kwargs))
         with _Recording(record):
             result = forward(*args, **kwargs)
         record.returned = record.leaves_of(result)
@@ -165,6 +166,7 @@ def parting(general: CallRecord, special: CallRecord, at_sizes: AtSizes) -> Part
         at_sizes: the sizes of the run.
     """
     comparison, last = _Comparison(at_sizes), None
+    comparison.same_leaves(general.given, special.given, new=True)
     for one, other in zip_longest(general.calls, special.calls):
         if one is None or other is None:
             left = one or other
@@ -194,9 +196,9 @@ class _Comparison:
 
     def _same(self, one: Any, other: Any, new: bool) -> bool:
         if isinstance(one, RecordedTensor) and isinstance(other, RecordedTensor):
-            if new:
+            if new or (one.label not in self.labels and other.label not in self.labels.values()):
                 self.labels[one.label] = other.label
-            known = self.labels.setdefault(one.label, other.label) == other.label
+            known = self.labels.get(one.label) == other.label
             same_shape = self.same_leaves(one.shape, other.shape)
             return known and same_shape and one.dtype == other.dtype
         return self._same_value(self.at_sizes(one), other, one is None)
