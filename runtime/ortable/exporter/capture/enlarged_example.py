@@ -12,6 +12,7 @@ import torch
 from torch.export import Dim
 
 from ortable.compat.torch import pytree
+from ortable.errors import BuilderError
 from ortable.exporter.request.caller_state import held_tensors
 from ortable.exporter.request.program import Request
 from ortable.exporter.signature import dynamic_shapes as shapes
@@ -69,8 +70,11 @@ def enlarged_requests(request: Request) -> Iterator[Request]:
             continue
         tried.append(sizes)
         moved = list(leaves)
-        for axis, size in sizes.items():
-            moved[axis.leaf] = _enlarged(moved[axis.leaf], axis.axis, size)
+        try:
+            for axis, size in sizes.items():
+                moved[axis.leaf] = _enlarged(moved[axis.leaf], axis.axis, size)
+        except Exception:  # a class of tensors that lacks an operator
+            return
         args, kwargs = pytree.tree_unflatten(moved, structure)
         yield replace(request, args=args, kwargs=kwargs)
 
@@ -96,7 +100,7 @@ def _sizes_in_use(request: Request, leaves: Iterable[Any]) -> set[int]:
 def _enlarged_sizes(
     axes: Sequence[_Axis], in_use: set[int], apart: bool, further: bool
 ) -> dict[_Axis, int]:
-    """The sizes of the dimensions that become larger; empty where one has no room for it."""
+    """The sizes of the dimensions that become larger; empty where sums of them have none."""
     groups: dict[Any, list[_Axis]] = {}
     for axis in axes:
         if axis.name is not None:
@@ -111,17 +115,17 @@ def _enlarged_sizes(
         if size < 2 and any(axis.axis is not None for axis in members):
             largest = min(axis.largest for axis in members)
             free = (each for each in range(2, largest + 1) if each not in taken)
-            size = next(free, 2)
-            if size > largest:
-                return {}
-            taken.add(size)
-            sizes.update(dict.fromkeys(members, size))
+            enlarged = next(free, 2)
+            if enlarged <= largest:
+                size = enlarged
+                taken.add(size)
+                sizes.update(dict.fromkeys(members, size))
         if isinstance(key, str):
             by_name[key] = size
     for members in groups.values():
         for axis in members if _follows(members[0]) else ():
             following = _size_of_expression(axis, by_name)
-            if following is None:
+            if following is None or following < 0:
                 return {}
             if following != axis.size:
                 sizes[axis] = following
@@ -140,7 +144,10 @@ def _follows(axis: _Axis) -> bool:
 def _size_of_expression(axis: _Axis, by_name: dict[str, int]) -> int | None:
     dim = axis.dim
     if not hasattr(dim, "root"):
-        return value_of(dim.name, by_name)
+        try:
+            return value_of(dim.name, by_name)
+        except BuilderError:  # a division by zero
+            return None
     root = dim.root.__name__
     if root not in by_name:  # that is no dimension of the example itself
         roots = (each for each in range(axis.size + 1) if dim.fn(each) == axis.size)

@@ -256,11 +256,11 @@ class _Trials:
         call = pytree.tree_unflatten(self._moved(values), self.structure)
         try:
             with autocast_again():
-                expected = results_of(_with_own_buffers(model), call)
+                expected = results_of(copied_module(model, _buffer_names(model)), call)
         except Exception as error:  # forward is any Python code
             return _at(f"the module raises {headline(error)}", user_line(error))
         try:
-            found = results_of(_with_own_buffers(exported.module(check_guards=False)), call)
+            found = results_of(_module_of(exported), call)
         except Exception:  # operators raise many types
             return without or "the program of torch.export fails, and the module does not"
         problem = "the program of torch.export differs from the module"
@@ -269,8 +269,18 @@ class _Trials:
         return problem and (without or problem)
 
 
-def _with_own_buffers(module: Any) -> Any:
-    return copied_module(module, [name for name, _ in module.named_buffers()])
+def _buffer_names(module: torch.nn.Module) -> list[str]:
+    """What a copy has to have of its own: a forward writes no parameters."""
+    return [name for name, _ in module.named_buffers()]
+
+
+def _module_of(exported: ExportedProgram) -> torch.nn.Module:
+    """A module that computes the program, with buffers of its own."""
+    module = exported.module(check_guards=False)
+    for part in module.modules():
+        for name, buffer in part._buffers.items():
+            part._buffers[name] = None if buffer is None else buffer.clone()
+    return module
 
 
 def _is_symbolic(leaf: Any) -> bool:
