@@ -217,6 +217,11 @@ NAMES: dict[str, Private] = {
         "class",
         "trace a case whose result torch cannot foretell",
     ),
+    "exporting_state": Private(
+        "torch._export.utils:_compiling_state_context",
+        "function",
+        "run a module at other sizes as torch.export runs it",
+    ),
     "SYMPY_INTERP": Private(
         "torch.fx.experimental.symbolic_shapes:SYMPY_INTERP", "mapping", "evaluate guards"
     ),

@@ -35,7 +35,8 @@ class Sizes:
     """``of_inputs``: of each leaf of the call, its sizes as ints and sympy expressions (an
     expression for an integer, None for a constant). ``names``: torch's symbols -> names.
     ``ranges``: symbol -> smallest and largest size. ``guards``: conditions on sizes. ``raised``:
-    symbols whose smallest size torch set, not the caller; ``lowered``: those whose largest."""
+    symbols whose smallest size torch set, not the caller; ``lowered``: those whose largest;
+    ``reasons``: symbol -> why the model does not take a smaller size."""
 
     of_inputs: tuple[Any, ...]
     names: Mapping[str, str]
@@ -43,6 +44,7 @@ class Sizes:
     guards: tuple[Guard, ...]
     raised: frozenset[Any] = frozenset()
     lowered: frozenset[Any] = frozenset()
+    reasons: Mapping[str, str] = field(default_factory=dict)
     checked: set[tuple[int, ...]] = field(default_factory=set, compare=False)
 
     @classmethod
@@ -70,7 +72,8 @@ class Sizes:
         lowered = frozenset(
             s for s, (_, high) in ranges.items() if high < UNBOUNDED and str(s) in program.open_tops
         )
-        return cls(found, dict(program.symbol_names), ranges, guards, raised, lowered)
+        reasons = {symbol: proved.reason for symbol, proved in program.smallest.items()}
+        return cls(found, dict(program.symbol_names), ranges, guards, raised, lowered, reasons)
 
     def without_empty(self, names: Collection[str] | None = None) -> Sizes:
         """The same, where dimensions of these names, or all, are at least 1."""
@@ -159,7 +162,10 @@ class Sizes:
             taken = f"{lower} or more" if upper >= UNBOUNDED else f"{lower} to {upper}"
             where = first.get(symbol, f"'{self._name(symbol)}'")
             bound = ""
-            if symbol in (self.raised if value < lower else self.lowered):
+            reason = self.reasons.get(str(symbol)) if value < lower else None
+            if reason:
+                bound = f": {reason}"
+            elif symbol in (self.raised if value < lower else self.lowered):
                 which = f" of which {lower if value < lower else upper} is"
                 bound = f",{which if upper < UNBOUNDED else ''} a bound that torch.export found"
             raise InputError(f"{where} is {value}; the model takes {taken} there{bound}")

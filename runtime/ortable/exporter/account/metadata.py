@@ -35,9 +35,10 @@ def annotate(model: Any, program: Program, text: str = "") -> None:
 
     Keys: ``ortable.version``, ``torch.version``, ``ortable.steps`` (what torch did to the graph),
     ``ortable.guards`` (conditions on sizes under which the model is right),
+    ``ortable.smallest_sizes`` (dimensions that may not be 0 or 1, and why),
     ``ortable.modules`` (paths and classes of the modules that were called),
     ``ortable.tied_weights`` (other names of a weight that the state_dict has several times); the
-    last four are absent when there is nothing to say.
+    last five are absent when there is nothing to say.
     """
     proto = model.proto if hasattr(model, "proto") else model
     for value in proto.graph.input if program.fakes else ():
@@ -50,6 +51,13 @@ def annotate(model: Any, program: Program, text: str = "") -> None:
         properties["ortable.steps"] = "; ".join(program.notes)
     if program.guards:
         properties["ortable.guards"] = "; ".join(guard.short() for guard in program.guards)
+    smallest = {
+        f"{program.symbol_names.get(symbol, symbol)} is {each.size} or more: {each.reason}": None
+        for symbol, each in program.smallest.items()
+        if each.reason
+    }
+    if smallest:
+        properties["ortable.smallest_sizes"] = "; ".join(smallest)
     tied = [f"{other}={names[0]}" for names in program.initializers.values() for other in names[1:]]
     modules = compact_classes(_classes(program))
     if modules:

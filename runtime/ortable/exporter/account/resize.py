@@ -36,14 +36,14 @@ def other_sizes(program: Program, call: ExampleCall) -> list[tuple[str, ExampleC
     if len(leaves) != len(program.user_inputs):
         return []
     sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
-    hints = _hints(leaves, sizes)
+    hints = example_sizes(leaves, sizes)
     ranges = ranges_of(program)
     tried = [hints]
     found: list[tuple[str, ExampleCall | None]] = []
     names = {symbol: program.symbol_names.get(str(symbol), str(symbol)) for symbol in hints}
     for start in (
-        _by_name(_larger(hints, ranges), names, min),
-        _by_name(_smallest(hints, ranges), names, max),
+        sizes_by_name(_larger(hints, ranges), names, min),
+        sizes_by_name(_smallest(hints, ranges), names, max),
     ):
         wanted = _guarded(start, names, program, ranges)
         if wanted is None:
@@ -105,7 +105,7 @@ def sizes_of(value: Any) -> Any:
     return value.node.expr if isinstance(value, torch.SymInt) else None
 
 
-def _hints(leaves: Sequence[Any], sizes: Sequence[Any]) -> dict[Any, int]:
+def example_sizes(leaves: Sequence[Any], sizes: Sequence[Any]) -> dict[Any, int]:
     """Symbol -> its value in the example call, in the order of the inputs."""
     hints: dict[Any, int] = {}
     for leaf, expressions in zip(leaves, sizes, strict=True):
@@ -133,16 +133,11 @@ def solved(expression: Any, symbol: Any, size: int) -> int | None:
 
 
 def ranges_of(program: Program) -> Mapping[Any, Any]:
-    """Symbol -> torch's range of it. The 2 that torch starts from, whatever the user says of a
-    dimension without a minimum, is no bound."""
+    """Symbol -> torch's range of it, from the smallest size on that is proved. The 2 that torch
+    starts from, whatever the user says of a dimension without a minimum, is no bound."""
     if program.exported is not None:
         ranges = program.exported.range_constraints if program.ranges is None else program.ranges
-        return {
-            symbol: type(found)(1, found.upper)
-            if found.lower == 2 and str(symbol) in program.open_dims
-            else found
-            for symbol, found in ranges.items()
-        }
+        return {symbol: _known_range(symbol, found, program) for symbol, found in ranges.items()}
     for node in program.user_inputs:
         value = node.meta.get("val")
         for size in value.shape if isinstance(value, torch.Tensor) else (value,):
@@ -151,10 +146,20 @@ def ranges_of(program: Program) -> Mapping[Any, Any]:
     return {}
 
 
+def _known_range(symbol: Any, found: Any, program: Program) -> Any:
+    proved = program.smallest.get(str(symbol))
+    if proved is not None:
+        return type(found)(proved.size, found.upper)
+    opened = found.lower == DEFAULT_SMALLEST and str(symbol) in program.open_dims
+    return type(found)(1, found.upper) if opened else found
+
+
 def is_default(symbol: Any, lower: Any, program: Program) -> bool:
     """Whether a bound is torch's own: that of a dimension of which nobody said one, or, of one
     named as a sum of such dimensions, what comes of theirs."""
     unsaid = program.exported is None or str(symbol) in program.open_dims
+    if str(symbol) in program.smallest:
+        return bool(unsaid and lower == 0)
     found = expression_of(program.symbol_names.get(str(symbol), ""))
     least = DEFAULT_SMALLEST
     if found is not None:
@@ -198,7 +203,7 @@ def _smallest(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, 
     return {symbol: bounds_of(symbol, ranges)[0] for symbol in hints}
 
 
-def _by_name(
+def sizes_by_name(
     values: Mapping[Any, int], names: Mapping[Any, str], choose: Callable[[Any], int]
 ) -> dict[Any, int]:
     """One value for the symbols that the user gave one name; what names like ``past + new`` come to

@@ -97,3 +97,12 @@ def differences(found: Sequence[Any], wanted: Sequence[Any]) -> list[str]:
     pairs = zip(found, wanted, strict=True)
     lines = (_difference(f"result {place}", *pair) for place, pair in enumerate(pairs))
     return [line for line in lines if line is not None]
+
+
+def results_of(module: Any, call: Any) -> list[Any]:
+    """Flat results of a call, with the same random numbers each time; what it writes into its
+    arguments goes into copies."""
+    args, kwargs = copied_call(*call)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        return [leaf for leaf in pytree.tree_leaves(module(*args, **kwargs)) if leaf is not None]

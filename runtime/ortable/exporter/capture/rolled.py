@@ -21,11 +21,11 @@ from ortable.errors import ExportError
 from ortable.exporter.account.resize import other_sizes
 from ortable.exporter.request.ambient import autocast_again
 from ortable.exporter.request.caller_state import state_restored
-from ortable.exporter.request.copies import copied_call, copied_module, with_forward
+from ortable.exporter.request.copies import copied_module, with_forward
 from ortable.exporter.request.program import Program, Request
 from ortable.ir.initializers import is_fake
 
-from .check import differences
+from .check import differences, results_of
 from .free_loops import FreeLoop, LoopSession, Place, RollError, watched
 from .rolling import roll, same_graph
 
@@ -199,11 +199,11 @@ def check_other_sizes(program: Program, exported: ExportedProgram, request: Requ
             continue
         try:
             with autocast_again():
-                expected = _results(copied_module(request.model), other)
+                expected = results_of(copied_module(request.model), other)
         except Exception:  # forward is any Python code: a size that it does not take
             continue
         try:
-            found = _results(exported.module(), other)
+            found = results_of(exported.module(), other)
         except AssertionError:
             continue  # a size that the program refuses
         except Exception as error:  # there may be no value that the last step left behind
@@ -219,10 +219,3 @@ def check_other_sizes(program: Program, exported: ExportedProgram, request: Requ
             )
         done.append(words)
     return [f"compared with the module at {'; '.join(done)}"] if done else []
-
-
-def _results(module: Any, call: Any) -> list[Any]:
-    args, kwargs = copied_call(*call)
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
-        return [leaf for leaf in pytree.tree_leaves(module(*args, **kwargs)) if leaf is not None]

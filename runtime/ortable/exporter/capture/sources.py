@@ -21,6 +21,7 @@ from ortable.interpreter.tables import ConverterTables
 
 from .exported import program_of
 from .layouts import check_not_nested
+from .small_sizes import prove_small_sizes
 from .strategies import module_program
 
 
@@ -32,7 +33,9 @@ def make_program(request: Request) -> Program:
     """
     mod = request.model
     if isinstance(mod, ExportedProgram):
-        return program_of(mod, request)
+        program = program_of(mod, request)
+        prove_small_sizes(program, request, None)
+        return program
     if isinstance(mod, GraphModule):
         reason = why_export(mod, request.tables)
         if reason is None:

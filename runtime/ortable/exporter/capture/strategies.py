@@ -5,9 +5,8 @@ without a converter or a bug of the model are the same in all of them. sources.p
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -36,13 +35,17 @@ from ortable_generated.aten import traits
 
 from . import advice
 from .check import check_program
+from .enlarged_example import enlarged_requests
 from .exported import add_guards, program_of
 from .flags import DecidedFlags
 from .functionalize import RewriteError, prepared
 from .layouts import check_layouts
 from .pt2 import save_program
+from .quiet import FAKES, GUARDS, TRACING, quiet
+from .recorded_calls import CallRecord, recorded
 from .rolled import check_other_sizes, rolled_program
 from .size_branches import with_every_side
+from .small_sizes import Capture, check_example, holds_for, prove_small_sizes
 from .subclasses import check_subclasses
 from .tracing import trace_program
 
@@ -68,6 +71,7 @@ class Attempts:
     failures: list[tuple[str, Exception]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     paths: list[ExportedProgram] = field(default_factory=list)  # of the last program, if several
+    record: CallRecord | None = None  # of the last program, where its forward was run for it
     followed: tuple[str, ...] = ()  # advice that was
     ways: frozenset[str] = EVERY_WAY
 
@@ -105,10 +109,25 @@ def module_program(request: Request) -> Program:
         without_inference_tensors(request) as ordinary,
         without_meta(_distinct(ordinary)) as fitted,
     ):
+        for enlarged in enlarged_requests(fitted):
+            program = _enlarged_program(enlarged, fitted)
+            if program is not None:
+                return program
         return _first_program(fitted)
 
 
+def _enlarged_program(request: Request, own: Request) -> Program | None:
+    """The program of an enlarged example, where it holds for the caller's ``own``, too."""
+    try:
+        with quiet(GUARDS, TRACING, FAKES):
+            program = _first_program(request)
+    except Exception:  # sizes that do not fit each other, or what the caller's own example says
+        return None
+    return program if holds_for(program, own) else None
+
+
 def _first_program(request: Request) -> Program:
+    request.record.sides = 1
     arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
     normalized = shapes.normalized(request.dynamic_shapes, arguments)
     attempts = Attempts(request, arguments, normalized)
@@ -117,13 +136,18 @@ def _first_program(request: Request) -> Program:
             attempts.left_out.append(strategy.name)
             continue
         try:
-            with _quiet_guards(bool(attempts.failures)):
+            with quiet(GUARDS) if attempts.failures else nullcontext():
                 program = _program_by(strategy, attempts)
         except Exception as error:  # forward is any Python code, torch.export raises many types
             attempts.failed(strategy, error)
             continue
         request.record.strategy = strategy.name
-        return _with_other_sides(program, strategy, attempts)
+        capture = Capture(attempts.made[-1][1], attempts.record)
+        program = _with_other_sides(program, strategy, attempts)
+        if request.record.sides == 1:
+            check_example(program, request, capture)
+            prove_small_sizes(program, request, capture)
+        return program
     first = attempts.failures[0][1]
     if isinstance(first, OrtableError) and not request.options.fallback:
         raise first
@@ -138,24 +162,12 @@ def _with_other_sides(program: Program, strategy: Strategy, attempts: Attempts) 
 
     def capture(request: Request) -> Program:
         arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
-        quiet = replace(request, options=replace(options, save_ep=None))
-        with _quiet_guards(True):
-            again = Attempts(quiet, arguments, attempts.dynamic_shapes)
+        unsaved = replace(request, options=replace(options, save_ep=None))
+        with quiet(GUARDS):
+            again = Attempts(unsaved, arguments, attempts.dynamic_shapes)
             return _program_by(strategy, again)
 
     return with_every_side(program, attempts.request, capture)
-
-
-@contextmanager
-def _quiet_guards(quiet: bool) -> Iterator[None]:
-    """Without what dynamo logs about a dimension that cannot vary: the error says it."""
-    logger = logging.getLogger("torch._guards")
-    disabled = logger.disabled
-    try:
-        logger.disabled = disabled or quiet
-        yield
-    finally:
-        logger.disabled = disabled
 
 
 def _distinct(request: Request) -> Request:
@@ -211,7 +223,7 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
         forward_under_autocast(model),
         in_onnx_export(),
     ):
-        attempts.paths = []
+        attempts.paths, attempts.record = [], None
         exported, notes = strategy.run(attempts)
         attempts.made.append((strategy.name, exported))
     if strategy.table is not None:
@@ -245,9 +257,11 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
 def _exporting(strict: bool) -> Strategy:
     def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
         request = attempts.request
+        attempts.record = None if strict else CallRecord()
         with (
             nullcontext() if strict else new_buffers_forgotten(request.model),
             nullcontext() if strict else DecidedFlags(),
+            nullcontext() if attempts.record is None else recorded(request.model, attempts.record),
             shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes),
         ):
             exported = torch.export.export(

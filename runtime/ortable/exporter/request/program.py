@@ -31,6 +31,15 @@ class ProgramOutput:
     label: str = ""
 
 
+@dataclass(frozen=True)
+class SmallestSize:
+    """The smallest size of a dimension for which a program is proved to hold, and why it does not
+    hold below."""
+
+    size: int
+    reason: str = ""
+
+
 @dataclass
 class Program:
     """A graph ready to be converted.
@@ -48,7 +57,8 @@ class Program:
     ``results``: result of the graph -> the FX node whose value it is, filled by the conversion
     where no module becomes a function, and so is ``cases``: FX node -> the case of its entry that
     converted it, where there are several; ``ranges``: torch's symbols -> ranges, where these are
-    not those of ``exported``.
+    not those of ``exported``; ``smallest``: torch's symbols -> the smallest size, where 1 or 0 was
+    proved or refused.
     """
 
     graph_module: GraphModule
@@ -70,6 +80,7 @@ class Program:
     results: dict[str, str] = field(default_factory=dict)
     cases: dict[str, str] = field(default_factory=dict)
     ranges: dict[Any, Any] | None = None
+    smallest: dict[str, SmallestSize] = field(default_factory=dict)
 
     def retrieve(self, node: Node) -> Any:
         """The weight that a placeholder stands for, None when it is an input."""

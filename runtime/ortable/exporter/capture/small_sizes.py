@@ -1,0 +1,307 @@
+"""Prove that a program, captured at sizes of 2 and more, holds for 1 and 0. torch.export takes for
+granted that a free size is neither, and keeps no condition of that.
+
+A module runs with fake tensors at the small size, and has to call the same functions, on the same
+tensors, with results of the same shapes as in the capture (recorded_calls.py). Where it does not,
+or raises, the numbers decide: the program and the module run with data. An exported program runs
+as it is, and its results have to have the shapes that it says. strategies.py and sources.py call
+it; `Program.smallest` has what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from ortable.compat.torch import pytree
+from ortable.errors import ExportError
+from ortable.exporter.account.resize import example_sizes, resized, sizes_by_name, sizes_of
+from ortable.exporter.request.ambient import autocast_again
+from ortable.exporter.request.copies import copied_call, copied_module
+from ortable.exporter.request.program import Program, Request, SmallestSize
+from ortable.exporter.request.record import UserLine
+from ortable.ir.initializers import is_fake
+
+from .advice import headline, lines_in, user_line
+from .check import differences, results_of
+from .exported import asked_of, example_call
+from .fake_runs import FailingNode, FakeCopies, PartingNode, check_graph, record_module
+from .quiet import FAKES, quiet
+from .recorded_calls import AtSizes, CallRecord, parting
+
+_SMALL = (1, 0)
+_MAX_CODE = 80  # characters of a line in a message
+_OPEN = 2  # torch's smallest size of a dimension of which nobody says one
+
+
+def prove_small_sizes(program: Program, request: Request, capture: Capture | None) -> None:
+    """Fill ``program.smallest`` for the dimensions of which the caller gave no larger one.
+
+    Args:
+        program: the program; nothing is proved of one whose example is not there.
+        request: the request, with the example of the capture.
+        capture: of a module; None for an exported program.
+    """
+    trials = _Trials.of(program, request, capture)
+    if trials is None:
+        return
+    refused: set[Any] = set()
+    for size in _SMALL:
+        moving = [
+            symbol
+            for symbol, least in _least_sizes(program, request, trials.hints).items()
+            if least <= size < trials.hints[symbol] and symbol not in refused
+        ]
+        if not moving:
+            continue
+        together = trials.reason(dict.fromkeys(moving, size))
+        for group in _groups(moving, trials.names):
+            alone = together
+            if together != "" and len(group) < len(moving):
+                alone = trials.reason(dict.fromkeys(group, size))
+            for symbol in group:
+                if alone == "":
+                    program.smallest[str(symbol)] = SmallestSize(size)
+                    continue
+                refused.add(symbol)
+                if alone is not None:
+                    program.smallest[str(symbol)] = SmallestSize(size + 1, f"at {size} {alone}")
+                elif _is_open(program, symbol):  # as without a proof
+                    program.smallest.pop(str(symbol), None)
+
+
+def check_example(program: Program, request: Request, capture: Capture) -> None:
+    """Raise ExportError where the program does not hold for its example, which has a dynamic
+    dimension of size 0 or 1."""
+    trials = _Trials.of(program, request, capture)
+    if trials is None or all(size > 1 for size in trials.hints.values()):
+        return
+    reason = trials.reason({})
+    if not reason:
+        return
+    sizes = {name: trials.hints[symbol] for symbol, name in trials.names.items()}
+    words = ", ".join(f"{name}={size}" for name, size in sizes.items() if size < _OPEN)
+    raise ExportError(
+        f"the model is another one for {words}, the example, than for larger sizes: there {reason}"
+    ).advised(
+        "What to do: give an example of 2 or more, and the model takes these; or leave the "
+        "dimension out of dynamic_shapes."
+    )
+
+
+def holds_for(program: Program, request: Request) -> bool:
+    """Whether the program is known to hold for the example of ``request``: its sizes are in the
+    ranges, the small ones are proved, and the guards are met."""
+    leaves = pytree.tree_leaves((request.args, request.kwargs))
+    sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
+    if len(leaves) != len(sizes) or program.exported is None:
+        return False
+    for leaf, expressions in zip(leaves, sizes, strict=True):
+        if isinstance(expressions, list) and any(
+            isinstance(expected, int) and expected != size
+            for expected, size in zip(expressions, leaf.shape, strict=True)
+        ):
+            return False
+    hints = example_sizes(leaves, sizes)
+    names = program.symbol_names
+    proved = {names.get(symbol, symbol): each.size for symbol, each in program.smallest.items()}
+    for symbol, size in hints.items():
+        found = program.exported.range_constraints.get(symbol)
+        if found is not None and size > found.upper:
+            return False
+        if size < _OPEN and size < proved.get(names.get(str(symbol), str(symbol)), _OPEN):
+            return False
+    by_name = {str(symbol): size for symbol, size in hints.items()}
+    return all(guard.holds(by_name) for guard in program.guards)
+
+
+def _least_sizes(program: Program, request: Request, hints: Mapping[Any, int]) -> dict[Any, int]:
+    """The smallest size that the caller has in mind, of each symbol that may have a small one."""
+    assert program.exported is not None
+    ranges = program.exported.range_constraints
+    found = {
+        symbol: 0 if ranges[symbol].lower == _OPEN else int(ranges[symbol].lower)
+        for symbol in hints
+        if symbol in ranges and ranges[symbol].lower in (0, 1, _OPEN)
+    }
+    asked = asked_of(program, program.exported, request) or ()
+    for node, leaf in zip(program.user_inputs, asked, strict=False):
+        sizes = sizes_of(node.meta.get("val"))
+        for axis, dim in leaf.dims().items():
+            symbol = sizes[axis] if isinstance(sizes, list) else sizes
+            least = getattr(dim, "min", None)
+            if isinstance(least, int) and not hasattr(dim, "root") and symbol in found:
+                found[symbol] = max(found[symbol], least)
+    return {
+        symbol: least
+        for symbol, least in found.items()
+        if program.symbol_names.get(str(symbol), "s").isidentifier()
+    }
+
+
+def _is_open(program: Program, symbol: Any) -> bool:
+    """Whether the caller gave a name without a smallest size, or a Dim that begins at 0."""
+    assert program.exported is not None
+    lower = program.exported.range_constraints[symbol].lower
+    return lower == 0 or str(symbol) in program.open_dims
+
+
+def _groups(symbols: Sequence[Any], names: Mapping[Any, str]) -> list[list[Any]]:
+    """The symbols by their names."""
+    found: dict[str, list[Any]] = {}
+    for symbol in symbols:
+        found.setdefault(names[symbol], []).append(symbol)
+    return list(found.values())
+
+
+class Capture:
+    """What a capture of a module left: torch's program, and the calls of the forward, None where
+    they were not recorded."""
+
+    def __init__(self, exported: ExportedProgram, record: CallRecord | None) -> None:
+        self.exported, self.record = exported, record
+
+
+class _Trials:
+    """Calls of other sizes, and what a program is there.
+
+    ``hints`` are the sizes of the example by symbol, ``names`` those of the dimensions.
+    """
+
+    def __init__(
+        self, program: Program, request: Request, capture: Capture | None, call: Any
+    ) -> None:
+        self.program, self.request, self.capture = program, request, capture
+        self.leaves, self.structure = pytree.tree_flatten(call)
+        self.sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
+        self.hints = example_sizes(self.leaves, self.sizes)
+        self.names = {s: program.symbol_names.get(str(s), str(s)) for s in self.hints}
+        self.copies = FakeCopies()
+
+    @classmethod
+    def of(cls, program: Program, request: Request, capture: Capture | None) -> _Trials | None:
+        """The trials of a program; None where its example is not there, or is of another form."""
+        if program.exported is None:
+            return None
+        call = (request.args, request.kwargs)
+        if capture is None:
+            call = example_call(request.model, program)
+        leaves = pytree.tree_leaves(call)
+        symbolic = any(_is_symbolic(leaf) for leaf in leaves)
+        if symbolic or len(leaves) != len(program.user_inputs):
+            return None
+        return cls(program, request, capture, call)
+
+    def reason(self, moved: Mapping[Any, int]) -> str | None:
+        """Why the program does not hold where these sizes are others; empty where it does, None
+        where that is not known."""
+        values = sizes_by_name({**self.hints, **moved}, self.names, min)
+        if self.capture is None:
+            return self._by_shapes(values)
+        if self.capture.record is None:
+            return self._by_numbers(self.capture.exported, values, None)
+        try:
+            fakes = self.copies.call(self.leaves, self.sizes, values)
+            args, kwargs = pytree.tree_unflatten(fakes, self.structure)
+            run = record_module(self.request, self.copies, args, kwargs)
+        except Exception:  # forward is any Python code; fake tensors lack some of it
+            return self._by_numbers(self.capture.exported, values, None)
+        part = parting(self.capture.record, run, _at_sizes(values))
+        if part is None:
+            return ""
+        return self._by_numbers(self.capture.exported, values, _other_at(part.line))
+
+    def _by_shapes(self, values: Mapping[Any, int]) -> str | None:
+        """The same of the graph of the program: whether its results have the shapes that it
+        says."""
+        try:
+            fakes = self.copies.call(self.leaves, self.sizes, values)
+            with quiet(FAKES), self.copies.mode:
+                check_graph(self.program, fakes, _at_sizes(values), self.copies)
+            return ""
+        except FailingNode:  # fake tensors raise where kernels do not, too
+            return self._by_running(values)
+        except PartingNode as error:
+            return _at_node(error)
+        except Exception:  # what fake tensors lack
+            return self._by_running(values)
+
+    def _by_running(self, values: Mapping[Any, int]) -> str | None:
+        """The same with data."""
+        if any(map(is_fake, (*self.leaves, *self.program.weights.values()))):
+            return None
+        try:
+            given = copied_call(self._moved(values), {})[0]
+            check_graph(self.program, given, _at_sizes(values), torch.clone)
+        except PartingNode as error:
+            return _at_node(error)
+        return ""
+
+    def _moved(self, values: Mapping[Any, int]) -> list[Any]:
+        return [
+            resized(leaf, dims, values) for leaf, dims in zip(self.leaves, self.sizes, strict=True)
+        ]
+
+    def _by_numbers(
+        self, exported: ExportedProgram, values: Mapping[Any, int], without: str | None
+    ) -> str | None:
+        """The same, by a comparison of the program with the module; ``without`` where there is no
+        data."""
+        model = self.request.model
+        if any(map(is_fake, (*self.leaves, *exported.state_dict.values()))):
+            return without
+        call = pytree.tree_unflatten(self._moved(values), self.structure)
+        try:
+            with autocast_again():
+                expected = results_of(copied_module(model, _buffer_names(model)), call)
+        except Exception as error:  # forward is any Python code
+            return _at(f"the module raises {headline(error)}", user_line(error))
+        try:
+            found = results_of(_module_of(exported), call)
+        except Exception:  # operators raise many types
+            return without or "the program of torch.export fails, and the module does not"
+        problem = "the program of torch.export differs from the module"
+        if not differences(found, expected):
+            problem = self._by_shapes(values) or ""
+        return problem and (without or problem)
+
+
+def _buffer_names(module: torch.nn.Module) -> list[str]:
+    """What a copy has to have of its own: a forward writes no parameters."""
+    return [name for name, _ in module.named_buffers()]
+
+
+def _module_of(exported: ExportedProgram) -> torch.nn.Module:
+    """A module that computes the program, with buffers of its own."""
+    module = exported.module(check_guards=False)
+    for part in module.modules():
+        for name, buffer in part._buffers.items():
+            part._buffers[name] = None if buffer is None else buffer.clone()
+    return module
+
+
+def _is_symbolic(leaf: Any) -> bool:
+    shape = leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)
+    return any(isinstance(size, torch.SymInt) for size in shape)
+
+
+def _at_sizes(values: Mapping[Any, int]) -> AtSizes:
+    return AtSizes({str(symbol): size for symbol, size in values.items()})
+
+
+def _at_node(error: PartingNode) -> str:
+    lines = lines_in(error.node.meta.get("stack_trace") or "")
+    return _at(error.words, lines[-1] if lines else None)
+
+
+def _other_at(line: UserLine | None) -> str:
+    return _at("the module does something else", line)
+
+
+def _at(words: str, line: UserLine | None) -> str:
+    if line is None:
+        return words
+    return f"{words} ({Path(line.file).name}:{line.line}: {line.code:.{_MAX_CODE}})"

@@ -1,0 +1,287 @@
+"""Exports from an example of batch 1: the dimension is enlarged for the capture, 1 and 0 are proved
+or refused with the line that makes the difference."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+import ortable
+from ortable.errors import ExportError, InputError
+
+from .batch_one_models import CASES, Pair
+from .program_helpers import module_of
+
+KINDS: dict[str, Any] = {
+    "name": lambda name: name,
+    "Dim": Dim,
+    "DYNAMIC": lambda _: Dim.DYNAMIC,
+    "AUTO": lambda _: Dim.AUTO,
+}
+
+
+def _marked(dynamic: Any, kind: str) -> Any:
+    """The structure with another mark in place of each name: one Dim for one name."""
+    marks: dict[str, Any] = {}
+
+    def mark(leaf: Any) -> Any:
+        return marks.setdefault(leaf, KINDS[kind](leaf)) if isinstance(leaf, str) else leaf
+
+    return pytree.tree_map(mark, dynamic)
+
+
+def _same(program: Any, module: torch.nn.Module, call: Any) -> None:
+    """The program returns what the module does, or refuses the call that the module refuses."""
+    args, kwargs = copy.deepcopy(call)
+    try:
+        with torch.no_grad():
+            expected = module(*args, **kwargs)
+    except RuntimeError as error:
+        words = str(error).splitlines()[0]
+        with pytest.raises(
+            InputError, match=re.escape(f"at 0 the module raises RuntimeError: {words}")
+        ):
+            program(*call[0], **call[1])
+        return
+    args, kwargs = copy.deepcopy(call)
+    torch.testing.assert_close(program(*args, **kwargs), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", CASES)
+def test_an_export_of_batch_one_equals_eager_at_others(name: str, kind: str) -> None:
+    torch.manual_seed(0)
+    case = CASES[name]()
+    case.module.eval()
+    call = case.call(1)
+    before = copy.deepcopy(call)
+    program = ortable.export(
+        case.module, *call, dynamic_shapes=_marked(case.dynamic, kind), validate=True
+    )
+    for one, other in zip(pytree.tree_leaves(call), pytree.tree_leaves(before), strict=True):
+        assert torch.equal(one, other)  # the caller's tensors are as they were
+    for batch in case.batches:
+        _same(program, case.module, case.call(batch))
+
+
+def _branch(self, x):
+    if x.shape[0] == 1:
+        return x * 2
+    return x * 3
+
+
+def _number(self, x):
+    return x * (2 if x.shape[0] == 1 else 3)
+
+
+def _other_tensor(self, x, y):
+    return (x if x.shape[0] == 1 else y) * 2
+
+
+def _squeeze(self, x):
+    return x.squeeze() * 2
+
+
+def _view(self, x):
+    return x.view(x.shape[0], -1) * 2
+
+
+def _empty(self, x):
+    if x.shape[0] == 0:
+        return x.new_ones(4)
+    return x.sum(0)
+
+
+def _largest(self, x):
+    return x.amax(0)
+
+
+def _program(forward: Any, size: int, mark: Any = "batch", count: int = 1) -> Any:
+    args = tuple(torch.randn(size, 4) for _ in range(count))
+    return ortable.export(module_of(forward), args, dynamic_shapes=tuple([{0: mark}] * count))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("forward", "count", "size", "line"),
+    [
+        (_branch, 1, 1, "return x \\* 2"),
+        (_number, 1, 1, "return x \\* \\(2 if"),
+        (_other_tensor, 2, 1, "return \\(x if x.shape"),
+        (_squeeze, 1, 1, "return x.squeeze"),
+        (_view, 1, 0, "cannot reshape tensor of 0 elements.*return x.view"),
+        (_empty, 1, 0, "return x.new_ones"),
+        (_largest, 1, 0, "amax.*return x.amax"),
+    ],
+)
+def test_a_small_size_at_which_the_module_differs_is_refused_with_its_line(
+    forward, count, size, line, kind
+) -> None:
+    program = _program(forward, 3, KINDS[kind]("batch"), count)
+    for batch in (2, 5):
+        _same(program, module_of(forward), (tuple(torch.randn(batch, 4) for _ in range(count)), {}))
+    with pytest.raises(InputError, match=f"takes {size + 1} or more there: at {size} .*{line}"):
+        program(*(torch.randn(size, 4) for _ in range(count)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_example_of_two_takes_one_and_none(kind: str) -> None:
+    case = CASES["attention"]()
+    call = case.call(2)
+    program = ortable.export(case.module.eval(), *call, dynamic_shapes=_marked(case.dynamic, kind))
+    for batch in (1, 0, 4):
+        _same(program, case.module, case.call(batch))
+
+
+def test_a_branch_on_the_size_of_the_example_keeps_the_side_of_the_example() -> None:
+    with pytest.warns(UserWarning, match=r"batch == 1[\s\S]*if x.shape\[0\] == 1"):
+        program = _program(_branch, 1)
+    _same(program, module_of(_branch), ((torch.randn(1, 4),), {}))
+    with pytest.raises(InputError, match=r"batch == 1 \(test_batch_one.py"):
+        program(torch.randn(2, 4))
+
+
+def test_an_example_that_differs_from_all_other_sizes_is_refused() -> None:
+    with pytest.raises(ExportError, match=r"batch=1.*return x.squeeze"):
+        _program(_squeeze, 1)
+
+
+def test_a_branch_on_one_has_both_sides_with_a_fallback() -> None:
+    module = module_of(_branch)
+    program = ortable.export(
+        module,
+        (torch.randn(1, 4),),
+        dynamic_shapes=({0: "batch"},),
+        export_options=ortable.ExportOptions(fallback=True, guards="ignore"),
+    )
+    _same(program, module, ((torch.randn(1, 4),), {}))
+
+
+def test_tensors_that_belong_together_without_a_name_grow_together() -> None:
+    module = module_of(lambda self, x, y: x + y)
+    for mark in (Dim.DYNAMIC, Dim.AUTO):
+        args = (torch.randn(1, 4), torch.randn(1, 4))
+        program = ortable.export(module, args, dynamic_shapes=({0: mark}, {0: mark}))
+        for batch in (1, 2, 5, 0):
+            _same(program, module, ((torch.randn(batch, 4), torch.randn(batch, 4)), {}))
+        with pytest.raises(InputError, match="one size"):
+            program(torch.randn(1, 4), torch.randn(5, 4))
+
+
+def test_axes_that_the_model_fixes_stay_where_torch_may_choose() -> None:
+    module = torch.nn.Conv2d(1, 2, 3, padding=1)
+    program = ortable.export(
+        module, (torch.randn(1, 1, 8, 8),), dynamic_shapes=(dict.fromkeys(range(4), Dim.AUTO),)
+    )
+    for shape in ((1, 1, 8, 8), (3, 1, 5, 9), (0, 1, 8, 8)):
+        _same(program, module, ((torch.randn(shape),), {}))
+
+
+def test_sums_of_names_and_empty_tensors_grow_together() -> None:
+    module = module_of(lambda self, x, past, mask: torch.cat([past, x], 1) * mask[:, :, None])
+    shapes = {
+        "x": {0: "batch", 1: "new"},
+        "past": {0: "batch", 1: "old"},
+        "mask": {0: "batch", 1: "old + new"},
+    }
+
+    def call(batch: int, old: int, new: int) -> Any:
+        tensors = torch.randn(batch, new, 3), torch.randn(batch, old, 3)
+        return (*tensors, torch.ones(batch, old + new)), {}
+
+    program = ortable.export(module, *call(1, 0, 1), dynamic_shapes=shapes)
+    for sizes in ((1, 0, 1), (2, 3, 4), (1, 5, 1), (3, 1, 0), (0, 2, 2)):
+        _same(program, module, call(*sizes))
+
+
+def test_containers_and_derived_dimensions_grow() -> None:
+    half = Dim("half")
+    module = module_of(lambda self, parts: parts["a"][::2] + parts["b"][0])
+    parts = {"a": torch.randn(2, 3), "b": [torch.randn(1, 3)]}
+    program = ortable.export(
+        module, (parts,), dynamic_shapes={"parts": {"a": {0: 2 * half}, "b": [{0: half}]}}
+    )
+    for size in (1, 2, 5):
+        _same(
+            program, module, (({"a": torch.randn(2 * size, 3), "b": [torch.randn(size, 3)]},), {})
+        )
+    assert parts["a"].shape == (2, 3)
+
+
+def test_integers_keep_values_that_the_model_takes() -> None:
+    module = torch.nn.Embedding(4, 3)
+    program = ortable.export(
+        module, (torch.full((1, 1), 3),), dynamic_shapes=({0: "batch", 1: "length"},)
+    )
+    for shape in ((1, 1), (2, 5), (0, 3)):
+        _same(program, module, ((torch.randint(0, 4, shape),), {}))
+
+
+@pytest.mark.parametrize("options", [{"strict": True}, {"fallback": True}, {"tracing": True}])
+def test_the_other_ways_to_a_program(options: dict[str, Any]) -> None:
+    module = CASES["attention"]().module.eval()
+    program = ortable.export(
+        module,
+        (torch.randn(1, 5, 16),),
+        dynamic_shapes={"x": {0: "batch"}},
+        export_options=ortable.ExportOptions(**options),
+    )
+    for batch in (1, 2, 5, 0):
+        _same(program, module, ((torch.randn(batch, 5, 16),), {}))
+
+
+@pytest.mark.parametrize("mark", [Dim.DYNAMIC, Dim.AUTO])
+def test_a_program_of_torch_takes_small_sizes_where_they_hold(mark: Any) -> None:
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    exported = torch.export.export(layer, (torch.randn(3, 5, 16),), dynamic_shapes=({0: mark},))
+    program = ortable.export(exported)
+    for batch in (1, 0, 4):
+        _same(program, layer, ((torch.randn(batch, 5, 16),), {}))
+    squeezing = torch.export.export(
+        module_of(_squeeze), (torch.randn(3, 4),), dynamic_shapes=({0: mark},)
+    )
+    with pytest.raises(InputError, match=r"at 1 a result of aten.squeeze.default has shape \[4\]"):
+        ortable.export(squeezing)(torch.randn(1, 4))
+
+
+def test_a_range_of_the_caller_stays() -> None:
+    for mark in (Dim("batch", min=2, max=9), Dim.DYNAMIC(min=2, max=9)):
+        program = _program(_view, 3, mark)
+        with pytest.raises(InputError, match="takes 2 to 9"):
+            program(torch.randn(1, 4))
+    program = _program(_view, 1, Dim("batch", min=1, max=2))
+    for batch in (1, 2):
+        _same(program, module_of(_view), ((torch.randn(batch, 4),), {}))
+
+
+def test_the_report_and_the_metadata_say_the_smallest_size(tmp_path) -> None:
+    file = tmp_path / "report.md"
+    model = ortable.to_onnx(
+        module_of(_view), (torch.randn(1, 4),), dynamic_shapes=({0: "batch"},), report=file
+    )
+    assert re.search(r"\| batch +\| 1 +\|", file.read_text())
+    told = {each.key: each.value for each in model.metadata_props}["ortable.smallest_sizes"]
+    assert told.startswith("batch is 1 or more: at 0 the module raises RuntimeError")
+
+
+def test_weights_without_data() -> None:
+    with torch.device("meta"):
+        module = CASES["attention"]().module.eval()
+    program = ortable.export(
+        module, (torch.randn(1, 5, 16, device="meta"),), dynamic_shapes={"x": {0: "batch"}}
+    )
+    shape = program.model_proto.graph.input[0].type.tensor_type.shape
+    assert shape.dim[0].dim_param == "batch"
+
+
+def test_nested_inputs_are_named_by_their_dataclass() -> None:
+    case = CASES["dataclass"]()
+    program = ortable.export(case.module.eval(), *case.call(1), dynamic_shapes=case.dynamic)
+    with pytest.raises(InputError, match=r"'pair.right' \(input 'pair_right'\) is 3"):
+        program(Pair(torch.randn(2, 5, 16), torch.randn(3, 5, 16)))
