@@ -480,7 +480,7 @@ COVERAGE: tuple[
     ('aten::i0', 'specs/aten/special_bessel.yaml', '', '18', 'f32 f64 f16 i64', False, 1, 0, 4, '', '', '30/30', '5/5'),
     ('aten::igamma', 'specs/aten/special_gamma.yaml', '', '18', 'f32 f64', True, 1, 0, 4, '', 'special.incomplete_gamma.igamma', '21/21', ''),
     ('aten::igammac', 'specs/aten/special_gamma.yaml', '', '18', 'f32 f64', False, 1, 0, 3, '', 'special.incomplete_gamma.igammac', '21/21', ''),
-    ('aten::im2col', 'specs/aten/unfold.yaml', '', '18', 'f32 bf16 b c64', False, 1, 0, 5, '', '', '38/38', '6/6'),
+    ('aten::im2col', 'specs/aten/unfold.yaml', '', '18', 'f32 bf16 b c64', True, 1, 0, 6, '', '', '38/38', '6/6'),
     ('aten::imag', 'specs/aten/complex.yaml', '', '18', 'c64', False, 1, 0, 1, '', '', '5/5', '1/1'),
     ('aten::index.Tensor', 'specs/aten/indexing.yaml', '', '18', 'f32 i64 i32 b c64', True, 2, 0, 22, '4 17', 'indexing.index_tensor', '53/53', '6/6'),
     ('aten::index.Tensor_hacked_twin', 'specs/aten/aliases.yaml', 'aten::index.Tensor', '18', 'f32 i64', False, 2, 0, 1, '', '', '', ''),
