@@ -152,12 +152,10 @@ def aten_log_sigmoid_forward(graph: Graph, res: ResultSpec, self: Result) -> Any
 
 def aten_mish(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::mish(Tensor self) -> Tensor"""
-    if dtype_of(graph, self) != float64:
-        graph.case = 1
-        x = opmath(graph, self)
-        return cast(graph, graph.make_node('Mish', [x]), dtype_of(graph, self))
-    graph.case = 2
-    return graph.make_node('Mul', [self, graph.make_node('Tanh', [softplus_of(graph, self)])], res.outputs)
+    x = opmath(graph, self)
+    e = graph.make_node('Exp', [graph.make_node('Min', [x, const_like(graph, 40, x)])])
+    n = graph.make_node('Mul', [e, graph.make_node('Add', [e, const_like(graph, 2, x)])])
+    return cast(graph, graph.make_node('Mul', [x, graph.make_node('Div', [n, graph.make_node('Add', [n, const_like(graph, 2, x)])])]), dtype_of(graph, self))
 
 
 def aten_prelu(graph: Graph, res: ResultSpec, self: Result, weight: Result) -> Result:
@@ -226,9 +224,10 @@ def aten_silu(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 def aten_softplus(graph: Graph, res: ResultSpec, self: Result, beta: Scalar = 1, threshold: Scalar = 20) -> Result:
     """aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
-    if beta == 1 and threshold == 20 and (dtype_of(graph, self) != float64):
+    if beta == 1 and threshold == 20:
+        # above 20 it is the argument in any case
         graph.case = 1
-        return graph.make_node('Softplus', [self], res.outputs)
+        return cast(graph, softplus_of(graph, opmath(graph, self)), dtype_of(graph, self))
     graph.case = 2
     x = opmath(graph, self)
     steep = graph.make_node('Mul', [x, const_like(graph, beta, x)])

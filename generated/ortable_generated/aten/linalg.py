@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import bfloat16, boolean, float32, float64, int64
+from ortable.dtypes import bfloat16, boolean, float32, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import keep_leading, unify
 from ortable.lowerings.complex.arithmetic import c_einsum, c_matmul, c_reshaped, c_sum, c_unsqueezed, promote_complex
@@ -95,9 +95,11 @@ def aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Re
     if b == 0:
         # torch does not read self when beta is 0
         graph.case = 2
-        return scaled(graph, matrix_product(graph, mat, vec), a)
+        return cast(graph, scaled(graph, matrix_product(graph, opmath(graph, mat), opmath(graph, vec)), a), dtype_of(graph, mat))
+    # torch rounds a product of half floats when it is scaled
     graph.case = 3
-    return graph.make_node('Add', [weighted(graph, self, b), scaled(graph, matrix_product(graph, mat, vec), a)], res.outputs)
+    term = scaled(graph, matrix_product(graph, opmath(graph, mat), opmath(graph, vec)), a)
+    return graph.make_node('Add', [weighted(graph, self, b), cast(graph, term, dtype_of(graph, mat))], res.outputs)
 
 
 def aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -150,12 +152,7 @@ def aten_bmm_dtype(graph: Graph, res: ResultSpec, self: Result, mat2: Result, ou
 
 def aten_dot(graph: Graph, res: ResultSpec, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
-    if is_float(graph, self) and dim_of(graph, self, 0) > 16:
-        # ONNX Runtime adds up the products of a vector one by one; float64 holds those of float32
-        graph.case = 1
-        terms = graph.make_node('Mul', [cast(graph, self, float64), cast(graph, tensor, float64)])
-        return cast(graph, graph.make_node('ReduceSum', [terms, consts(graph, [0], int64)], keepdims=0), dtype_of(graph, self))
-    graph.case = 2
+    graph.case = 1
     return matrix_product(graph, self, tensor)
 
 
@@ -304,7 +301,7 @@ def complex_aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) 
 
 def complex_aten_dot(graph: Graph, res: ResultSpec, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
-    graph.case = 3
+    graph.case = 2
     return c_matmul(graph, self, tensor)
 
 

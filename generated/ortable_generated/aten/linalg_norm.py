@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import int32, int64, uint8
 from ortable.inference import accumulate, broadcast, reduce_shape, unify
 from ortable.lowerings.complex.arithmetic import c_gathered, promote_complex
+from ortable.lowerings.distances import euclidean_distances, pair_distances
 from ortable.lowerings.linalg.field import in_precision
 from ortable.lowerings.linalg.solvers import matrix_norm, vector_norm
 from ortable.lowerings.packed_weights import unpacked_nibbles
+from ortable.lowerings.products import trilinear_product
 from ortable.prelude.complex_arithmetic import c_add, c_mul, part_dtype
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
@@ -17,8 +19,7 @@ from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import int_pow
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
 from ortable.prelude.shapes import as_flat, iota
-from ortable.prelude.sums import summed_over
-from ortable.prelude.values import at_least_1d, cast, const, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude.values import at_least_1d, cast, const, consts, permuted, reshape_to
 from ortable_generated.aten.shape import aten_diagonal, complex_aten_diagonal, rule_aten_diagonal
 from ortable_generated.aten.statistics import aten_linalg_vector_norm, complex_aten_linalg_vector_norm, rule_aten_linalg_vector_norm
 
@@ -30,16 +31,12 @@ if TYPE_CHECKING:
 
 def aten__cdist_forward(graph: Graph, res: ResultSpec, x1: Result, x2: Result, p: Float, compute_mode: Int | None) -> Result:
     """aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor"""
-    first = graph.make_node('Unsqueeze', [x1, consts(graph, [-2], int64)])
-    apart = graph.make_node('Sub', [first, graph.make_node('Unsqueeze', [x2, consts(graph, [-3], int64)])])
-    return vector_norm(graph, apart, p, [rank_of(graph, apart) - 1], False)
+    return pair_distances(graph, x1, x2, p, 0 if compute_mode is None else compute_mode)
 
 
 def aten__euclidean_dist(graph: Graph, res: ResultSpec, x1: Result, x2: Result) -> Result:
     """aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor"""
-    first = graph.make_node('Unsqueeze', [x1, consts(graph, [-2], int64)])
-    apart = graph.make_node('Sub', [first, graph.make_node('Unsqueeze', [x2, consts(graph, [-3], int64)])])
-    return vector_norm(graph, apart, 2.0, [rank_of(graph, apart) - 1], False)
+    return euclidean_distances(graph, x1, x2)
 
 
 def aten__int_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
@@ -62,16 +59,14 @@ def aten__int_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> R
 def aten__pdist_forward(graph: Graph, res: ResultSpec, self: Result, p: Float = 2.0) -> Result:
     """aten::_pdist_forward(Tensor self, float p=2.) -> Tensor"""
     size = dim_of(graph, self, 0)
-    apart = graph.make_node('Sub', [graph.make_node('Unsqueeze', [self, consts(graph, [1], int64)]), graph.make_node('Unsqueeze', [self, consts(graph, [0], int64)])])
-    lengths = as_flat(graph, vector_norm(graph, apart, p, [2], False))
+    lengths = as_flat(graph, pair_distances(graph, self, self, p, 2))
     rows = graph.make_node('Unsqueeze', [iota(graph, 0, size, 1), consts(graph, [1], int64)])
     return graph.make_node('Compress', [lengths, as_flat(graph, graph.make_node('Less', [rows, iota(graph, 0, size, 1)]))], res.outputs, axis=0)
 
 
 def aten__trilinear(graph: Graph, res: ResultSpec, i1: Result, i2: Result, i3: Result, expand1: Ints, expand2: Ints, expand3: Ints, sumdim: Ints, unroll_dim: Int = 1) -> Result:
     """aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor"""
-    pair = graph.make_node('Mul', [unsqueezed(graph, i1, expand1), unsqueezed(graph, i2, expand2)])
-    return summed_over(graph, graph.make_node('Mul', [pair, unsqueezed(graph, i3, expand3)]), sumdim, False)
+    return trilinear_product(graph, [i1, i2, i3], [expand1, expand2, expand3], sumdim)
 
 
 def aten__weight_int4pack_mm_for_cpu(graph: Graph, res: ResultSpec, self: Result, mat2: Result, qGroupSize: Int, qScaleAndZeros: Result) -> Result:

@@ -7,7 +7,7 @@ from ortable.dtypes import float32, float64, uint8
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.normalization import batch_norm_backward, batch_norm_known, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, group_instances, group_normalized, is_short_group, is_short_layer, layer_norm_backward, on_channels, or_filled, rms_normalized, rows_normalized
 from ortable.lowerings.reductions import mean_over
-from ortable.prelude.facts import axis_of, differs, dim_of, dtype_of, fits_attribute, is_used, rank_of
+from ortable.prelude.facts import axes_of, axis_of, differs, dim_of, dtype_of, fits_attribute, is_used, rank_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.promotion import machine_epsilon, opmath_dtype, promoted_dtype
 from ortable.prelude.shapes import without
@@ -83,7 +83,7 @@ def aten__native_batch_norm_legit_no_training(graph: Graph, res: ResultSpec, inp
 def aten__weight_norm(graph: Graph, res: ResultSpec, v: Result, g: Result, dim: Int = 0) -> Result:
     """aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor"""
     compute_dtype = opmath_dtype(dtype_of(graph, v))
-    axes = [] if dim == -1 else without([axis_of(graph, v, dim)], rank_of(graph, v))
+    axes = axes_of(graph, v, []) if dim == -1 else without([axis_of(graph, v, dim)], rank_of(graph, v))
     direction = cast(graph, v, compute_dtype)
     norms = l2_norm(graph, direction, axes, True)
     return cast(graph, graph.make_node('Mul', [direction, graph.make_node('Div', [cast(graph, g, compute_dtype), norms])]), dtype_of(graph, v))

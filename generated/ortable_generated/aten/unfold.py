@@ -10,7 +10,7 @@ from ortable.lowerings.shapes import replaced_at
 from ortable.prelude.facts import broadcast_ints, count_of, dim_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude.indexing import scatter_slices, window_indices
 from ortable.prelude.metadata import dtype_or_none, given_shape
-from ortable.prelude.shapes import as_flat, expanded, torch_pads, zeros_of
+from ortable.prelude.shapes import as_flat, expanded, sliced, torch_pads, zeros_of
 from ortable.prelude.values import as_vec, cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
 from ortable_generated.aten.channels import aten_channel_shuffle, complex_aten_channel_shuffle, rule_aten_channel_shuffle
 
@@ -57,13 +57,15 @@ def aten_im2col(graph: Graph, res: ResultSpec, self: Result, kernel_size: Ints, 
     rows = window_count(dim_of(graph, self, -2), kernel[0], steps[0], gaps[0], pads[0])
     columns = window_count(dim_of(graph, self, -1), kernel[1], steps[1], gaps[1], pads[1])
     sizes = [*shape_of(graph, self)[:-3], dim_of(graph, self, -3) * kernel[0] * kernel[1], rows * columns]
-    turn = [*range(lead + 1), lead + 2, lead + 4, lead + 1, lead + 3]
+    length = (columns - 1) * steps[1] + 1
     edges = as_vec(graph, torch_pads(lead + 3, [pads[1], pads[1], pads[0], pads[0]]))
     zero = const(graph, 0, dtype_of(graph, self))
     wide = graph.make_node('Pad', [self, edges, zero]) if pads[0] + pads[1] > 0 else self
-    high = graph.make_node('Gather', [wide, window_indices(graph, rows, kernel[0], steps[0], gaps[0])], axis=lead + 1)
-    both = graph.make_node('Gather', [high, window_indices(graph, columns, kernel[1], steps[1], gaps[1])], axis=lead + 3)
-    return reshape_to(graph, graph.make_node('Transpose', [both], perm=turn), sizes)
+    places = permuted(graph, window_indices(graph, rows, kernel[0], steps[0], gaps[0]), [1, 0])
+    high = graph.make_node('Gather', [wide, places], axis=lead + 1)
+    starts = [place * gaps[1] for place in range(kernel[1])]
+    parts = [sliced(graph, high, lead + 3, first, first + length, steps[1]) for first in starts]
+    return reshape_to(graph, graph.make_node('Concat', [*parts], axis=lead + 2), sizes)
 
 
 def aten_native_channel_shuffle(graph: Graph, res: ResultSpec, self: Result, groups: SymInt) -> Result:

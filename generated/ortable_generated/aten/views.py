@@ -7,6 +7,7 @@ from ortable.dtypes import boolean, int64
 from ortable.inference import accumulate, permute
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.shapes import broadcast_axes, summed_dtype
+from ortable.lowerings.sorting import is_among
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
 from ortable.prelude.complex_arithmetic import c_conj, c_permuted, c_truth
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, rank_of, transpose_perm
@@ -16,7 +17,7 @@ from ortable.prelude.promotion import promote_values
 from ortable.prelude.reductions import any_true
 from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, flat_sizes, iota, moved_axes, sliced
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import as_vec, at_least_1d, cast, const, filled, permuted, reshape_to, unsqueezed
+from ortable.prelude.values import as_vec, at_least_1d, cast, const, filled, permuted, reshape_to
 from ortable_generated.aten.cast import aten_fill_Scalar, complex_aten_fill_Scalar, rule_aten_fill_Scalar
 from ortable_generated.aten.shape import aten_transpose_int, complex_aten_transpose_int, rule_aten_transpose_int
 from ortable_generated.aten.shape_join import aten_tensor_split_indices, aten_tensor_split_sections, aten_vstack, complex_aten_tensor_split_indices, complex_aten_tensor_split_sections, complex_aten_vstack, rule_aten_tensor_split_indices, rule_aten_tensor_split_sections, rule_aten_vstack
@@ -105,8 +106,7 @@ def aten_isin_Tensor_Scalar(graph: Graph, res: ResultSpec, elements: Result, tes
 def aten_isin_Tensor_Tensor(graph: Graph, res: ResultSpec, elements: Result, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
     """aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
     elements, test_elements = promote_values(graph, 'default', [elements, test_elements])
-    each = unsqueezed(graph, elements, [rank_of(graph, elements)])
-    result = any_true(graph, graph.make_node('Equal', [each, as_flat(graph, test_elements)]), [rank_of(graph, elements)], False)
+    result = is_among(graph, elements, as_flat(graph, test_elements))
     return graph.make_node('Not', [result], res.outputs) if invert else result
 
 

@@ -567,6 +567,15 @@ RULES: tuple[Rule, ...] = (
         why='constant places among constant places are known before the model runs',
     ),
     *rows_of(
+        ('Gather', (), 1, 'match_gather_last_axis', ()),
+        name='gather_last_axis',
+        file='specs/rewrites/gather.yaml',
+        stage='arrange',
+        home="ortable_generated.rewrites.gather",
+        maker='make_gather_last_axis',
+        why="ONNX Runtime's Gather copies what is behind an index at once; along the last axis that is one element, which takes ten times as long as rows between two Transposes",
+    ),
+    *rows_of(
         ('Gather', ((0, 'Shape'),), 2, 'match_gather_of_shape', ()),
         name='gather_of_shape',
         file='specs/rewrites/gather.yaml',
@@ -592,6 +601,15 @@ RULES: tuple[Rule, ...] = (
         home="ortable_generated.rewrites.gather",
         maker='make_gather_unsqueeze',
         why='a vector of one index keeps the axis that a scalar index drops',
+    ),
+    *rows_of(
+        ('Gather', (), 1, 'match_gather_vector', ()),
+        name='gather_vector',
+        file='specs/rewrites/gather.yaml',
+        stage='arrange',
+        home="ortable_generated.rewrites.gather",
+        maker='make_gather_vector',
+        why="ONNX Runtime's Gather of single elements takes seven times as long as GatherElements",
     ),
     *rows_of(
         ('GatherND', (), 1, 'match_gathernd_whole', ()),

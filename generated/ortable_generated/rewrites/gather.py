@@ -8,7 +8,9 @@ from ortable.passes.rewrite.words.indices import as_scalar_index, as_vector_inde
 from ortable.passes.rewrite.words.numbers import ints_of
 from ortable.passes.rewrite.words.shapes import is_axis, is_known, known_rank, shape_run
 from ortable.passes.rewrite.words.views import view_between, viewed
-from ortable.prelude.facts import axis_of, is_constant
+from ortable.prelude.facts import axis_of, count_of, differs, dim_of, is_constant, is_static, shape_of, transpose_perm
+from ortable.prelude.shapes import as_flat, moved_axes
+from ortable.prelude.values import reshape_to
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -43,6 +45,43 @@ def match_gather_gather(m: Matcher, root: Node) -> Match | None:
 
 def make_gather_gather(graph: Graph, res: ResultSpec, x: Result, axis: Any, indices: Any) -> Any:
     return graph.make_node('Gather', [x, index_constant(graph, indices)], res.outputs, axis=axis)
+
+
+def match_gather_last_axis(m: Matcher, root: Node) -> Match | None:
+    """found = Gather(x, index, axis=axis); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('axis',), _GATHER):
+        return None
+    axis = root.attrs.get('axis', 0)
+    x, index = root.inputs
+    found = root.outputs[0]
+    rank = known_rank(graph, x)
+    if not rank > 1:
+        m.refuse('rank > 1')
+        return None
+    if not known_rank(graph, index) in (1, 2):
+        m.refuse('known_rank(index) in (1, 2)')
+        return None
+    if not axis_of(graph, x, axis) == rank - 1:
+        m.refuse('axis_of(x, axis) == rank - 1')
+        return None
+    if not (count_of(graph, index) > 1 or not is_static(count_of(graph, index))):
+        m.refuse('count_of(index) > 1 or not is_static(count_of(index))')
+        return None
+    if not (differs(dim_of(graph, x, -2), 1) or not is_static(dim_of(graph, x, -2))):
+        m.refuse('dim_of(x, -2) != 1 or not is_static(dim_of(x, -2))')
+        return None
+    if not (count_of(graph, found) >= 4096 or not is_static(count_of(graph, found))):
+        m.refuse('count_of(found) >= 4096 or not is_static(count_of(found))')
+        return None
+    end = rank + known_rank(graph, index) - 2
+    return Match((root,), (root.outputs[0],), (x, index, rank, end))
+
+
+def make_gather_last_axis(graph: Graph, res: ResultSpec, x: Result, index: Result, rank: Any, end: Any) -> Any:
+    rows = graph.make_node('Transpose', [x], perm=transpose_perm(rank, rank - 2, rank - 1))
+    columns = graph.make_node('Gather', [rows, index], axis=rank - 2)
+    return graph.make_node('Transpose', [columns], res.outputs, perm=moved_axes(end + 1, [end], [rank - 2]))
 
 
 def match_gather_of_shape(m: Matcher, root: Node) -> Match | None:
@@ -132,6 +171,29 @@ def match_gather_unsqueeze(m: Matcher, root: Node) -> Match | None:
 
 def make_gather_unsqueeze(graph: Graph, res: ResultSpec, x: Result, index: Result, axis: Any) -> Any:
     return graph.make_node('Gather', [x, as_vector_index(graph, index)], res.outputs, axis=axis)
+
+
+def match_gather_vector(m: Matcher, root: Node) -> Match | None:
+    """found = Gather(x, index, axis=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('axis',), _GATHER):
+        return None
+    x, index = root.inputs
+    found = root.outputs[0]
+    if not known_rank(graph, x) == 1:
+        m.refuse('known_rank(x) == 1')
+        return None
+    if not known_rank(graph, index) in (1, 2):
+        m.refuse('known_rank(index) in (1, 2)')
+        return None
+    if not (count_of(graph, found) >= 4096 or not is_static(count_of(graph, found))):
+        m.refuse('count_of(found) >= 4096 or not is_static(count_of(found))')
+        return None
+    return Match((root,), (root.outputs[0],), (x, index))
+
+
+def make_gather_vector(graph: Graph, res: ResultSpec, x: Result, index: Result) -> Any:
+    return reshape_to(graph, graph.make_node('GatherElements', [x, as_flat(graph, index)], axis=0), shape_of(graph, index))
 
 
 def match_gathernd_whole(m: Matcher, root: Node) -> Match | None:

@@ -21,8 +21,8 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.pointwise import log1p_of
-from ortable.prelude.shapes import along_axis, expanded, iota, sliced
+from ortable.prelude.pointwise import larger_of, log1p_of, smaller_of
+from ortable.prelude.shapes import along_axis, iota, sliced
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, filled
 
 from .complex.functions import c_log1p
@@ -134,30 +134,36 @@ def differences(
 
 
 def _extreme(graph: Graph, x: str, dim: int, largest: bool) -> tuple[str, str]:
+    """The running extreme first, NaN beating numbers; then the latest place at which an element is
+    equal to it, and what stands there: a running extreme has no sign of 0 to rely on."""
     if rank_of(graph, x) == 0:
         return x, const(graph, 0, dtypes.int64)
     dtype, axis, rank = graph.get_type(x), axis_of(graph, x, dim), rank_of(graph, x)
+    size, make = dim_of(graph, x, axis), graph.make_node
+    is_float = dtypes.is_float_type(dtype)
     compute_dtype = dtype
     if dtypes.itemsize(dtype) < 4:
-        compute_dtype = dtypes.float32 if dtypes.is_float_type(dtype) else dtypes.int32
-    places = along_axis(graph, iota(graph, 0, dim_of(graph, x, axis), 1), axis, rank)
-    states = [cast(graph, x, compute_dtype), expanded(graph, places, list(shape_of(graph, x)))]
+        compute_dtype = dtypes.float32 if is_float else dtypes.int32
+    wide = cast(graph, x, compute_dtype)
     neutral = dtype_min(compute_dtype) if largest else dtype_max(compute_dtype)
-    value, place = accumulated(graph, axis, states, [neutral, 0], _later(largest))
-    return cast(graph, value, dtype), place
+    running = accumulated(graph, axis, [wide], [neutral], _larger if largest else _smaller)[0]
+    reached = make("Equal", [wide, running])
+    if is_float:
+        reached = make("Or", [reached, make("IsNaN", [wide])])
+    # int64 has no exact maximum in older versions of ONNX Runtime; float64 holds its places
+    index = dtypes.int32 if isinstance(size, int) and size < 2**31 else dtypes.float64
+    places = cast(graph, along_axis(graph, iota(graph, 0, size, 1), axis, rank), index)
+    marks = make("Where", [reached, places, const(graph, 0, index)])
+    place = cast(graph, accumulated(graph, axis, [marks], [0], _larger)[0], dtypes.int64)
+    return make("GatherElements", [x, place], axis=axis), place
 
 
-def _later(largest: bool) -> Combine:
-    """The later of two elements, unless the earlier one is larger (smaller); NaN beats numbers."""
+def _larger(graph: Graph, before: list[str], after: list[str]) -> list[str]:
+    return [larger_of(graph, before[0], after[0])]
 
-    def combine(graph: Graph, before: list[str], after: list[str]) -> list[str]:
-        make = graph.make_node
-        taken = make("GreaterOrEqual" if largest else "LessOrEqual", [after[0], before[0]])
-        if dtypes.is_float_type(graph.get_type(after[0])):
-            taken = make("Or", [taken, make("IsNaN", [after[0]])])
-        return [make("Where", [taken, new, old]) for old, new in zip(before, after, strict=True)]
 
-    return combine
+def _smaller(graph: Graph, before: list[str], after: list[str]) -> list[str]:
+    return [smaller_of(graph, before[0], after[0])]
 
 
 def _product(graph: Graph, before: list[str], after: list[str]) -> list[str]:

@@ -139,8 +139,10 @@ def expm1_of(graph: Graph, x: Result) -> Result:
     make, one = graph.make_node, const_like(graph, 1, x)
     t = make("Tanh", [make("Mul", [x, const_like(graph, 0.5, x)])])
     near = make("Div", [make("Add", [t, t]), make("Sub", [one, t])])
-    small = make("Less", [make("Abs", [x]), one])
-    return make("Where", [small, near, make("Sub", [make("Exp", [x]), one])])
+    # ONNX Runtime's Where keeps the sign of 0 of its second choice alone
+    return make(
+        "Where", [make("Greater", [x, one]), make("Sub", [make("Exp", [x]), one]), near]
+    )
 
 
 def sinh_of(graph: Graph, x: Result) -> Result:
@@ -153,5 +155,5 @@ def sinh_of(graph: Graph, x: Result) -> Result:
     grown = expm1_of(graph, x)
     near = make("Add", [grown, make("Div", [grown, make("Add", [grown, one])])])
     far = make("Sub", [make("Exp", [x]), make("Exp", [make("Neg", [x])])])
-    small = make("Less", [make("Abs", [x]), one])
-    return make("Mul", [make("Where", [small, near, far]), const_like(graph, 0.5, x)])
+    large = make("GreaterOrEqual", [make("Abs", [x]), one])
+    return make("Mul", [make("Where", [large, far, near]), const_like(graph, 0.5, x)])

@@ -6,6 +6,7 @@ linear algebra; the product of two matrices is a word of `prelude.matrices`."""
 from __future__ import annotations
 
 import string
+from typing import Any
 
 from ortable import dims, dtypes
 from ortable.dims import SymDim
@@ -38,6 +39,7 @@ __all__ = [
     "einsum_product",
     "in_group",
     "rounded_to",
+    "trilinear_product",
     "weighted",
     "without_product",
 ]
@@ -94,6 +96,25 @@ def einsum_dtype(graph: Graph, equation: Str, tensors: Results) -> Dtype:
     alone = [x for x in set(left) - {".", ","} if x not in right and _terms_with(left, x) == 1]
     is_int = not (dtypes.is_float_type(own) or dtypes.is_complex_type(own))
     return dtypes.int64 if is_int and alone else own
+
+
+def trilinear_product(graph: Graph, xs: Results, expands: Any, sumdim: Ints) -> Result:
+    """aten::_trilinear: the product of three results with new axes of size 1 each, summed over
+    axes: an Einsum, unless a size of 1 is broadcast."""
+    count = rank_of(graph, xs[0]) + len(expands[0])
+    axes = [[axis for axis in range(count) if axis not in expand] for expand in expands]
+    sizes: dict[int, SymInt] = {}
+    for x, present in zip(xs, axes, strict=True):
+        for axis, size in zip(present, shape_of(graph, x), strict=True):
+            if not dims.same(sizes.setdefault(axis, size), size):
+                wide = [unsqueezed(graph, x, expand) for x, expand in zip(xs, expands, strict=True)]
+                pair = graph.make_node("Mul", wide[:2])
+                return summed_over(graph, graph.make_node("Mul", [pair, wide[2]]), sumdim, False)
+    terms = ["".join(string.ascii_lowercase[axis] for axis in present) for present in axes]
+    right = "".join(
+        string.ascii_lowercase[axis] for axis in sorted(sizes) if axis not in sumdim
+    )
+    return einsum_product(graph, xs, ",".join(terms) + "->" + right)
 
 
 def _terms_with(left: str, letter: str) -> int:

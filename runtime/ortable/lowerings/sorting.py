@@ -10,14 +10,25 @@ from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Int, Result, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import argsort, run_ids
 from ortable.prelude.metadata import shape_or_none
-from ortable.prelude.shapes import expanded, iota, other_axes, sliced
-from ortable.prelude.values import as_vec, cast, const, consts, reshape_to, unsqueezed
+from ortable.prelude.reductions import any_true
+from ortable.prelude.shapes import as_flat, expanded, iota, other_axes, sliced
+from ortable.prelude.values import (
+    as_scalar,
+    as_vec,
+    cast,
+    const,
+    consts,
+    filled,
+    reshape_to,
+    unsqueezed,
+)
 
 from .shapes import replaced_at
 
 __all__ = [
     "compressed",
     "equality_codes",
+    "is_among",
     "median_index",
     "new_runs",
     "reordered",
@@ -25,6 +36,8 @@ __all__ = [
     "run_starts",
     "searchsorted",
 ]
+
+_FEW_TESTS = 64  # so many comparisons take no longer than a search
 
 
 def run_starts(graph: Graph, x: Result, axis: Int) -> Result:
@@ -118,19 +131,63 @@ def reordered(graph: Graph, x: Result, order: Result | None) -> Result:
 
 
 def searchsorted(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype) -> Result:
-    """Where each element of ``x`` belongs in the sorted last axis of ``edges``: how many stand
-    before it.
+    """Where each element of ``x`` belongs in the sorted last axis of ``edges``, as torch finds it.
 
-    ``after``: equal ones count, too. NaN belongs at the end.
+    ``after``: behind equal ones. NaN belongs at the end. The search halves the places as torch
+    does, so it ends where torch's ends also in edges that are not sorted, or end in NaN.
     """
-    each = unsqueezed(graph, x, [rank_of(graph, x)])
-    rows = (
-        unsqueezed(graph, edges, [rank_of(graph, edges) - 1])
-        if rank_of(graph, edges) > 1
-        else edges
-    )
-    beyond = graph.make_node("Greater" if after else "GreaterOrEqual", [rows, each])
-    before = graph.make_node("Cast", [graph.make_node("Not", [beyond])], to=dtype)
-    # ONNX Runtime passes over a negative axis of an empty result
-    last = consts(graph, [max(rank_of(graph, each), rank_of(graph, rows)) - 1], dtypes.int64)
-    return graph.make_node("ReduceSum", [before, last], keepdims=0)
+    op = "Greater" if after else "GreaterOrEqual"
+    return cast(graph, _halved(graph, edges, x, op, False), dtype)
+
+
+def is_among(graph: Graph, x: Result, tests: Result) -> Result:
+    """Whether each element of ``x`` is equal to an element of the 1-d ``tests``: these are sorted
+    and searched, few are compared one by one. NaN equals nothing."""
+    make, count = graph.make_node, dim_of(graph, tests, 0)
+    if isinstance(count, int) and count <= _FEW_TESTS:
+        pairs = make("Equal", [unsqueezed(graph, x, [rank_of(graph, x)]), tests])
+        return any_true(graph, pairs, [rank_of(graph, x)], False)
+    ordered = make("GatherElements", [tests, argsort(graph, tests, 0)], axis=0)
+    place = as_flat(graph, _halved(graph, ordered, x, "Less", True))
+    last = const(graph, count - 1, dtypes.int64)
+    near = make("Min", [place, cast(graph, last, graph.get_type(place))])
+    found = make("GatherElements", [ordered, near], axis=0)
+    return make("Equal", [x, reshape_to(graph, found, shape_of(graph, x))])
+
+
+def _halved(graph: Graph, edges: str, x: str, op: str, passes: bool) -> str:
+    """The place that a binary search for each element of ``x`` ends at, in a Loop: it goes on
+    behind an edge for which ``op`` of edge and element is ``passes``."""
+    last, sizes, shape = rank_of(graph, edges) - 1, list(shape_of(graph, edges)), shape_of(graph, x)
+    if last == 0:  # ONNX Runtime's Gather of single elements takes 7 times as long
+        x = as_flat(graph, x)
+    size, wanted = sizes[-1], list(shape_of(graph, x))
+    index = dtypes.int32 if isinstance(size, int) and size < 2**30 else dtypes.int64
+    # where a search is over, its place may be behind the last edge
+    nothing = filled(graph, [*sizes[:-1], 1], 0, graph.get_type(edges))
+    edges = graph.make_node("Concat", [edges, nothing], axis=last)
+    width = cast(graph, as_scalar(graph, size), index)
+    starts = [filled(graph, wanted, 0, index), expanded(graph, width, wanted)]
+    body = graph.subgraph("search")
+    body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
+    body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
+    first, end, most = (graph.unique_name(text) for text in ("first", "end", "most"))
+    for name, size_ in ((first, wanted), (end, wanted), (most, ())):
+        body.make_tensor_input(name, index, tuple(size_))
+    make, one, two = body.make_node, const(graph, 1, index), const(graph, 2, index)
+    middle = make("Div", [make("Add", [first, end]), two])
+    beyond = make(op, [make("GatherElements", [edges, middle], axis=last), x])
+    beyond = beyond if passes else make("Not", [beyond])
+    moved = make("And", [beyond, make("Less", [first, end])])
+    results = [
+        make("Where", [moved, make("Add", [middle, one]), first]),
+        make("Where", [moved, end, middle]),
+        make("Div", [most, two]),
+    ]
+    for name in (make("Greater", [results[2], const(graph, 0, index)]), *results):
+        body.make_tensor_output(name)
+    going = graph.make_node("Greater", [width, const(graph, 0, index)])
+    rounds = const(graph, 63, dtypes.int64)
+    place = graph.make_node("Loop", [rounds, going, *starts, width], 3, body=body)[0]
+    graph.set_shape(place, tuple(wanted))
+    return reshape_to(graph, place, list(shape))

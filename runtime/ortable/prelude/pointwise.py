@@ -17,7 +17,7 @@ from ortable.dims import SymDim
 from ortable.ir import Graph
 
 from .facts import Bool, Dtype, Floats, Int, Result, Scalar, SymInt, is_static, shape_of
-from .promotion import opmath, opmath_beside
+from .promotion import machine_epsilon, opmath, opmath_beside
 from .values import as_vec, cast, const, filled
 
 __all__ = [
@@ -80,14 +80,20 @@ def is_sign_set(graph: Graph, x: Result) -> Result:
 
 
 def log1p_of(graph: Graph, x: Result) -> Result:
-    """``log(1 + x)`` without rounding 1 + x: log(u) * x / (u - 1), u = 1 + x (Higham)."""
-    make, one = graph.make_node, const_like(graph, 1, x)
+    """``log(1 + x)`` without rounding 1 + x: x * log(u) / (u - 1), u = 1 + x (Higham)."""
+    make, own = graph.make_node, graph.get_type(x)
+    x = opmath(graph, x)
+    dtype, one = graph.get_type(x), const_like(graph, 1, x)
     u = make("Add", [x, one])
-    log = make("Log", [u])
-    near = make("Less", [make("Abs", [x]), one])
-    factor = make("Div", [make("Mul", [log, x]), make("Sub", [u, one])])
-    exact = make("Where", [make("Equal", [u, one]), x, factor])
-    return make("Where", [near, exact, log])
+    # where u is 1, the quotient is that of these, which are too small to change another one; what
+    # is 0 in float32, ONNX Runtime does not add
+    tiny = const_like(graph, machine_epsilon(dtype) ** 2 / 64, x)
+    above = make("Add", [make("Sub", [u, one]), tiny])
+    # an infinity is divided by a number
+    largest = float(np.finfo(dtypes.to_numpy(dtype)).max)
+    below = make("Min", [above, const_like(graph, largest, x)])
+    result = make("Mul", [x, make("Div", [make("Add", [make("Log", [u]), tiny]), below])])
+    return cast(graph, result, own)
 
 
 def larger_of(graph: Graph, a: Result, b: Result) -> Result:
@@ -192,10 +198,9 @@ def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Resul
 
 
 def softplus_of(graph: Graph, x: Result) -> Result:
-    """``log(1 + exp(x))``; written out for float64, for which ONNX Runtime has no kernel."""
+    """``log(1 + exp(x))``, written out: ONNX Runtime's Softplus takes three times as long, and has
+    no kernel for float64."""
     make = graph.make_node
-    if graph.get_type(x) != dtypes.float64:
-        return make("Softplus", [x])
     positive = make("Max", [x, const_like(graph, 0, x)])
     return make("Add", [positive, log1p_of(graph, make("Exp", [make("Neg", [make("Abs", [x])])]))])
 
@@ -299,7 +304,8 @@ def floor_quotient(graph: Graph, a: Result, b: Result) -> Result:
     """``a / b`` rounded down, both of one dtype, as Python does; ints stay exact."""
     dtype = graph.get_type(a)
     if dtypes.is_float_type(dtype):
-        return cast(graph, _float_floor(graph, opmath(graph, a), opmath(graph, b)), dtype)
+        floor = _float_floor if dtype == dtypes.float64 else _wide_floor
+        return cast(graph, floor(graph, a, b), dtype)
     quotient = graph.make_node("Div", [a, b])
     if dtype == dtypes.uint8:
         return quotient
@@ -325,7 +331,22 @@ def _float_floor(graph: Graph, a: str, b: str) -> str:
     floor = make("Floor", [quotient])
     low = make("Greater", [make("Sub", [quotient, floor]), const_like(graph, 0.5, a)])
     floor = make("Where", [low, make("Add", [floor, one]), floor])
+    # zeros have the sign of the quotient; ONNX Runtime's Where keeps that of its second choice
+    nonzero = make("Greater", [make("Abs", [quotient]), zero])
+    floor = make("Where", [nonzero, floor, make("Mul", [plain, zero])])
     return make("Where", [make("Equal", [b, zero]), plain, floor])
+
+
+def _wide_floor(graph: Graph, a: str, b: str) -> str:
+    """The same for narrower floats: of these, a quotient in float64 that is not an integer does not
+    round to one, as far as the result holds integers."""
+    make, wide = graph.make_node, dtypes.float64
+    # more than any of them instead of infinity: a negative quotient by it is rounded down to -1
+    ends = [const(graph, end, wide) for end in (-1e50, 1e50)]
+    bounded = make("Clip", [cast(graph, b, wide), *ends])
+    floor = make("Floor", [make("Div", [cast(graph, a, wide), bounded])])
+    lost = make("And", [make("IsInf", [opmath(graph, a)]), cast(graph, b, dtypes.boolean)])
+    return make("Where", [lost, const(graph, math.nan, wide), floor])
 
 
 def signs_differ(graph: Graph, rest: str, divisor: str) -> str:

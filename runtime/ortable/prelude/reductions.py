@@ -11,10 +11,13 @@ import math
 from ortable import dims, dtypes
 from ortable.ir import Graph
 
-from .facts import Bool, Float, Int, Ints, Result, rank_of, shape_of
+from .facts import Bool, Float, Int, Ints, Result, is_static, rank_of, shape_of
 from .promotion import opmath_dtype
 from .sums import count_true, l1_norm, l2_norm, summed_over
-from .values import cast, const, consts
+from .values import cast, const, consts, reshape_to, unsqueezed
+
+_BLOCKS = (8, 10, 6, 4, 9, 5, 7, 3, 2)  # into how many parts rows may be cut
+_FEW_COLUMNS = 16  # below, two steps take as long as one
 
 __all__ = [
     "all_true",
@@ -44,22 +47,41 @@ def power_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool)
 def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest: Bool) -> Result:
     """The largest (or smallest) element over ``axes``; NaN wins, as in torch.
 
-    ONNX leaves NaN open in ReduceMax, and ONNX Runtime skips it; the sum of ``x * 0`` would let
-    infinities in, so NaN is looked for by itself.
+    ONNX leaves NaN open in ReduceMax, and ONNX Runtime skips it; a sum of numbers between -1 and 1
+    is NaN where one of them is.
     """
     dtype = graph.get_type(x)
     over = consts(graph, axes, dtypes.int64)
     # older opsets have no ReduceMax of bool, none has one of int16
     computed = {dtypes.boolean: dtypes.uint8, dtypes.int16: dtypes.int32}.get(dtype, dtype)
     op = "ReduceMax" if largest else "ReduceMin"
-    result = cast(
-        graph, graph.make_node(op, [cast(graph, x, computed), over], keepdims=int(keepdim)), dtype
-    )
+    wide = cast(graph, x, computed)
+    result = cast(graph, _extreme(graph, op, wide, axes, keepdim), dtype)
     if not dtypes.is_float_type(dtype):
         return result
-    lost = graph.make_node("ReduceMax", [nan_bytes(graph, x), over], keepdims=int(keepdim))
-    mask = cast(graph, lost, dtypes.boolean)
-    return graph.make_node("Where", [mask, const(graph, float("nan"), dtype), result])
+    ends = [const(graph, end, dtype) for end in (-1, 1)]
+    bounded = graph.make_node("Clip", [x, *ends])
+    total = graph.make_node("ReduceSum", [bounded, over], keepdims=int(keepdim))
+    lost = graph.make_node("IsNaN", [total])
+    return graph.make_node("Where", [lost, const(graph, float("nan"), dtype), result])
+
+
+def _extreme(graph: Graph, op: str, x: str, axes: Ints, keepdim: bool) -> str:
+    """ReduceMax or ReduceMin; many rows in two steps: ONNX Runtime has a fast path for an axis
+    between others, and none for the first."""
+    sizes = list(shape_of(graph, x)) if graph.has_shape(x) else []
+    count = len(axes)
+    if 0 < count < len(sizes) and list(axes) == list(range(count)) and is_static(sizes):
+        rows = math.prod(sizes[:count])
+        blocks = next((part for part in _BLOCKS if rows % part == 0 and rows > part), None)
+        if blocks and math.prod(sizes[count:]) >= _FEW_COLUMNS:
+            x = reshape_to(graph, x, [blocks, rows // blocks, *sizes[count:]])
+            middle, first = (consts(graph, [axis], dtypes.int64) for axis in (1, 0))
+            x = graph.make_node(op, [x, middle], keepdims=0)
+            x = graph.make_node(op, [x, first], keepdims=0)
+            return unsqueezed(graph, x, list(range(count))) if keepdim else x
+    over = consts(graph, axes, dtypes.int64)
+    return graph.make_node(op, [x, over], keepdims=int(keepdim))
 
 
 def nan_bytes(graph: Graph, x: str) -> str:
@@ -70,8 +92,11 @@ def nan_bytes(graph: Graph, x: str) -> str:
 
 def any_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """Whether an element over ``axes`` is not 0; False for no elements."""
-    marks = cast(graph, x, dtypes.boolean)
-    return cast(graph, count_true(graph, marks, axes, keepdim), dtypes.boolean)
+    marks = cast(graph, cast(graph, x, dtypes.boolean), dtypes.float32)
+    # a sum of no elements is 0, where there is no largest one
+    over = consts(graph, axes, dtypes.int64)
+    total = graph.make_node("ReduceSum", [marks, over], keepdims=int(keepdim)) if axes else marks
+    return cast(graph, total, dtypes.boolean)
 
 
 def all_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
