@@ -57,7 +57,6 @@ DECOMPOSE: tuple[str, ...] = (
     "aten::upsample_bilinear2d.vec",
     "aten::upsample_linear1d.vec",
     "aten::upsample_nearest1d.vec",
-    "aten::upsample_nearest2d.vec",
     "aten::upsample_nearest3d.vec",
     "aten::upsample_trilinear3d.vec",
     "aten::vander",

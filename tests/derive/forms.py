@@ -8,7 +8,7 @@ mutation is one pure function of the parsed values.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,11 +90,11 @@ def forms(values: Values, tied: bool = False, broadcasts: bool = True) -> Iterat
     yield from dynamic(values)
 
 
-def dtypes(values: Values) -> Iterator[Form]:
-    """Each dtype of the call replaced by every other one."""
+def dtypes(values: Values, among: Sequence[str] = DTYPES) -> Iterator[Form]:
+    """Each dtype of the call replaced by every other one of ``among``."""
     found = dict.fromkeys(leaf.dtype for leaf in leaves(values))
     for old in found:
-        for new in DTYPES:
+        for new in among:
             if new in found and (len(found) > 1 or new == old):
                 continue
             changed = _changed(values, lambda leaf, old=old, new=new: _as_dtype(leaf, old, new))
@@ -108,7 +108,7 @@ def _as_dtype(leaf: TensorSample, old: str, new: str) -> TensorSample:
     if leaf.dtype != old:
         return leaf
     low, high = leaf.low, leaf.high
-    if low is not None and high is not None and new in INTS and int(low) >= int(high):
+    if low is not None and high is not None and new not in FLOATS and int(low) >= int(high):
         high = int(low) + 1
     return replace(leaf, dtype=new, low=low, high=high)
 

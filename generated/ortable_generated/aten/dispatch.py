@@ -3943,6 +3943,7 @@ PLACE: dict[str, str] = {
     "aten::lu_unpack": "torch's LAPACK is many times faster, and raises where a matrix is singular or not positive definite",
     "aten::matrix_exp": "torch's LAPACK is many times faster, and raises where a matrix is singular or not positive definite",
     "aten::max_pool2d_with_indices_backward": 'torch adds in place at the indices: a third of the time of ScatterElements on zeros; beside gradients of convolutions, in torch',
+    "aten::multilabel_margin_loss_backward": "torch's kernel adds in place at the targets of a row until the first -1",
     "aten::multinomial": 'what it draws depends on the values of its argument',
     "aten::native_batch_norm_backward": 'one pass of torch over the channels against a dozen of ONNX: a third of the time; it stands between gradients of convolutions, which are in torch',
     "aten::normal.float_float": "torch's generator draws it",

@@ -123,7 +123,12 @@ IDENTITY_IN_EVAL: set[str] = {
 
 # torch's decomposition of it is wrong: no table of its own takes it
 KEPT_WHOLE: set[str] = {
+    "aten::_upsample_nearest_exact2d",
+    "aten::_upsample_nearest_exact2d.vec",
+    "aten::multilabel_margin_loss_forward",
     "aten::signbit",
+    "aten::upsample_nearest2d",
+    "aten::upsample_nearest2d.vec",
 }
 
 # the dtype of the argument at this position says nothing about the result's

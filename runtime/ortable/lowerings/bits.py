@@ -108,7 +108,8 @@ def shifted_right(graph: Graph, x: Result, places: Result) -> Result:
     signed = 0 if dtype == dtypes.uint8 else 1
     top = 8 * dtypes.itemsize(dtype) - 1 - signed
     powers = np.array([1 << place for place in range(top + 1)] + [1], np.uint64)
-    result = floor_quotient(graph, x, _power_of_two(graph, places, powers, top + 1, dtype))
+    power = _power_of_two(graph, places, powers, top + 1, dtype)
+    result = floor_quotient(graph, x, power, positive=True)
     zero, make = const(graph, 0, dtype), graph.make_node
     sign = (
         make("Where", [make("Less", [x, zero]), const(graph, -1, dtype), zero]) if signed else zero

@@ -15,7 +15,14 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Float, Int, Result, dtype_of
-from ortable.prelude.pointwise import const_like, filled_like, signs_differ, truncated_remainder
+from ortable.prelude.pointwise import (
+    const_like,
+    filled_like,
+    negated_at,
+    signs_differ,
+    trap_free_divisor,
+    truncated_remainder,
+)
 from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast, const
 
@@ -95,22 +102,26 @@ def truncated(graph: Graph, x: Result) -> Result:
 def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
     """``a / b`` rounded towards zero, both of one dtype; ints stay ints and exact."""
     dtype = graph.get_type(a)
-    result = graph.make_node("Div", [opmath(graph, a), opmath(graph, b)])
-    return cast(graph, truncated(graph, result), dtype)
+    if dtypes.is_float_type(dtype):
+        result = graph.make_node("Div", [opmath(graph, a), opmath(graph, b)])
+        return cast(graph, truncated(graph, result), dtype)
+    safe, traps = trap_free_divisor(graph, b)
+    return negated_at(graph, graph.make_node("Div", [a, safe]), traps)
 
 
 def fmod_of(graph: Graph, a: Result, b: Result) -> Result:
     """``a`` modulo ``b`` with the sign of ``a``, both of one dtype."""
     if dtypes.is_float_type(graph.get_type(a)):
         return graph.make_node("Mod", [a, b], fmod=1)
-    return truncated_remainder(graph, a, b, graph.make_node("Div", [a, b]))
+    safe, _ = trap_free_divisor(graph, b)  # nothing is left by 1, as by -1
+    return truncated_remainder(graph, a, safe, graph.make_node("Div", [a, safe]))
 
 
 def remainder_of(graph: Graph, a: Result, b: Result) -> Result:
     """``a`` modulo ``b`` with the sign of ``b``, both of one dtype."""
     dtype = graph.get_type(a)
     if not dtypes.is_float_type(dtype):
-        return graph.make_node("Mod", [a, b])
+        return graph.make_node("Mod", [a, trap_free_divisor(graph, b)[0]])
     a, b = opmath(graph, a), opmath(graph, b)
     rest = graph.make_node("Mod", [a, b], fmod=1)
     moved = graph.make_node("Add", [rest, b])

@@ -88,6 +88,12 @@ def resized(
     have = shape_of(graph, x)[2:]
     factors = list(factors) if factors is not None else [None] * len(have)
     wanted = _wanted_sizes(graph, have, sizes, factors)
+    snaps = how == "nearest" and len(have) == 2
+    if snaps:
+        factors = [
+            None if goal in (size, size * 2) else factor
+            for size, goal, factor in zip(have, wanted, factors, strict=True)
+        ]
     times = _whole_factors(have, wanted, factors)
     if times is not None and _exact(how, align, times, own):
         return _repeated(graph, x, times, how)
@@ -102,7 +108,7 @@ def resized(
             copied = how == "linear"
             continue
         axis = _Axis(graph, have[place], wanted[place], factors[place], align, dtype)
-        axis.rank = 2 + len(have)
+        axis.rank, axis.snaps = 2 + len(have), snaps
         result = axis.resize(result, 2 + place, how)
     if copied:  # torch weighs the element by 1 and 0, so an infinite one becomes NaN
         nothing = graph.make_node("Mul", [result, const(graph, 0, graph.get_type(result))])
@@ -194,6 +200,8 @@ class _Axis:
     """Resizing of one axis from ``have`` to ``goal`` elements, coordinates of dtype ``kind``."""
 
     rank: int
+    # torch's nearest of images reads no factor where an axis keeps or doubles its size
+    snaps: bool = False
 
     def __init__(
         self, graph: Graph, have: Any, goal: Any, factor: float | None, align: bool, kind: int
@@ -280,9 +288,14 @@ class _Axis:
             less = [make("Sub", [self._size(size), one]) for size in (self.have, self.goal)]
             some = make("Greater", [less[1], self._number(0)])
             return make("Where", [some, make("Div", less), self._number(0)])
-        if self.factor is not None:
-            return self._number(1.0 / self.factor)
-        return make("Div", [self._size(self.have), self._size(self.goal)])
+        if self.factor is None:
+            return make("Div", [self._size(self.have), self._size(self.goal)])
+        step = self._number(1.0 / self.factor)
+        if self.static or not self.snaps:
+            return step
+        ratio = make("Div", [self._size(self.have), self._size(self.goal)])
+        ends = [make("Equal", [ratio, self._number(value)]) for value in (1, 0.5)]
+        return make("Where", [make("Or", ends), ratio, step])
 
     def _ramp(self) -> str:
         """0, 1, ... for each element of the result."""

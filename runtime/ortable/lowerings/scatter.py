@@ -106,7 +106,7 @@ def _mean_of(
     count = cast(graph, count, dtype)
     if dtypes.is_float_type(dtype):
         return graph.make_node("Div", [total, count])
-    return floor_quotient(graph, total, count)
+    return floor_quotient(graph, total, count, positive=True)
 
 
 def clamped_bound(place: SymInt | None, size: SymInt, otherwise: SymInt) -> SymInt:

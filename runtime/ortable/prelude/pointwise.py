@@ -8,6 +8,7 @@ converters and by lowerings; what one family needs alone is in `lowerings.pointw
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -300,20 +301,56 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
     return cast(graph, product, dtype)
 
 
-def floor_quotient(graph: Graph, a: Result, b: Result) -> Result:
-    """``a / b`` rounded down, both of one dtype, as Python does; ints stay exact."""
+def floor_quotient(graph: Graph, a: Result, b: Result, *, positive: Bool = False) -> Result:
+    """``a / b`` rounded down, both of one dtype, as Python does; ints stay exact, and the smallest
+    one by -1 wraps. ``positive``: no element of ``b`` is below 1."""
     dtype = graph.get_type(a)
     if dtypes.is_float_type(dtype):
         floor = _float_floor if dtype == dtypes.float64 else _wide_floor
         return cast(graph, floor(graph, a, b), dtype)
-    quotient = graph.make_node("Div", [a, b])
-    if dtype == dtypes.uint8:
-        return quotient
-    # ONNX Div truncates; the remainders of both roundings differ where that is not the floor
+    if dtype not in dtypes.SIGNED_INT_TYPES:
+        return graph.make_node("Div", [a, b])
+    safe, traps = (b, None) if positive else trap_free_divisor(graph, b)
+    quotient = graph.make_node("Div", [a, safe])
+    over = cast(graph, _is_rounded_up(graph, a, safe, quotient, positive), dtype)
+    return graph.make_node("Sub", [negated_at(graph, quotient, traps), over])
+
+
+def _is_rounded_up(graph: Graph, a: str, b: str, quotient: str, positive: bool) -> str:
+    """Where truncating division lies above the floor: it leaves something of the other sign."""
+    make, zero = graph.make_node, const_like(graph, 0, a)
     rest = truncated_remainder(graph, a, b, quotient)
-    same = graph.make_node("Equal", [graph.make_node("Mod", [a, b]), rest])
-    over = cast(graph, graph.make_node("Not", [same]), dtype)
-    return graph.make_node("Sub", [quotient, over])
+    if positive or _holds(graph, b, lambda values: values > 0):
+        return make("Less", [rest, zero])
+    differ = make("Less", [make("BitwiseXor", [rest, b]), zero])
+    return make("And", [differ, cast(graph, rest, dtypes.boolean)])
+
+
+def trap_free_divisor(graph: Graph, b: Result) -> tuple[Result, Result | None]:
+    """An int divisor with 1 in place of -1, and where that is; None where no element is -1.
+
+    x86 stops the process at the smallest int32 or int64 by -1, and ONNX Runtime does not look. C++
+    widens narrower ints first.
+    """
+    dtype = graph.get_type(b)
+    safe_kernel = dtypes.itemsize(dtype) < 4 or dtype not in dtypes.SIGNED_INT_TYPES
+    if safe_kernel or _holds(graph, b, lambda values: values != -1):
+        return b, None
+    traps = graph.make_node("Equal", [b, const_like(graph, -1, b)])
+    return graph.make_node("Where", [traps, const_like(graph, 1, b), b]), traps
+
+
+def negated_at(graph: Graph, quotient: Result, traps: Result | None) -> Result:
+    """A quotient by `trap_free_divisor` as the divisor itself gives it; the smallest int wraps."""
+    if traps is None:
+        return quotient
+    one, minus = const_like(graph, 1, quotient), const_like(graph, -1, quotient)
+    return graph.make_node("Mul", [quotient, graph.make_node("Where", [traps, minus, one])])
+
+
+def _holds(graph: Graph, x: str, condition: Callable[[np.ndarray], np.ndarray]) -> bool:
+    """Whether ``x`` is a constant with a condition that all of its elements fulfil."""
+    return graph.is_constant(x) and bool(condition(graph.get_constant(x)).all())
 
 
 def truncated_remainder(graph: Graph, a: str, b: str, quotient: str) -> str:

@@ -16,6 +16,7 @@ from ortable.interpreter.tables import generated_tables
 __all__ = [
     "filter_decomposition_table",
     "get_decomposition_table",
+    "overload_of",
     "resolve_table",
     "switchable",
 ]
@@ -45,12 +46,12 @@ def _default_table() -> Table:
             table[op] = fct
     present = all_operator_names()
     foreach = {
-        _overload(name): function for name, function in tables.foreach.items() if name in present
+        overload_of(name): function for name, function in tables.foreach.items() if name in present
     }
     return {**foreach, **table}
 
 
-def _overload(name: str) -> Any:
+def overload_of(name: str) -> Any:
     """The overload that is called ``aten::add.Tensor``."""
     packet, _, overload = name.removeprefix("aten::").partition(".")
     return getattr(getattr(torch.ops.aten, packet), overload or "default")

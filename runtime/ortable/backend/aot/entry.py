@@ -54,6 +54,7 @@ from .redecompose import redecompose
 from .saved_values import partition
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
 from .watch_modules import watch_frame
+from .whole_operators import keep_whole
 
 if TYPE_CHECKING:
     from onnxruntime import RunOptions, SessionOptions
@@ -290,7 +291,7 @@ def compile_with_autograd(
         from .torch_cache import torch_cache  # imports inductor
 
         cache = torch_cache(graph_module, options, load_it, table is not None, written, kept)
-    with cache as compiler:
+    with cache as compiler, keep_whole():
         wrapped = aot_autograd(
             fw_compiler=compiler(compile_it),
             bw_compiler=compiler(compile_it),

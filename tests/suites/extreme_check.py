@@ -1,0 +1,139 @@
+"""One operator in one dtype at the limits of integers, judged by eager; both run in children, so
+that a dead process is a result that names the call.
+
+In comes ``aten::floor_divide/int64``, out comes a Record. Called by `extremes`."""
+
+from __future__ import annotations
+
+import resource
+import warnings
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ortable.debug.harness import entries as harness
+from ortable.errors import FunctionNotFoundError, KernelError, UnsupportedCase
+from ortablegen.schemas.onnx import CEILING, FLOOR
+from tests.derive.compare import difference
+from tests.derive.runner import is_backward
+from tests.specs.test_cases import ENTRIES, why_absent
+
+from .extreme_calls import DTYPES, Fill, Form, forms
+from .isolation import Outcome, run_isolated
+from .workers import Record
+
+MEMORY = 8 << 30  # what asks for more is refused by eager
+COMBINATIONS: tuple[tuple[int, str | None], ...] = ((FLOOR, None), (CEILING, "onnxruntime"))
+
+
+def cases() -> list[str]:
+    """Every entry of specs/aten that the installed torch has, in every integer dtype; autograd, not
+    a program, calls those of gradients."""
+    present = (key for key in sorted(ENTRIES) if why_absent(ENTRIES[key]) is None)
+    keys = [key for key in present if not is_backward(ENTRIES[key])]
+    return [f"{key}/{dtype}" for key in keys for dtype in DTYPES]
+
+
+def check_case(case: str) -> Record:
+    """Compare every form of a case; calls that eager refuses need only leave the process alive."""
+    torch.set_num_threads(1)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    key, _, dtype = case.rpartition("/")
+    schema, calls = ENTRIES[key].schema, list(forms(ENTRIES[key], dtype))
+    record = Record(case, "exact")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        eager = run_isolated([partial(_eager, schema, f, t) for f in calls for _, t in f.fills])
+        trials = [_Trial(schema, form, *each) for form in calls for each in COMBINATIONS]
+        jobs, place = [], 0
+        for form in calls:
+            expected = eager[place : place + len(form.fills)]
+            place += len(expected)
+            if any(not outcome.error for outcome in expected):
+                jobs += [
+                    partial(trial, fill, outcome)
+                    for trial in trials
+                    if trial.form is form
+                    for fill, outcome in zip(form.fills, expected, strict=True)
+                ]
+        found = run_isolated(jobs)
+    for job, outcome in zip(jobs, found, strict=True):
+        kind, detail = outcome.value or ("crash", outcome.signal)
+        if kind not in ("exact", "skipped") and record.outcome in ("exact", "refused"):
+            record.outcome, record.where = kind, f"{job.func} {job.args[0][0]}"
+            record.detail = detail
+    record.facts = {"compared": sum(o.value is not None and o.value[0] == "exact" for o in found)}
+    return record
+
+
+def _eager(schema: Any, form: Form, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    result = harness.call_eager(schema, form.values, [each.clone() for each in tensors])
+    return _flat(result, form)
+
+
+def _flat(result: Any, form: Form) -> list[torch.Tensor]:
+    leaves = result if isinstance(result, list | tuple) else [result]
+    kept = [leaf for place, leaf in enumerate(leaves) if place not in form.sample.unread]
+    found = [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(kept) if leaf is not None]
+    return [
+        torch.view_as_real(leaf.resolve_conj()) if leaf.is_complex() else leaf for leaf in found
+    ]
+
+
+class _Trial:
+    """A form at an opset: converted in the child at its first call, then run with each fill."""
+
+    def __init__(self, schema: Any, form: Form, opset: int, target: str | None) -> None:
+        self.schema, self.form, self.opset, self.target = schema, form, opset, target
+        self.session: Any = None
+        self.problem: tuple[str, str] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.form.name}, opset {self.opset}" + (f" for {self.target}" * bool(self.target))
+
+    def __call__(self, fill: Fill, eager: Outcome) -> tuple[str, str]:
+        """The outcome of a fill, and what is wrong."""
+        if self.session is None and self.problem is None:
+            self.problem = self._prepare()
+        if self.problem is not None:
+            return self.problem
+        inputs = self.converted.interpreter.inputs
+        feeds = {r.name: t for r, t in zip(inputs, fill[1], strict=True) if r.name is not None}
+        try:
+            result = harness.run_session(self.session, feeds)
+        except Exception as error:
+            return ("skipped" if eager.error or eager.signal else "error"), str(error)[:300]
+        if eager.error or eager.signal:
+            return "skipped", ""
+        wrong = _difference(result, eager.value)
+        return ("different", wrong) if wrong else ("exact", "")
+
+    def _prepare(self) -> tuple[str, str] | None:
+        tensors = self.form.fills[0][1]
+        try:
+            module, node = harness.graph_of_call(
+                self.schema, self.form.values, tensors, self.form.sample.unread
+            )
+        except Exception as error:  # what torch's fake tensors refuse is never converted
+            return "skipped", str(error)[:300]
+        try:
+            self.converted = harness.convert_graph(module, node, tensors, self.opset, self.target)
+            self.session = harness.session_of(self.converted.model.SerializeToString())
+        except (UnsupportedCase, KernelError, FunctionNotFoundError) as error:
+            return "refused", str(error)[:300]
+        except Exception as error:
+            return "error", f"{type(error).__name__}: {error}"[:300]
+        return None
+
+
+def _difference(got: list[torch.Tensor], expected: list[torch.Tensor]) -> str:
+    if len(got) != len(expected):
+        return f"{len(got)} results, eager has {len(expected)}"
+    for ours, eager in zip(got, expected, strict=True):
+        found = difference(ours, eager, norm=True)
+        if found is not None and found[0] != "sign":
+            return f"{found[0]}: {found[1]}"
+    return ""

@@ -1,0 +1,65 @@
+"""Runs jobs in a forked child, so that one that ends its process has a result like any other.
+
+In come functions without arguments, out comes an `Outcome` of each. Called by `extreme_check`."""
+
+from __future__ import annotations
+
+import io
+import os
+import resource
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+CPU_S = 20  # of one child
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a job returned, the error that it raised, or the signal that ended its process."""
+
+    value: Any = None
+    error: str = ""
+    signal: str = ""
+
+
+def run_isolated(jobs: Sequence[Callable[[], Any]]) -> list[Outcome]:
+    """The outcome of each job; those behind one that ends its process run in another child."""
+    outcomes: list[Outcome] = []
+    while len(outcomes) < len(jobs):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _work(jobs[len(outcomes) :], write)
+        os.close(write)
+        with os.fdopen(read, "rb") as stream:
+            while (size := stream.read(8)) and len(size) == 8:
+                content = stream.read(int.from_bytes(size, "little"))
+                outcomes.append(Outcome(*torch.load(io.BytesIO(content), weights_only=False)))
+        _, status = os.waitpid(child, 0)
+        if len(outcomes) < len(jobs):
+            number = os.WTERMSIG(status)
+            outcomes.append(Outcome(signal=signal.Signals(number).name if number else str(status)))
+    return outcomes
+
+
+def _work(jobs: Sequence[Callable[[], Any]], write: int) -> None:
+    """The child: it never returns into the code of the parent."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    try:
+        with os.fdopen(write, "wb") as stream:
+            for job in jobs:
+                try:
+                    outcome = (job(), "")
+                except Exception as error:
+                    outcome = (None, f"{type(error).__name__}: {error}"[:300])
+                buffer = io.BytesIO()
+                torch.save(outcome, buffer)
+                content = buffer.getvalue()
+                stream.write(len(content).to_bytes(8, "little") + content)
+                stream.flush()
+    finally:
+        os._exit(0)
