@@ -10,7 +10,6 @@ from ortable.ir import Graph
 from ortable.prelude.facts import Float, Int, Result, dim_of, rank_of, shape_of
 from ortable.prelude.matrices import matrix_product, matrix_transpose
 from ortable.prelude.pointwise import const_like
-from ortable.prelude.shapes import sliced
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_scalar, const, filled, unsqueezed
 

@@ -140,9 +140,7 @@ def expm1_of(graph: Graph, x: Result) -> Result:
     t = make("Tanh", [make("Mul", [x, const_like(graph, 0.5, x)])])
     near = make("Div", [make("Add", [t, t]), make("Sub", [one, t])])
     # ONNX Runtime's Where keeps the sign of 0 of its second choice alone
-    return make(
-        "Where", [make("Greater", [x, one]), make("Sub", [make("Exp", [x]), one]), near]
-    )
+    return make("Where", [make("Greater", [x, one]), make("Sub", [make("Exp", [x]), one]), near])
 
 
 def sinh_of(graph: Graph, x: Result) -> Result:

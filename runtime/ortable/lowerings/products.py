@@ -111,9 +111,7 @@ def trilinear_product(graph: Graph, xs: Results, expands: Any, sumdim: Ints) -> 
                 pair = graph.make_node("Mul", wide[:2])
                 return summed_over(graph, graph.make_node("Mul", [pair, wide[2]]), sumdim, False)
     terms = ["".join(string.ascii_lowercase[axis] for axis in present) for present in axes]
-    right = "".join(
-        string.ascii_lowercase[axis] for axis in sorted(sizes) if axis not in sumdim
-    )
+    right = "".join(string.ascii_lowercase[axis] for axis in sorted(sizes) if axis not in sumdim)
     return einsum_product(graph, xs, ",".join(terms) + "->" + right)
 
 
