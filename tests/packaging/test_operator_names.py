@@ -18,7 +18,6 @@ EXCEPTIONS = {
     "Add Max Min Mul": "classes of sympy's expressions, in the key of a graph",
     "Concat MaxPool": "what a lowering of max_pool looks through for a Relu",
     "Relu Sigmoid": "what a lowering of max_pool looks for",
-    "Cast Identity": "what a lowering of matmul looks through for a Transpose",
     "Div Mod": "where a case of a rewrite must not draw a 0: ONNX Runtime stops the process",
     "Bernoulli CenterCropPad": "what no spec writes, says the harness of their cases",
 }

@@ -59,9 +59,6 @@ def match_gather_last_axis(m: Matcher, root: Node) -> Match | None:
     if not rank > 1:
         m.refuse('rank > 1')
         return None
-    if not known_rank(graph, index) in (1, 2):
-        m.refuse('known_rank(index) in (1, 2)')
-        return None
     if not axis_of(graph, x, axis) == rank - 1:
         m.refuse('axis_of(x, axis) == rank - 1')
         return None
@@ -182,9 +179,6 @@ def match_gather_vector(m: Matcher, root: Node) -> Match | None:
     found = root.outputs[0]
     if not known_rank(graph, x) == 1:
         m.refuse('known_rank(x) == 1')
-        return None
-    if not known_rank(graph, index) in (1, 2):
-        m.refuse('known_rank(index) in (1, 2)')
         return None
     if not (count_of(graph, found) >= 4096 or not is_static(count_of(graph, found))):
         m.refuse('count_of(found) >= 4096 or not is_static(count_of(found))')

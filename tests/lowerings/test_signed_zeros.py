@@ -1,0 +1,42 @@
+"""Zeros have eager's sign where a lowering chooses between formulas: ONNX Runtime's Where loses the
+sign of a zero that is its first choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnxruntime
+import pytest
+import torch
+
+import ortable
+
+ZEROS = [0.0, -0.0, 0.5, -0.5, 3.0, -3.0]
+
+
+class Called(torch.nn.Module):
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: torch.Tensor) -> torch.Tensor:
+        return self.function(*args)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("function", [torch.expm1, torch.sinh, torch.log1p, torch.floor_divide])
+def test_zeros_have_the_sign_of_eager(
+    function: Callable[..., torch.Tensor], dtype: torch.dtype
+) -> None:
+    grid = torch.cartesian_prod(torch.tensor(ZEROS, dtype=dtype), torch.tensor(ZEROS, dtype=dtype))
+    args = list(grid.T.contiguous()) if function is torch.floor_divide else [grid[:, 0].clone()]
+    expected = function(*args)
+    model = ortable.to_onnx(Called(function), tuple(args))
+    feeds = {node.name: arg.numpy() for node, arg in zip(model.graph.input, args, strict=True)}
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    result = torch.from_numpy(session.run(None, feeds)[0])
+    torch.testing.assert_close(result, expected, equal_nan=True)
+    zeros = expected == 0
+    assert torch.equal(torch.signbit(result)[zeros], torch.signbit(expected)[zeros])
