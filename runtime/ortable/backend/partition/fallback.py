@@ -87,6 +87,8 @@ def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> s
     tables, name = generated_tables(), operator_key(node)
     if _is_named(node, raise_on):
         return "option raise_on names it"
+    if name in tables.place and name not in tables.converters:
+        return None  # the tables leave it to torch
     if name in traits.CARRIES_TOKEN:
         called: Any = node.args[1]
         if called.name() not in CHECKS:
