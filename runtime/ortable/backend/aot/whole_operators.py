@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
-import torch
-
 from ortable.compat.torch import DispatchKey, all_operator_names, forget_dispatch
 from ortable.compat.undone import undone
 from ortable_generated.aten import traits
