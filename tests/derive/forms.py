@@ -50,19 +50,19 @@ def leaves(value: Any) -> list[TensorSample]:
     return [leaf for each in value for leaf in leaves(each)] if isinstance(value, list) else []
 
 
-def _changed(value: Any, change: Callable[[TensorSample], TensorSample]) -> Any:
+def map_tensors(value: Any, change: Callable[[TensorSample], TensorSample]) -> Any:
     if isinstance(value, TensorSample):
         return change(value)
     if isinstance(value, dict):
-        return {name: _changed(each, change) for name, each in value.items()}
-    return [_changed(each, change) for each in value] if isinstance(value, list) else value
+        return {name: map_tensors(each, change) for name, each in value.items()}
+    return [map_tensors(each, change) for each in value] if isinstance(value, list) else value
 
 
 def static(values: Values) -> Values:
     """The values without names of dimensions, but where an argument mentions one."""
     if _mentions_dims(values):
         return values
-    return _changed(
+    return map_tensors(
         values, lambda leaf: replace(leaf, dims=tuple((size, None) for size in leaf.shape))
     )
 
@@ -97,7 +97,7 @@ def dtypes(values: Values, among: Sequence[str] = DTYPES) -> Iterator[Form]:
         for new in among:
             if new in found and (len(found) > 1 or new == old):
                 continue
-            changed = _changed(values, lambda leaf, old=old, new=new: _as_dtype(leaf, old, new))
+            changed = map_tensors(values, lambda leaf, old=old, new=new: _as_dtype(leaf, old, new))
             if changed.get("input_dtype") == old:  # what autograd knows of the forward's argument
                 changed["input_dtype"] = new
             name = new if len(found) == 1 else f"{old}={new}"
@@ -119,7 +119,7 @@ def sizes(values: Values, each: bool = True) -> Iterator[Form]:
     found = sorted({size for leaf in tensors for size in leaf.shape} - {0, 1})
     for size in found:
         for new in (0, 1):
-            changed = _changed(values, lambda leaf, old=size, new=new: _sized(leaf, old, new))
+            changed = map_tensors(values, lambda leaf, old=size, new=new: _sized(leaf, old, new))
             yield Form(f"size {size}={new}", changed)
     places = [
         (number, axis)
@@ -159,7 +159,7 @@ def _flat(values: Any) -> list[Any]:
 def _with(values: Values, number: int, change: Callable[[TensorSample], TensorSample]) -> Values:
     """The values with one tensor changed, counted from 0."""
     counter = iter(range(len(leaves(values))))
-    return _changed(values, lambda leaf: change(leaf) if next(counter) == number else leaf)
+    return map_tensors(values, lambda leaf: change(leaf) if next(counter) == number else leaf)
 
 
 def scalars(values: Values, each: bool = True) -> Iterator[Form]:
@@ -167,7 +167,7 @@ def scalars(values: Values, each: bool = True) -> Iterator[Form]:
     tensors = leaves(values)
     if all(not leaf.dims for leaf in tensors):
         return
-    yield Form("0-d", _changed(values, lambda leaf: _reshaped(leaf, ())))
+    yield Form("0-d", map_tensors(values, lambda leaf: _reshaped(leaf, ())))
     for number, leaf in enumerate(tensors[:4] if each and len(tensors) > 1 else ()):
         if leaf.dims:
             yield Form(f"x{number} 0-d", _with(values, number, lambda x: _reshaped(x, ())))
@@ -205,7 +205,7 @@ def dynamic(values: Values) -> Iterator[Form]:
             return replace(leaf, dims=tuple((size, None) for size in leaf.shape))
         return replace(leaf, dims=tuple((s, f"s{s}" if s > 1 else None) for s in leaf.shape))
 
-    form = Form("dynamic", _changed(values, named))
+    form = Form("dynamic", map_tensors(values, named))
     if form.dynamic:
         yield form
 

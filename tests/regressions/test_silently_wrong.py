@@ -4,6 +4,7 @@ and dynamic) and through the torch.compile backend, each against eager in value,
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import onnx
@@ -14,6 +15,7 @@ from torch.utils import _pytree as pytree
 import ortable
 from ortable import GraphBuilder
 from ortable.debug.harness.entries import compare_tensor, run_onnx
+from tests.suites.isolation import Outcome, run_isolated
 
 
 def run_exported(
@@ -64,6 +66,85 @@ class _Module(torch.nn.Module):
 
 
 # -- integers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_the_smallest_int_by_minus_one(dtype: torch.dtype) -> None:
+    least = torch.iinfo(dtype).min
+    x, y = torch.tensor([[least], [5]], dtype=dtype), torch.tensor([-1, 2], dtype=dtype)
+    calls = [
+        partial(function, x, by) for function in (_floor_and_rest, torch.fmod) for by in (y, -1)
+    ]
+    compiled = [partial(_both_ways, call) for call in calls]
+    for outcome in run_isolated(compiled):  # torch's own truncating division ends the process
+        assert outcome == Outcome(), outcome
+
+
+def _floor_and_rest(x: torch.Tensor, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return x // y, x % y
+
+
+def _both_ways(call: partial[Any]) -> None:
+    function, (x, y) = call.func, call.args
+    if isinstance(y, torch.Tensor):
+        check(function, x, y)
+    else:
+        check(lambda x: function(x, y), x)
+
+
+def test_truncating_division_of_the_smallest_int_leaves_the_process_alive() -> None:
+    """Which eager does not: the number is the one of its rounding down."""
+    least = torch.iinfo(torch.int64).min
+    x, y = torch.tensor([least, 7]), torch.tensor([-1, -2])
+
+    def divide() -> list[int]:
+        torch._dynamo.reset()
+        compiled = torch.compile(partial(torch.div, rounding_mode="trunc"), backend="ortable")
+        return list(compiled(x, y).tolist())
+
+    assert run_isolated([divide]) == [Outcome([least, -3])]
+
+
+def test_a_division_by_zero_raises() -> None:
+    x, zeros = torch.tensor([1, 2]), torch.tensor([1, 0])
+    for function in (torch.floor_divide, torch.remainder, torch.fmod):
+        for call in (function, torch.compile(function, backend="ortable")):
+            with pytest.raises(RuntimeError, match=r"(?i)zero"):
+                call(x, zeros)
+
+
+def test_extremes_of_int64_above_its_lower_half() -> None:
+    x = torch.tensor([1, 2**31, 2**32 - 1, 1, -1, -(2**32), 63, 0])
+    check(lambda x: (x.max(), x.amin(), x.view(2, 4).amax(0, keepdim=True)), x)
+    check(lambda x: torch.nn.functional.max_pool2d(x.view(1, 2, 4), (1, 4)), x)
+
+
+def test_nearest_resizing_of_an_axis_whose_size_stays() -> None:
+    for factor in (1.3, 2.3, (1.3, 1.0)):
+        check(
+            partial(torch.nn.functional.interpolate, scale_factor=factor, mode="nearest"),
+            torch.randn(2, 2, 3, 10),
+        )
+
+
+def test_multilabel_margin_loss_behind_the_first_minus_one() -> None:
+    target = torch.tensor([[3, 0, -1, 2], [-1, 1, 2, 3], [0, 1, 2, 3]])
+    for reduction in ("mean", "none"):
+        loss = partial(torch.nn.functional.multilabel_margin_loss, reduction=reduction)
+        x = torch.randn(3, 4)
+        check(loss, x, target)
+        trained = [x.clone().requires_grad_() for _ in range(2)]
+        for call, leaf in zip((loss, torch.compile(loss, backend="ortable")), trained, strict=True):
+            call(leaf, target).sum().backward()
+        compare_tensor(trained[1].grad, trained[0].grad)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x.cumsum(0), lambda x: torch.nn.functional.threshold(x, 1.0, -0.0)]
+)
+def test_the_sign_of_zero(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = torch.tensor([-0.0, -0.0, 0.0, -1.0, 2.0])
+    check(lambda x: torch.signbit(function(x)), x)
 
 
 def test_integer_floor_division_and_remainder_of_negatives() -> None:

@@ -14,8 +14,9 @@ import torch
 from ortable.debug.harness.entries import make_tensors
 from ortablegen.aten.model import Sample
 from ortablegen.aten.samples import parse_sample
-from tests.derive.forms import Values, dtypes, leaves, static
-from tests.derive.runner import Entry
+from ortablegen.language.samples import TensorSample
+from tests.derive.forms import Values, dtypes, leaves, map_tensors, static
+from tests.derive.runner import Entry, in_order
 
 DTYPES = ("int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64")
 SAMPLES = 3  # of an entry
@@ -64,22 +65,31 @@ def forms(entry: Entry, dtype: str) -> Iterator[Form]:
             continue
         values = static(parse_sample(sample, entry.schema))
         typed = _typed(values, dtype, numbers=number == 0)
-        for name, changed in [*typed, *_requested(entry, values, dtype)]:
-            fills = tuple(_fills(changed))
+        for name, called in [*typed, *_requested(entry, values, dtype)]:
+            fills = tuple(_fills(called))
             if fills:
-                yield Form(f"#{number} {name}", sample, changed, fills)
+                yield Form(f"#{number} {name}", sample, called, fills)
 
 
 def _typed(values: Values, dtype: str, numbers: bool) -> Iterator[tuple[str, Values]]:
     """The call with tensors of the dtype, and with ``numbers`` each of its own at the limits."""
     typed = [form.values for form in dtypes(values, (dtype,))]
     typed += [values] if any(leaf.dtype == dtype for leaf in leaves(values)) else []
-    for place, changed in enumerate(typed):
-        yield f"tensors {place}", changed
-        for name, value in changed.items() if numbers else ():
+    typed += [map_tensors(each, _enlarged) for each in typed] if numbers else []
+    for place, called in enumerate(typed):
+        yield f"tensors {place}", called
+        for name, value in called.items() if numbers else ():
             if type(value) is int and name in SCALARS:
                 for extreme in extremes(getattr(torch, dtype)):
-                    yield f"{name}={extreme}", {**changed, name: extreme}
+                    yield f"{name}={extreme}", {**called, name: extreme}
+
+
+def _enlarged(leaf: TensorSample) -> TensorSample:
+    """Kernels take several elements at once, and the rest in another way."""
+    *rest, (last, name) = leaf.dims or ((1, None),)
+    if last < 2:
+        return leaf
+    return replace(leaf, dims=(*rest, (last * 8, name)), values=None)
 
 
 # Numbers of calls that are no dimension, size or count.
@@ -102,6 +112,7 @@ def _fills(values: Values) -> Iterator[Fill]:
         samples = [replace(leaf, low=None, high=None, values=None) for leaf in samples]
         drawn = [torch.ones(leaf.shape, dtype=getattr(torch, leaf.dtype)) for leaf in samples]
     places = [i for i, tensor in enumerate(drawn) if tensor.numel() and _has_limits(tensor)]
+    drawn = in_order(values, drawn)
     yield "drawn", drawn
     for place in places:
         pool = _pool(drawn[place].dtype)

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-CPU_S = 20  # of one child
+CPU_S = 60  # of one child
+MEMORY = 8 << 30  # what asks for more is refused by eager
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ def run_isolated(jobs: Sequence[Callable[[], Any]]) -> list[Outcome]:
 def _work(jobs: Sequence[Callable[[], Any]], write: int) -> None:
     """The child: it never returns into the code of the parent."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         with os.fdopen(write, "wb") as stream:
             for job in jobs:

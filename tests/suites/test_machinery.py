@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import time
 
 import pytest
+import torch
 
-from tests.suites import expected, workers
+from tests.suites import decomposition_check, expected, extreme_check, workers
 from tests.suites.expected import Expectations, compact, judge, part_of
+from tests.suites.extreme_calls import extremes
+from tests.suites.isolation import Outcome, run_isolated
 from tests.suites.workers import Record
 
 CASES = ["a/0", "a/1", "b"]
@@ -101,3 +106,28 @@ def test_a_crash_and_a_hang_cost_one_case():
         "one": "exact", "two": "exact", "three": "exact",
         "crash": "crash", "sleep": "timeout", "raise": "error",
     }  # fmt: skip
+
+
+def test_a_dead_process_is_a_result():
+    jobs = [lambda: 1, lambda: os.kill(os.getpid(), signal.SIGFPE), lambda: 1 // 0, lambda: "last"]
+    found = run_isolated(jobs)
+    assert found == [
+        Outcome(1),
+        Outcome(signal="SIGFPE"),
+        Outcome(error="ZeroDivisionError: integer division or modulo by zero"),
+        Outcome("last"),
+    ]
+
+
+def test_extremes_are_those_of_the_dtype():
+    assert {-128, 127, -1, 0, 7, 8} <= set(extremes(torch.int8))
+    assert {2**63 - 1, -(2**63), 2**31, 64} <= set(extremes(torch.int64))
+    assert extreme_check.check_case("aten::floor_divide/int8").outcome == "exact"
+
+
+def test_a_decomposition_that_differs_is_found(monkeypatch):
+    for case in ("spec/aten::upsample_nearest2d.vec", "spec/aten::multilabel_margin_loss_forward"):
+        assert decomposition_check.check_case(case).outcome == "exact"
+        with monkeypatch.context() as patched:
+            patched.setattr(decomposition_check, "keep_whole", contextlib.nullcontext)
+            assert decomposition_check.check_case(case).outcome == "different"

@@ -9,8 +9,9 @@ from ortable.lowerings.complex.arithmetic import c_cumprod
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.cumulative import c_logcumsumexp, cummax, cummin, cumprod, differences, logcumsumexp, sum_dtype
 from ortable.prelude.complex_arithmetic import c_cast
-from ortable.prelude.facts import axis_of, dtype_of, rank_of
+from ortable.prelude.facts import axis_of, dtype_of, is_float, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import promoted_dtype
 from ortable.prelude.values import cast, const
 
@@ -48,10 +49,15 @@ def aten_cumsum(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype:
         # ONNX has no such CumSum; the low bits of a wider sum are the same
         graph.case = 2
         return cast(graph, graph.make_node('CumSum', [cast(graph, self, int32), const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
-    # torch adds up float32 in float64, and the 16 bit floats in float32
-    graph.case = 3
-    wide = cast(graph, cast(graph, self, dtype_of(graph, res)), sum_dtype(dtype_of(graph, res)))
-    return cast(graph, graph.make_node('CumSum', [wide, const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
+    if is_float(graph, res):
+        # torch adds up float32 in float64, the 16 bit floats in float32, and begins at 0.0, which -0.0 leaves
+        graph.case = 3
+        wide = cast(graph, cast(graph, self, dtype_of(graph, res)), sum_dtype(dtype_of(graph, res)))
+        total = cast(graph, graph.make_node('CumSum', [wide, const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
+        zero = const_like(graph, 0, total)
+        return graph.make_node('Where', [graph.make_node('Equal', [total, zero]), zero, total], res.outputs)
+    graph.case = 4
+    return graph.make_node('CumSum', [cast(graph, self, dtype_of(graph, res)), const(graph, axis_of(graph, self, dim), int64)], res.outputs)
 
 
 def aten_diff(graph: Graph, res: ResultSpec, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Result:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, complex128, float32, float64, int32, int64
 from ortable.inference import broadcast
 from ortable.lowerings.float_parts import exponent_of, neighbour, scaled_by_power
+from ortable.lowerings.pointwise import trunc_quotient
 from ortable.lowerings.special.gamma import gcd_of
 from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_add, c_mul, c_power, im, re
 from ortable.prelude.facts import dtype_of, is_complex, is_float, is_number, rank_of
@@ -80,7 +81,7 @@ def aten_lcm(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Resu
     compute_dtype = int64 if dtype_of(graph, res) == int64 else int32
     common = gcd_of(graph, self, other)
     none = graph.make_node('Equal', [common, const_like(graph, 0, common)])
-    reduced = cast(graph, graph.make_node('Div', [self, graph.make_node('Where', [none, const_like(graph, 1, common), common])]), compute_dtype)
+    reduced = cast(graph, trunc_quotient(graph, self, graph.make_node('Where', [none, const_like(graph, 1, common), common])), compute_dtype)
     least = cast(graph, graph.make_node('Abs', [graph.make_node('Mul', [reduced, cast(graph, other, compute_dtype)])]), dtype_of(graph, res))
     return graph.make_node('Where', [none, common, least], res.outputs)
 

@@ -290,12 +290,12 @@ class _Axis:
             return make("Where", [some, make("Div", less), self._number(0)])
         if self.factor is None:
             return make("Div", [self._size(self.have), self._size(self.goal)])
-        step = self._number(1.0 / self.factor)
+        by_factor = self._number(1.0 / self.factor)
         if self.static or not self.snaps:
-            return step
+            return by_factor
         ratio = make("Div", [self._size(self.have), self._size(self.goal)])
         ends = [make("Equal", [ratio, self._number(value)]) for value in (1, 0.5)]
-        return make("Where", [make("Or", ends), ratio, step])
+        return make("Where", [make("Or", ends), ratio, by_factor])
 
     def _ramp(self) -> str:
         """0, 1, ... for each element of the result."""

@@ -11,10 +11,11 @@ import math
 from ortable import dims, dtypes
 from ortable.ir import Graph
 
-from .facts import Bool, Float, Int, Ints, Result, is_static, rank_of, shape_of
+from .facts import Bool, Float, Int, Ints, Result, dim_of, is_static, rank_of, shape_of
 from .promotion import opmath_dtype
-from .sums import count_true, l1_norm, l2_norm, summed_over
-from .values import cast, const, consts, reshape_to, unsqueezed
+from .shapes import other_axes
+from .sums import count_true, l1_norm, l2_norm, largest_int, summed_over
+from .values import cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
 
 _BLOCKS = (8, 10, 6, 4, 9, 5, 7, 3, 2)  # into how many parts rows may be cut
 _FEW_COLUMNS = 16  # below, two steps take as long as one
@@ -51,6 +52,8 @@ def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest:
     is NaN where one of them is.
     """
     dtype = graph.get_type(x)
+    if dtype == dtypes.int64 and axes and largest_int(graph, x) > 2**32:
+        return _extreme_of_long(graph, x, axes, keepdim, largest)
     over = consts(graph, axes, dtypes.int64)
     # older opsets have no ReduceMax of bool, none has one of int16
     computed = {dtypes.boolean: dtypes.uint8, dtypes.int16: dtypes.int32}.get(dtype, dtype)
@@ -82,6 +85,22 @@ def _extreme(graph: Graph, op: str, x: str, axes: Ints, keepdim: bool) -> str:
             return unsqueezed(graph, x, list(range(count))) if keepdim else x
     over = consts(graph, axes, dtypes.int64)
     return graph.make_node(op, [x, over], keepdims=int(keepdim))
+
+
+def _extreme_of_long(graph: Graph, x: str, axes: Ints, keepdim: bool, largest: bool) -> str:
+    """The same by TopK: ONNX Runtime before 1.32 compares vectors of int64 by their lower halves in
+    ReduceMax and ReduceMin, where the upper ones are equal."""
+    rank = rank_of(graph, x)
+    axis, flat = axes[0], x
+    if len(axes) > 1:
+        rest = other_axes(rank, axes)
+        sizes, count = ([dim_of(graph, x, place) for place in each] for each in (rest, axes))
+        axis = len(rest)
+        flat = reshape_to(graph, permuted(graph, x, [*rest, *axes]), [*sizes, dims.prod(count)])
+    one = consts(graph, [1], dtypes.int64)
+    top = graph.make_node("TopK", [flat, one], 2, axis=axis, largest=int(largest))[0]
+    alone = squeezed(graph, top, [axis])
+    return unsqueezed(graph, alone, sorted(axes)) if keepdim else alone
 
 
 def nan_bytes(graph: Graph, x: str) -> str:
