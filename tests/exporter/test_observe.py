@@ -14,6 +14,7 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 import ortable
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter import calling
+from ortable.exporter.capture import strategies
 from ortable.exporter.observing.apart import Apart, NotStarted
 from ortable.exporter.observing.proof import ProofReport, Trial
 
@@ -330,7 +331,17 @@ def test_a_dimension_that_the_model_fixes_is_named_with_its_line() -> None:
     assert "dimension 1 (sequence)" in text and "for index in range(x.shape[1]):" in text
 
 
-def test_a_graph_that_is_wrong_at_one_row_is_an_error() -> None:
+def test_a_graph_that_would_be_wrong_at_one_row_refuses_it_with_its_line() -> None:
+    seen = observed(Alone(), (torch.rand(4, 2),), (torch.rand(6, 2),))
+    seen.export()
+    assert seen.proof is not None and seen.proof.ok
+    (refused,) = seen.proof.of("refused")[-1:]
+    assert refused.sizes == "batch=1" and "at 1 the module does something else" in refused.reason
+
+
+def test_a_graph_that_is_wrong_at_one_row_is_an_error(monkeypatch) -> None:
+    """An export proves small sizes by itself; here it does not."""
+    monkeypatch.setattr(strategies, "prove_small_sizes", lambda *_: None)
     seen = observed(Alone(), (torch.rand(4, 2),), (torch.rand(6, 2),))
     with pytest.raises(ExportError, match="is not what eager is") as raised:
         seen.export()

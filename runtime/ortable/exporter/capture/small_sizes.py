@@ -55,12 +55,16 @@ def prove_small_sizes(program: Program, request: Request, capture: Capture | Non
             for symbol, least in _least_sizes(program, request, trials.hints).items()
             if least <= size < trials.hints[symbol] and symbol not in refused
         ]
-        if not moving:
-            continue
-        together = trials.reason(dict.fromkeys(moving, size))
-        for group in _groups(moving, trials.names):
+        groups = [
+            group
+            for group in _groups(moving, trials.names)
+            if trials.meets_guards(dict.fromkeys(group, size))  # which refuse it otherwise
+        ]
+        every = dict.fromkeys((symbol for group in groups for symbol in group), size)
+        together = trials.reason(every) if every and trials.meets_guards(every) else None
+        for group in groups:
             alone = together
-            if together != "" and len(group) < len(moving):
+            if together != "" and len(group) < len(every):
                 alone = trials.reason(dict.fromkeys(group, size))
             for symbol in group:
                 if alone == "":
@@ -195,10 +199,18 @@ class _Trials:
             return None
         return cls(program, request, capture, call)
 
+    def _values(self, moved: Mapping[Any, int]) -> dict[Any, int]:
+        return sizes_by_name({**self.hints, **moved}, self.names, min)
+
+    def meets_guards(self, moved: Mapping[Any, int]) -> bool:
+        """Whether the conditions of the program hold where these sizes are others."""
+        sizes = {str(symbol): size for symbol, size in self._values(moved).items()}
+        return all(guard.holds(sizes) for guard in self.program.guards)
+
     def reason(self, moved: Mapping[Any, int]) -> str | None:
         """Why the program does not hold where these sizes are others; empty where it does, None
         where that is not known."""
-        values = sizes_by_name({**self.hints, **moved}, self.names, min)
+        values = self._values(moved)
         if self.capture is None:
             return self._by_shapes(values)
         if self.capture.record is None:
