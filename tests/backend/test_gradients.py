@@ -20,6 +20,10 @@ FUNCTIONS = {
     "matrix and vector": (lambda a, b: a @ b, [(5, 7), (7,)]),
     "matrices and vector": (lambda a, b: a.transpose(1, 2) @ b, [(3, 5, 7), (5,)]),
     "masked scatter": (lambda a, b: a.masked_scatter(a > 0, b), [(3, 4), (3, 4)]),
+    "product with a complex number": (
+        lambda x: torch.view_as_real(torch.view_as_complex(x) * (0.5 + 1j)),
+        [(3, 4, 2)],
+    ),
     "weight norm": (lambda v, g: torch._weight_norm(v, g, 0), [(3, 4, 2), (3, 1, 1)]),
     "rows counted": (
         lambda w: F.embedding(torch.tensor([0, 3, 0, 1]), w, scale_grad_by_freq=True),

@@ -263,8 +263,7 @@ def compile_with_autograd(
     compilations: Compilations = []
     made: list[Compiled] = []
     forwards: list[ForwardGraph] = []
-    written = find_untracked_writes(graph_module)
-    names = argument_names(graph_module)
+    written, names = find_untracked_writes(graph_module), argument_names(graph_module)
     cut_off = ours and not is_one_of_several_processes() and is_cut_off(graph_module)
     if written and options.freeze in ("on", "trust"):
         warnings.warn(_STALE, RuntimeWarning, stacklevel=2)

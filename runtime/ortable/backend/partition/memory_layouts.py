@@ -25,9 +25,6 @@ _NEED = {
     torch.Tag.needs_fixed_stride_order,
     torch.Tag.nondeterministic_seeded,  # numbers are drawn in the order of the memory
 }
-_COPY_AT_NEED: dict[Any, Any] = dict.fromkeys(
-    (aten.view.default, aten._unsafe_view.default), aten.reshape.default
-)
 
 
 def takes_strides(node: Node, argument: Node, strides: tuple[int, ...] | None) -> bool:
@@ -48,7 +45,7 @@ def takes_strides(node: Node, argument: Node, strides: tuple[int, ...] | None) -
     name = operator_key(node)
     if name in traits.READS_STRIDES or not _NEED.isdisjoint(target.tags):
         return False
-    if target.is_view or target in _COPY_AT_NEED or torch.Tag.pointwise in target.tags:
+    if target.is_view or name in traits.UNSAFE_VIEW or torch.Tag.pointwise in target.tags:
         return True
     is_contiguous = strides == contiguous_strides(shape_of(argument.meta["val"]))
     return is_contiguous and name in generated_tables().converters
@@ -56,7 +53,9 @@ def takes_strides(node: Node, argument: Node, strides: tuple[int, ...] | None) -
 
 def layout_free_target(node: Node) -> Any:
     """The target of a node for any layout of its arguments: a view copies where it must."""
-    return _COPY_AT_NEED.get(node.target, node.target)
+    if node.target is aten.view.default or operator_key(node) in traits.UNSAFE_VIEW:
+        return aten.reshape.default
+    return node.target
 
 
 def has_known_strides(node: Node) -> bool:
