@@ -12,7 +12,7 @@ from ortable.lowerings.pointwise import leaky
 from ortable.lowerings.sampling import random_slopes
 from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_exp, c_scaled
 from ortable.prelude.error_functions import erf_of
-from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_number, is_used, rank_of, square_root
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, is_number, is_used, rank_of, square_root
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, larger_of, log1p_of, relu_of, smaller_of, softplus_of
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
@@ -252,6 +252,12 @@ def aten_tanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 def aten_threshold(graph: Graph, res: ResultSpec, self: Result, threshold: Scalar, value: Scalar) -> Result:
     """aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
+    if threshold >= 0 and value == 0 and is_float(graph, self):
+        # ONNX Runtime's Where keeps the sign of a zero of its last choice alone
+        graph.case = 1
+        kept = graph.make_node('Or', [graph.make_node('Greater', [self, const_like(graph, threshold, self)]), graph.make_node('IsNaN', [self])])
+        return graph.make_node('Where', [kept, self, const_like(graph, value, self)], res.outputs)
+    graph.case = 2
     low = graph.make_node('LessOrEqual', [self, const_like(graph, threshold, self)])
     return graph.make_node('Where', [low, const_like(graph, value, self), self], res.outputs)
 

@@ -3907,6 +3907,7 @@ PLACE: dict[str, str] = {
     "aten::_lu_with_info": "torch's LAPACK is many times faster, and raises where a matrix is singular or not positive definite",
     "aten::_sample_dirichlet": 'what it draws depends on the values of its argument',
     "aten::_scaled_mm": 'ONNX Runtime multiplies no 8-bit floats',
+    "aten::_sparse_coo_tensor_with_dims_and_tensors": 'the gradient of an embedding with sparse=True is a sparse tensor, which ONNX Runtime cannot hold',
     "aten::_standard_gamma": 'what it draws depends on the values of its argument',
     "aten::_weight_int4pack_mm": 'how weights of four bits are packed is a matter of torch and of the processor',
     "aten::adaptive_max_pool2d_backward": 'torch adds in place at the indices: a third of the time of ScatterElements on zeros; beside gradients of convolutions, in torch',

@@ -72,9 +72,8 @@ def aten_huber_loss(graph: Graph, res: ResultSpec, self: Result, target: Result,
     self, target = promote_values(graph, 'default', [self, target])
     dtype = dtype_of(graph, res)
     away = graph.make_node('Abs', [graph.make_node('Sub', [self, target])])
-    near = graph.make_node('Mul', [graph.make_node('Mul', [away, away]), const(graph, 0.5, dtype)])
-    far = graph.make_node('Mul', [graph.make_node('Sub', [away, const(graph, 0.5 * delta, dtype)]), const(graph, delta, dtype)])
-    return loss_reduced(graph, graph.make_node('Where', [graph.make_node('LessOrEqual', [away, const(graph, delta, dtype)]), near, far]), reduction)
+    near = graph.make_node('Min', [away, const(graph, delta, dtype)])
+    return loss_reduced(graph, graph.make_node('Mul', [near, graph.make_node('Sub', [away, graph.make_node('Mul', [near, const(graph, 0.5, dtype)])])]), reduction)
 
 
 def aten_kl_div(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1, *, log_target: Bool = False) -> Result:
@@ -156,9 +155,9 @@ def aten_smooth_l1_loss(graph: Graph, res: ResultSpec, self: Result, target: Res
         return loss_reduced(graph, graph.make_node('Abs', [graph.make_node('Sub', [self, target])]), reduction)
     graph.case = 2
     away = graph.make_node('Abs', [graph.make_node('Sub', [self, target])])
-    near = graph.make_node('Div', [graph.make_node('Mul', [graph.make_node('Mul', [away, away]), const(graph, 0.5, dtype)]), const(graph, beta, dtype)])
-    far = graph.make_node('Sub', [away, const(graph, 0.5 * beta, dtype)])
-    return loss_reduced(graph, graph.make_node('Where', [graph.make_node('Less', [away, const(graph, beta, dtype)]), near, far]), reduction)
+    near = graph.make_node('Min', [away, const(graph, beta, dtype)])
+    slope = near if beta == 1 else graph.make_node('Div', [near, const(graph, beta, dtype)])
+    return loss_reduced(graph, graph.make_node('Mul', [slope, graph.make_node('Sub', [away, graph.make_node('Mul', [near, const(graph, 0.5, dtype)])])]), reduction)
 
 
 def aten_soft_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
