@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from ortable_generated.aten.dispatch import PLACE
 from ortablegen.aten.model import Sample
 from ortablegen.aten.read import read_folder
 from ortablegen.aten.samples import parse_sample
@@ -19,14 +20,15 @@ _ROOT = Path(__file__).parents[2]
 
 
 def read_entries() -> list[Entry]:
-    """Read the entries with a converter that the installed torch has, sorted by operator."""
+    """Read the entries that the installed torch has and ONNX Runtime may run, by operator."""
     diagnostics = Diagnostics()
     specs = read_folder(_ROOT / "specs" / "aten", _ROOT, diagnostics)
     diagnostics.raise_if_any()
     entries = [
         entry
         for entry in (*specs.ops, *specs.aliases)
-        if entry.versions.has(installed_torch())
+        if entry.key not in PLACE
+        and entry.versions.has(installed_torch())
         and (entry.requires is None or import_problem(entry.requires) is None)
     ]
     return sorted(entries, key=lambda entry: entry.key)
