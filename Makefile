@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance node-tests module-tests hf timm vision fuzz mutate fuzz-specs audit soak derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda bench-plots op-cost gpu clean
+.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance extremes decompositions data-checks node-tests module-tests hf timm vision fuzz mutate fuzz-specs audit soak derive support bench bench-conversion bench-large bench-decode bench-training bench-autotune bench-rewrites bench-variants bench-cache bench-cuda bench-plots op-cost gpu clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -60,6 +60,15 @@ derive: $(READY)  ## samples derived from those of the specs, against eager (ARG
 
 conformance: $(READY)  ## PyTorch's own operator tests against eager (ARGS=--bounded: the short run)
 	$(BIN)/python -m tests.conformance --jobs $(JOBS) $(ARGS)
+
+extremes: $(READY)  ## operators on integers at the ends of their range, in processes that may die (ARGS=--bounded)
+	$(BIN)/python -m tests.suites.extremes --jobs $(JOBS) $(ARGS)
+
+decompositions: $(READY)  ## torch's decompositions next to the operators that they stand for (ARGS=--bounded)
+	$(BIN)/python -m tests.suites.decompositions --jobs $(JOBS) $(ARGS)
+
+data-checks: $(READY)  ## what eager refuses of data, through the backend (ARGS=--bounded: the rows of the specs)
+	$(BIN)/python -m tests.data_checks $(ARGS)
 
 node-tests: $(READY)  ## ONNX's node tests through reader, rules, rewrites, writer (ARGS=--bounded: the short run)
 	$(BIN)/python -m tests.suites.node_tests --jobs $(JOBS) $(ARGS)
