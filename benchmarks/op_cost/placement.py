@@ -18,6 +18,7 @@ _CROSSING_MS = 0.15  # about what it costs to leave a session and to come back
 _MAX_RATIO = 2.0
 _MIN_LOSS_MS = 0.3
 _MIN_LOSS_MB = 100
+_MIN_EAGER_MS = 0.02  # below, torch returns a view, or computes a few numbers of a large tensor
 _HEADER = """\
 # Operators whose nodes take more than twice the time of torch's CPU kernel in ONNX Runtime, or far
 # more memory, by the dtype of the first tensor. `from`: in torch.compile torch runs a call whose
@@ -46,7 +47,7 @@ def choose_threshold(large: Mapping[str, Any], small: Mapping[str, Any] | None) 
 
     The time that a call loses is taken as linear between the two measured sizes.
     """
-    if not is_costly(large) or "eager" not in large.get("ms", {}):
+    if not is_costly(large) or large.get("ms", {}).get("eager", 0) < _MIN_EAGER_MS:
         return None
     size, loss = large["elements"], _loss(large)
     smaller, little = 0, 0.0
