@@ -212,7 +212,7 @@ class GradientsOnWarning(UserWarning):
 
 
 class FallbackWarning(UserWarning):
-    """torch runs a call that ortable cannot convert; once in a process for each operator."""
+    """Torch runs a call that ortable cannot convert; raised once in a process per operator."""
 
 
 class SpecError(OrtableError, ValueError):

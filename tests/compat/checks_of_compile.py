@@ -31,6 +31,29 @@ expect(
 expect("symbol_of", "the symbol of a size", lambda: compat.symbol_of(symbolic()[1]).is_Symbol)
 
 
+@expects("marked_symbols", "the symbols of dimensions that the user marked as dynamic")
+def _marked_symbols() -> bool:
+    free = []
+
+    def backend(gm: Any, inputs: Any) -> Any:
+        context = compat.TracingContext.try_get()
+        free.extend(compat.marked_symbols(context.fake_mode.shape_env))
+        return gm
+
+    x = torch.ones(3, 4)
+    torch._dynamo.mark_dynamic(x, 0)
+    torch._dynamo.reset()
+    torch.compile(lambda t: t + 1, backend=backend)(x)
+    return len(free) == 1
+
+
+@expects("exporting_state", "a context in which torch.compiler says that it exports")
+def _exporting_state() -> bool:
+    with compat.exporting_state():
+        inside = torch.compiler.is_compiling()
+    return inside and not torch.compiler.is_compiling()
+
+
 @expects("is_alias_of", "true of a view and what it views, without memory, too")
 def _is_alias_of() -> bool:
     with compat.FakeTensorMode():

@@ -8,13 +8,13 @@ from ortable.errors import UnsupportedCase
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_tanh
 from ortable.lowerings.normalization import per_channel
-from ortable.lowerings.pointwise import leaky
+from ortable.lowerings.pointwise import leaky, softplus_of
 from ortable.lowerings.sampling import random_slopes
 from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_exp, c_scaled
 from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, is_number, is_used, rank_of, square_root
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like, larger_of, log1p_of, relu_of, smaller_of, softplus_of
+from ortable.prelude.pointwise import const_like, larger_of, log1p_of, relu_of, smaller_of
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
 from ortable.prelude.shapes import sliced
 from ortable.prelude.values import cast, const, consts

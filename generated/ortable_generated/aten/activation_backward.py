@@ -4,12 +4,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.inference import broadcast
-from ortable.lowerings.pointwise import natural_log
+from ortable.lowerings.pointwise import natural_log, softplus_of
 from ortable.prelude.complex_arithmetic import as_complex, c_add, c_conj, c_mul
 from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import dtype_of, is_used, square_root
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like, scaled, softplus_of
+from ortable.prelude.pointwise import const_like, scaled
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
 

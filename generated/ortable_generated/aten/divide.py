@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast, promote_to_float
 from ortable.lowerings.complex.arithmetic import promote_complex
-from ortable.lowerings.pointwise import fmod_of, remainder_of, trunc_quotient
+from ortable.lowerings.pointwise import fmod_of, remainder_of
 from ortable.prelude.complex_arithmetic import as_complex, c_div
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import floor_quotient
+from ortable.prelude.pointwise import floor_quotient, trunc_quotient
 from ortable.prelude.promotion import in_dtype, opmath_beside, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 

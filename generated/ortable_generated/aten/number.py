@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, complex128, float32, float64, int32, int64
 from ortable.inference import broadcast
 from ortable.lowerings.float_parts import exponent_of, neighbour, scaled_by_power
-from ortable.lowerings.pointwise import trunc_quotient
 from ortable.lowerings.special.gamma import gcd_of
 from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_add, c_mul, c_power, im, re
 from ortable.prelude.facts import dtype_of, is_complex, is_float, is_number, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like, log1p_of
+from ortable.prelude.pointwise import const_like, log1p_of, trunc_quotient
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_expm1, c_log1p, c_sqrt
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.pointwise import expm1_of, is_signed, truncated
+from ortable.lowerings.pointwise import expm1_of, is_signed
 from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_div, c_exp, c_log, c_mul, c_scaled
 from ortable.prelude.error_functions import erf_of, erfc_wide
 from ortable.prelude.facts import dtype_of, is_float
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like, log1p_of
+from ortable.prelude.pointwise import const_like, log1p_of, truncated
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 

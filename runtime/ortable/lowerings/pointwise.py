@@ -18,7 +18,7 @@ from ortable.prelude.facts import Bool, Float, Int, Result, dtype_of
 from ortable.prelude.pointwise import (
     const_like,
     filled_like,
-    negated_at,
+    log1p_of,
     signs_differ,
     trap_free_divisor,
     truncated_remainder,
@@ -37,8 +37,7 @@ __all__ = [
     "natural_log",
     "remainder_of",
     "sinh_of",
-    "trunc_quotient",
-    "truncated",
+    "softplus_of",
 ]
 
 
@@ -88,25 +87,12 @@ def natural_log(value: Float) -> Float:
     return math.log(value)
 
 
-def truncated(graph: Graph, x: Result) -> Result:
-    """``x`` rounded towards zero; ints as they are."""
-    if not dtypes.is_float_type(graph.get_type(x)):
-        return x
-    # ONNX Runtime's Where gives 0.0 for a -0.0 that it takes from its first choice
-    positive = graph.make_node("Greater", [x, const_like(graph, 0, x)])
-    return graph.make_node(
-        "Where", [positive, graph.make_node("Floor", [x]), graph.make_node("Ceil", [x])]
-    )
-
-
-def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
-    """``a / b`` rounded towards zero, both of one dtype; ints stay ints and exact."""
-    dtype = graph.get_type(a)
-    if dtypes.is_float_type(dtype):
-        result = graph.make_node("Div", [opmath(graph, a), opmath(graph, b)])
-        return cast(graph, truncated(graph, result), dtype)
-    safe, traps = trap_free_divisor(graph, b)
-    return negated_at(graph, graph.make_node("Div", [a, safe]), traps)
+def softplus_of(graph: Graph, x: Result) -> Result:
+    """``log(1 + exp(x))``, written out: ONNX Runtime's Softplus takes three times as long, and has
+    no kernel for float64."""
+    make = graph.make_node
+    positive = make("Max", [x, const_like(graph, 0, x)])
+    return make("Add", [positive, log1p_of(graph, make("Exp", [make("Neg", [make("Abs", [x])])]))])
 
 
 def fmod_of(graph: Graph, a: Result, b: Result) -> Result:

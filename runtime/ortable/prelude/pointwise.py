@@ -40,8 +40,9 @@ __all__ = [
     "relu_of",
     "scaled",
     "smaller_of",
-    "softplus_of",
     "triangle_indices",
+    "trunc_quotient",
+    "truncated",
 ]
 
 
@@ -198,14 +199,6 @@ def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Resul
     return graph.make_node("Add", [result, const(graph, start, dtypes.int64)])
 
 
-def softplus_of(graph: Graph, x: Result) -> Result:
-    """``log(1 + exp(x))``, written out: ONNX Runtime's Softplus takes three times as long, and has
-    no kernel for float64."""
-    make = graph.make_node
-    positive = make("Max", [x, const_like(graph, 0, x)])
-    return make("Add", [positive, log1p_of(graph, make("Exp", [make("Neg", [make("Abs", [x])])]))])
-
-
 def atan2_of(graph: Graph, y: Result, x: Result) -> Result:
     """The angle of the point (x, y), signs of zeros and infinities as in C."""
     make, zero = graph.make_node, const_like(graph, 0, x)
@@ -346,6 +339,27 @@ def negated_at(graph: Graph, quotient: Result, traps: Result | None) -> Result:
         return quotient
     one, minus = const_like(graph, 1, quotient), const_like(graph, -1, quotient)
     return graph.make_node("Mul", [quotient, graph.make_node("Where", [traps, minus, one])])
+
+
+def truncated(graph: Graph, x: Result) -> Result:
+    """``x`` rounded towards zero; ints as they are."""
+    if not dtypes.is_float_type(graph.get_type(x)):
+        return x
+    # ONNX Runtime's Where gives 0.0 for a -0.0 that it takes from its first choice
+    positive = graph.make_node("Greater", [x, const_like(graph, 0, x)])
+    return graph.make_node(
+        "Where", [positive, graph.make_node("Floor", [x]), graph.make_node("Ceil", [x])]
+    )
+
+
+def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
+    """``a / b`` rounded towards zero, both of one dtype; ints stay ints and exact."""
+    dtype = graph.get_type(a)
+    if dtypes.is_float_type(dtype):
+        result = graph.make_node("Div", [opmath(graph, a), opmath(graph, b)])
+        return cast(graph, truncated(graph, result), dtype)
+    safe, traps = trap_free_divisor(graph, b)
+    return negated_at(graph, graph.make_node("Div", [a, safe]), traps)
 
 
 def _holds(graph: Graph, x: str, condition: Callable[[np.ndarray], np.ndarray]) -> bool:

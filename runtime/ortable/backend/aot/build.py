@@ -55,7 +55,7 @@ from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.interpreter.diagnostics.advice import advise
 
 from .events import graph_label, tell_compiled, tell_failed_backward
-from .fallback_warning import warn_of_fallback
+from .fallback_report import warn_of_fallback
 from .gradients_hint import hint_at_gradients
 from .records import dump_model, print_report, record_of, record_of_torch, store
 
