@@ -111,6 +111,30 @@ def test_empty_indices_of_a_size_that_varies() -> None:
         torch.testing.assert_close(run(X, indices), X[indices[1:]])
 
 
+def test_empty_indices_of_several_axes() -> None:
+    def chosen(x: torch.Tensor) -> torch.Tensor:
+        rows, columns = torch.nonzero(x > 5, as_tuple=True)
+        return x[rows, columns].sum() + x[rows].sum() + x.index_select(1, columns).sum()
+
+    torch.compiler.reset()
+    run = torch.compile(chosen, backend="ortable", dynamic=True)
+    for x in (X, torch.zeros(4, 3), torch.zeros(2, 5), torch.full((1, 2), 7.0)):
+        torch.testing.assert_close(run(x), chosen(x))
+
+
+@pytest.mark.parametrize("index", [-(1 << 63), -(1 << 62) - 9, (1 << 62) + 9, (1 << 63) - 1])
+def test_indices_near_the_limits_of_int64(index: int) -> None:
+    def looked_up(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+        return x[i] + x[j]
+
+    torch.compiler.reset()
+    run = torch.compile(looked_up, backend="ortable")
+    torch.testing.assert_close(run(X, ids(0, -4), ids(3, 1)), looked_up(X, ids(0, -4), ids(3, 1)))
+    for i, j in ((ids(0, index), ids(0, 1)), (ids(0, 1), ids(index, 0))):
+        with pytest.raises(IndexError, match=f"index {index} is out of bounds"):
+            run(X, i, j)
+
+
 def test_training_checks_the_forward_graph_alone() -> None:
     storage: dict[str, Any] = {}
     model = torch.nn.Sequential(torch.nn.Embedding(4, 3), torch.nn.Linear(3, 2))

@@ -31,7 +31,7 @@ from ortable_generated.onnx.traits import MOVES_ELEMENTS
 __all__ = ["CheckingInterpreter", "add_checks"]
 
 _REDUCED = (dtypes.int32, dtypes.int64)
-_NEVER = -(1 << 62)  # no bound; half of what int64 holds, so that differences fit
+_FARTHEST = 1 << 62  # half of what int64 holds, so that differences to bounds fit
 
 
 class CheckingInterpreter(DynamoInterpreter):
@@ -71,7 +71,8 @@ def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[Ran
         count = _count(graph, demand.values)
         if count == 0 or not any(_open_bounds(graph, demand)):
             continue
-        group = demand.values if count is None else (count, graph.get_type(demand.values))
+        tensors = demand.values if count is None else (count, graph.get_type(demand.values))
+        group = (tensors, demand.low is None, demand.high is None)
         groups.setdefault(group, []).append((node, demand))
     slacks: list[str] = []
     checks: list[RangeCheck] = []
@@ -86,8 +87,8 @@ def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[Ran
 def _add_group(
     graph: Graph, members: Sequence[tuple[Node, DataCheck]], slacks: list[str]
 ) -> list[RangeCheck]:
-    """The checks of tensors with equally many elements: the distances to their bounds, one vector
-    for all of them, go to `slacks`."""
+    """The checks of tensors with equally many elements and bounds on the same sides: the distances
+    to these, one vector for all of them, go to `slacks`."""
     graph.origin = members[0][0]
     demands = [demand for _, demand in members]
     open_sides = [
@@ -161,18 +162,18 @@ def _is_below(graph: Graph, values: str, high: Dim) -> bool:
     return isinstance(distance, int) and distance > 0
 
 
-def _low_slack(graph: Graph, least: str, lows: Sequence[Dim | None]) -> str:
+def _low_slack(graph: Graph, least: str, lows: Sequence[Dim]) -> str:
     """How far the smallest elements are above their bounds."""
     if list(lows) == [0]:
         return least
-    bounds = [_NEVER if low is None else low for low in lows]
-    return _joined(graph, "Sub", least, _bounds(graph, bounds), len(lows))
+    near = graph.make_node("Min", [least, as_scalar(graph, _FARTHEST)])
+    return _joined(graph, "Sub", near, _bounds(graph, lows), len(lows))
 
 
-def _high_slack(graph: Graph, most: str, highs: Sequence[Dim | None]) -> str:
+def _high_slack(graph: Graph, most: str, highs: Sequence[Dim]) -> str:
     """How far the largest elements are below the last ones that their bounds allow."""
-    bounds = [-_NEVER if high is None else high - 1 for high in highs]
-    return _joined(graph, "Sub", _bounds(graph, bounds), most, len(highs))
+    near = graph.make_node("Max", [most, as_scalar(graph, -_FARTHEST)])
+    return _joined(graph, "Sub", _bounds(graph, [high - 1 for high in highs]), near, len(highs))
 
 
 def _joined(graph: Graph, operator: str, left: str, right: str, count: int) -> str:
@@ -187,8 +188,7 @@ def _bounds(graph: Graph, bounds: Sequence[Dim]) -> str:
 
 def _extremes(graph: Graph, operator: str, tensors: Sequence[str]) -> str:
     """The smallest or largest element of each tensor, as int64: a vector, of one tensor a scalar.
-
-    The largest of no elements is not the smallest int64, from which nothing can be subtracted."""
+    The smallest of no elements is the largest number of the type, and the other way round."""
     if graph.get_type(tensors[0]) not in _REDUCED:
         tensors = [cast(graph, values, dtypes.int32) for values in tensors]
     if len(tensors) > 1:
@@ -198,10 +198,7 @@ def _extremes(graph: Graph, operator: str, tensors: Sequence[str]) -> str:
         return cast(graph, result, dtypes.int64)
     values = tensors[0]
     result = graph.make_node(operator, [values], keepdims=0) if graph.get_rank(values) else values
-    result = cast(graph, result, dtypes.int64)
-    if operator == "ReduceMax" and _count(graph, values) is None:
-        return graph.make_node("Max", [result, as_scalar(graph, _NEVER)])
-    return result
+    return cast(graph, result, dtypes.int64)
 
 
 def _stop_below_zero(graph: Graph, slacks: list[str]) -> None:
