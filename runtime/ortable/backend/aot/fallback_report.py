@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.placement import Placement
+from ortable.compat.bisector import searches
 from ortable.errors import FallbackWarning
 
 __all__ = ["warn_of_fallback"]
@@ -26,8 +27,9 @@ _named: set[str] = set()  # operators, in this process
 
 
 def warn_of_fallback(placement: Sequence[Placement], options: OrtOptions) -> None:
-    """Warn of each operator that fell back to torch, with an entry to start from if it has none."""
-    if not options.hints:
+    """Warn of each operator that fell back to torch, with an entry to start from if it has none; a
+    search for a fault, which switches conversions off, goes on without."""
+    if not options.hints or searches("lowerings"):
         return
     for call in placement:
         name = call.operator
