@@ -73,7 +73,10 @@ def test_positions_and_casts_of_bools_are_bounded(g: GraphBuilder) -> None:
     either = g.make_node("Where", ["mask", whole, number(g, 7)])
     assert (lower_bound(g, either), upper_bound(g, either)) == (0, 7)
     assert upper_bound(g, g.op.Range(number(g, 2), number(g, 9), number(g, 1))) == 8
-    assert upper_bound(g, g.op.Range(number(g, 2), number(g, 9), number(g, 2))) is None
+    assert upper_bound(g, g.op.Range(number(g, 2), number(g, 9), number(g, 2))) == 8
+    start = g.op.Squeeze(g.op.Shape("x", start=0, end=1), ints(g, 0))
+    assert upper_bound(g, g.op.Range(start, number(g, 9), number(g, 1))) == 8
+    assert upper_bound(g, g.op.Range(start, number(g, 9), number(g, 2))) is None
     assert upper_bound(g, values) is None and lower_bound(g, values) is None
 
 
