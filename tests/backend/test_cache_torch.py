@@ -107,7 +107,7 @@ def test_another_backend_finds_nothing(tmp_path, monkeypatch):
 
     def other(graph_module, args):
         # bundled like ours, and it makes artifacts of the same class: only the salt differs
-        def compile_it(inner):
+        def compile_it(inner, example_inputs):
             def run(args):
                 return [torch.zeros(3)]
 

@@ -339,4 +339,4 @@ def test_what_torch_cannot_functionalise_is_an_error():
         (two_dtypes, (base, base.view(torch.int32)), "views with different dtypes"),
     ]:
         with pytest.raises(Exception, match=reason):
-            torch.compile(fn, backend="ortable")(*args)
+            torch.compile(fn, backend="ortable", options={"fallback": "error"})(*args)

@@ -259,7 +259,7 @@ def test_a_function_of_the_user_s_specs_that_raises(tmp_path: Any) -> None:
     before = dict(dispatch.CONVERTERS)
     ortable.load_specs(path, lowerings={"mine": _raising}, override=True)
     with pytest.raises(BackendCompilerFailed) as caught:
-        _fresh(module)(X)
+        _fresh(module, fallback="error")(X)
     with pytest.raises(ortable.OrtableError, match="of the user's own") as exported:
         ortable.to_onnx(module, (X,))
     for error in (caught.value.inner_exception, exported.value):

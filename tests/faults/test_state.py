@@ -24,8 +24,8 @@ from ortable.exporter.capture import (
     flat_calls,
     free_loops,
     hidden_views,
+    quiet,
     region_marks,
-    strategies,
 )
 from ortable.exporter.dispatchers import onnxscript_dispatcher
 from ortable.exporter.observing.proof import state_kept
@@ -185,7 +185,7 @@ WORKS: dict[str, Callable[[], Any]] = {
     "judged_by": _in(lambda: bisector.judged_by(lambda *_: False)),
     "model_untouched": _in(lambda: model_untouched(MODULE, ((X,), {}), True)),
     "optimizers_untouched": _in(_stepped),
-    "quiet guards": _in(lambda: strategies._quiet_guards(True)),
+    "quiet guards": _in(lambda: quiet.quiet(quiet.GUARDS, quiet.TRACING)),
     "silent": _in(_silent),
     "marked_regions": _in(lambda: region_marks.marked_regions(GRAPH)),
     "scalars_as_operators": _in(lambda: branch_constants.scalars_as_operators(GRAPH)),

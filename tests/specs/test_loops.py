@@ -238,4 +238,5 @@ def test_an_effect_is_refused_by_name_in_a_compiled_graph() -> None:
 
     torch._dynamo.reset()
     with pytest.raises(Exception, match="prints and other effects"):
-        torch.compile(printing, backend="ortable", fullgraph=True)(X)
+        options = {"fallback": "error"}
+        torch.compile(printing, backend="ortable", fullgraph=True, options=options)(X)
