@@ -294,3 +294,12 @@ def test_results_whose_size_nobody_knew_are_folded_up_to_the_limit() -> None:
         places = builder.make_node("NonZero", [ones])
         builder.make_tensor_output(builder.make_node("Neg", [places]), dtypes.int64, (1, count))
         assert constant_folding(builder, 1000) == folded
+
+
+def test_single_elements_of_a_long_constant_are_folded(gr, ort):
+    table = gr.make_initializer("", np.arange(70.0, dtype=np.float32))
+    found = gr.op.GatherElements(table, gr.op.Neg(np.array([1, 70, 3], dtype=np.int64)), axis=0)
+    gr.make_tensor_output(gr.op.Add("x", found, outputs=["y"]))
+    constant_folding(gr, 1000)
+    assert ops(gr) == ["Add"]
+    assert ort(gr, {"x": X[:1]})[0].tolist() == [68, -1, 66]

@@ -12,6 +12,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from onnx.reference import ReferenceEvaluator
 
 from ortable.compat.onnx import OpRun
+from ortable.ir.constants import GatherElements
 
 from . import reference_fixes as fixes
 
@@ -111,7 +112,7 @@ class ExtendedReferenceEvaluator(ReferenceEvaluator):
         BiasGelu,
         FastGelu,
         QuickGelu,
-        fixes.GatherElements,
+        GatherElements,
         fixes.Loop,
         fixes.Pad,
         fixes.ReduceLogSumExp,

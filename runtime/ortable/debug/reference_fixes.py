@@ -12,7 +12,7 @@ import numpy as np
 
 from ortable.compat.onnx import OnnxConvTranspose, OnnxLoop, OpRun, run_loop_body
 
-__all__ = ["ConvTranspose", "GatherElements", "Loop", "Pad", "ReduceLogSumExp"]
+__all__ = ["ConvTranspose", "Loop", "Pad", "ReduceLogSumExp"]
 
 
 class ConvTranspose(OnnxConvTranspose):
@@ -64,20 +64,6 @@ class ConvTranspose(OnnxConvTranspose):
         if B is not None:
             result = result + B.reshape(1, -1, *[1] * rank)
         return (result.astype(X.dtype),)
-
-
-class GatherElements(OpRun):
-    """Indices that are smaller than the data along other axes, and any number of values."""
-
-    op_domain = ""
-
-    def _run(
-        self, data: np.ndarray, indices: np.ndarray, axis: int | None = None
-    ) -> tuple[np.ndarray]:
-        along = (axis or 0) % data.ndim
-        grid = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
-        grid[along] = np.where(indices < 0, indices + data.shape[along], indices)
-        return (data[tuple(grid)],)
 
 
 class Loop(OnnxLoop):

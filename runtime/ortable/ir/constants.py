@@ -12,6 +12,7 @@ from onnx import GraphProto, NodeProto
 from onnx.reference import ReferenceEvaluator
 
 from ortable import dtypes
+from ortable.compat.onnx import OpRun
 from ortable.errors import BuilderError
 from ortable_generated.onnx.traits import RANDOM
 
@@ -21,6 +22,18 @@ from .proto.node_proto import node_proto
 from .state import GraphState
 
 _KEPT_BYTES = 4096  # of a node whose evaluator is kept for others that look the same
+
+
+class GatherElements(OpRun):
+    """The operator of onnx.reference for indices that are smaller than the data along other axes,
+    and for axes of more elements than 64."""
+
+    op_domain = ""
+
+    def _run(self, data: np.ndarray, indices: np.ndarray, axis: int = 0) -> tuple[np.ndarray]:
+        grid = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
+        grid[axis] = indices
+        return (data[tuple(grid)],)
 
 
 class LazyConstant:
@@ -159,7 +172,7 @@ def _new_evaluator(written: bytes, opsets: tuple[tuple[str, int], ...]) -> Refer
         alone.input.add().name = name
     for name in filter(None, node.output):
         alone.output.add().name = name
-    evaluator = ReferenceEvaluator(alone, opsets=dict(opsets))
+    evaluator = ReferenceEvaluator(alone, opsets=dict(opsets), new_ops=[GatherElements])
     opset = dict(opsets).get("", 1)
     if opset < versions.OLDEST_OPSET:
         is_versioned = "_" in type(evaluator.rt_nodes_[0]).__name__  # Squeeze_11
