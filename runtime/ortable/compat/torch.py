@@ -99,6 +99,11 @@ NAMES: dict[str, Private] = {
     "core_aten_decompositions": Private(
         "torch._decomp:core_aten_decompositions", "function", "decompose graphs of AOTAutograd"
     ),
+    "upsampled_sizes": Private(
+        "torch._decomp.decompositions:upsample_compute_output_size",
+        "function",
+        "keep sizes of an upsampled image free",
+    ),
     "math_attention": Private(
         "torch._higher_order_ops.flex_attention:math_attention",
         "function",

@@ -4,12 +4,18 @@ Called by `entry`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
-from ortable.compat.torch import DispatchKey, all_operator_names, forget_dispatch
+from ortable.compat.torch import (
+    DispatchKey,
+    all_operator_names,
+    forget_dispatch,
+    overload_name,
+    upsampled_sizes,
+)
 from ortable.compat.undone import undone
 from ortable_generated.aten import traits
 
@@ -34,9 +40,28 @@ def keep_whole() -> Iterator[None]:
             for key in _KEYS:
                 if key in operator.py_kernels:
                     removed.append((operator, key, operator.py_kernels[key]))
-                    del operator.py_kernels[key]
+                    if overload_name(operator) == "vec":
+                        operator.py_kernels[key] = _with_sizes(operator)
+                    else:
+                        del operator.py_kernels[key]
                     forget_dispatch(operator)
         yield
+
+
+def _with_sizes(vec: Any) -> Callable[..., Any]:
+    """The kernel of an overload with a list of factors, which C++ would trace with sizes as
+    numbers: it calls the overload with sizes."""
+    from .decompositions import overload_of
+
+    operator = overload_of(vec.name().removesuffix(".vec"))
+
+    def kernel(
+        input: Any, output_size: Sequence[Any] | None, scale_factors: Sequence[float] | None
+    ) -> Any:
+        sizes = upsampled_sizes(input.shape, output_size, scale_factors)
+        return operator(input, sizes, *(scale_factors or [None] * len(sizes)))
+
+    return kernel
 
 
 def _operators() -> list[Any]:
