@@ -59,7 +59,7 @@ def _with_sizes(vec: Any) -> Callable[..., Any]:
         input: Any, output_size: Sequence[Any] | None, scale_factors: Sequence[float] | None
     ) -> Any:
         sizes = upsampled_sizes(input.shape, output_size, scale_factors)
-        return operator(input, sizes, *(scale_factors or [None] * len(sizes)))
+        return operator(input, sizes, *(scale_factors or ()))
 
     return kernel
 
