@@ -126,6 +126,8 @@ def test_extremes_are_those_of_the_dtype():
 
 
 def test_a_decomposition_that_differs_is_found(monkeypatch):
+    # it changes torch for the rest of the process, which is a worker's own elsewhere
+    monkeypatch.setattr(decomposition_check, "_record_python_kernels", lambda: None)
     for case in ("spec/aten::upsample_nearest2d.vec", "spec/aten::multilabel_margin_loss_forward"):
         assert decomposition_check.check_case(case).outcome == "exact"
         with monkeypatch.context() as patched:
