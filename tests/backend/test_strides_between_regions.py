@@ -187,9 +187,7 @@ def test_any_placement_of_a_random_program(number, checked_hosts, place):
     program, arguments = draw_program(numbers)
     traced = place(numbers, numbers.choice((0.0, 0.2, 0.5, 0.8)))
     dynamic = numbers.random() < 0.2
-    assert_equal_to_eager(
-        program, arguments, numbers, traced, checked_hosts, dynamic=dynamic
-    )
+    assert_equal_to_eager(program, arguments, numbers, traced, checked_hosts, dynamic=dynamic)
 
 
 class Attention(nn.Module):
