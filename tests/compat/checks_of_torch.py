@@ -128,6 +128,13 @@ expect(
 )
 
 
+expect(
+    "upsampled_sizes",
+    "the sizes of a result by (sizes, None, factors)",
+    lambda: list(compat.upsampled_sizes((2, 3, 4, 5), None, [2.0, 1.5])) == [8, 7],
+)
+
+
 @expects("math_attention", "results and log-sum-exp of (q, k, v, score, block mask, scale, ...)")
 def _math_attention() -> bool:
     import inspect
