@@ -287,8 +287,10 @@ def _buffer_names(module: torch.nn.Module) -> list[str]:
 
 
 def _module_of(exported: ExportedProgram) -> torch.nn.Module:
-    """A module that computes the program, with buffers of its own."""
+    """A module that computes the program, with buffers of its own, at any size: torch's check of
+    inputs would refuse those below the ranges that this module proves."""
     module = exported.module(check_guards=False)
+    module._forward_pre_hooks.clear()
     for part in module.modules():
         for name, buffer in part._buffers.items():
             part._buffers[name] = None if buffer is None else buffer.clone()
