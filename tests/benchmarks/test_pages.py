@@ -10,15 +10,17 @@ import pytest
 
 from benchmarks.report import RESULTS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = [DOCS / "performance.md", DOCS / "operator-cost.md"]
 TOPICS = sorted(path.stem for path in RESULTS.glob("*.json"))
 
 
-def part_of(page: str, package: str) -> str:
+def part_of(package: str) -> str:
     """What stands between the two marks of a package."""
-    _, begin, rest = page.partition(f"<!-- {package}: begin -->")
+    pages = "\n".join(page.read_text() for page in PAGES)
+    _, begin, rest = pages.partition(f"<!-- {package}: begin -->")
     inner, end, _ = rest.partition(f"<!-- {package}: end -->")
-    assert begin and end, f"{PAGE.name} has no part of {package}"
+    assert begin and end, f"no page has a part of {package}"
     return inner.strip()
 
 
@@ -27,10 +29,11 @@ def test_the_tables_of_a_page_are_those_of_the_file(topic):
     package = f"benchmarks.{topic}"
     run = json.loads((RESULTS / f"{topic}.json").read_text())
     tables = importlib.import_module(f"{package}.report").markdown(run)
-    assert part_of(PAGE.read_text(), package) == tables.strip(), f"make a page of {topic}.json anew"
+    assert part_of(package) == tables.strip(), f"make a page of {topic}.json anew"
 
 
 def test_every_part_of_the_page_has_a_file():
-    marks = [line for line in PAGE.read_text().splitlines() if line.startswith("<!-- benchmarks.")]
+    lines = [line for page in PAGES for line in page.read_text().splitlines()]
+    marks = [line for line in lines if line.startswith("<!-- benchmarks.")]
     packages = {mark.split(":")[0].removeprefix("<!-- benchmarks.") for mark in marks}
     assert packages == set(TOPICS)

@@ -521,10 +521,10 @@ def script_method(module: Any, name: str) -> Callable[..., Any]:
     return found
 
 
-def forget_pre_hook(module: Any, hook: Callable[..., Any]) -> None:
-    """Removes a forward pre-hook without its handle, which a Ctrl-C may keep from its owner."""
+def forget_pre_hook(module: Any, hook: Callable[..., Any] | None = None) -> None:
+    """Remove a forward pre-hook, or all of them, without the handle of its owner."""
     hooks = module._forward_pre_hooks
-    for number in [number for number, each in hooks.items() if each is hook]:
+    for number in [number for number, each in hooks.items() if hook is None or each is hook]:
         module._forward_pre_hooks_with_kwargs.pop(number, None)
         hooks.pop(number, None)
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from ortable.compat.torch import pytree
+from ortable.compat.torch import forget_pre_hook, pytree
 from ortable.errors import ExportError
 from ortable.exporter.account.resize import example_sizes, resized, sizes_by_name, sizes_of
 from ortable.exporter.request.ambient import autocast_again
@@ -290,7 +290,7 @@ def _module_of(exported: ExportedProgram) -> torch.nn.Module:
     """A module that computes the program, with buffers of its own, at any size: torch's check of
     inputs would refuse those below the ranges that this module proves."""
     module = exported.module(check_guards=False)
-    module._forward_pre_hooks.clear()
+    forget_pre_hook(module)
     for part in module.modules():
         for name, buffer in part._buffers.items():
             part._buffers[name] = None if buffer is None else buffer.clone()
