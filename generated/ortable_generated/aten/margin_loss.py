@@ -114,19 +114,19 @@ def aten_triplet_margin_loss(graph: Graph, res: ResultSpec, anchor: Result, posi
 
 def check_aten_multi_margin_loss(graph: Graph, self: Result, target: Result, p: Scalar = 1, margin: Scalar = 1, weight: Result | None = None, reduction: Int = 1) -> list[DataCheck]:
     return [
-        DataCheck(target, 0, dim_of(graph, self, -1), 'RuntimeError', 'target out of range', None),
+        DataCheck(target, 0, 1 if rank_of(graph, self) == 0 else dim_of(graph, self, -1), 'RuntimeError', 'target out of range', None),
     ]
 
 
 def check_aten_multilabel_margin_loss(graph: Graph, self: Result, target: Result, reduction: Int = 1) -> list[DataCheck]:
     return [
-        DataCheck(target, -1, dim_of(graph, self, -1), 'RuntimeError', "argument #2 'target' is out of range", None),
+        DataCheck(target, -1, 1 if rank_of(graph, self) == 0 else dim_of(graph, self, -1), 'RuntimeError', "argument #2 'target' is out of range", None),
     ]
 
 
 def check_aten_multilabel_margin_loss_forward(graph: Graph, self: Result, target: Result, reduction: Int) -> list[DataCheck]:
     return [
-        DataCheck(target, -1, dim_of(graph, self, -1), 'RuntimeError', "argument #2 'target' is out of range", None),
+        DataCheck(target, -1, 1 if rank_of(graph, self) == 0 else dim_of(graph, self, -1), 'RuntimeError', "argument #2 'target' is out of range", None),
     ]
 
 
