@@ -13,7 +13,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 import ortable
-from ortable.errors import ExportError, InputError
+from ortable.errors import ExportError, InputError, UnsupportedCase
 
 from .batch_one_models import CASES, Pair
 from .program_helpers import module_of
@@ -285,3 +285,19 @@ def test_nested_inputs_are_named_by_their_dataclass() -> None:
     program = ortable.export(case.module.eval(), *case.call(1), dynamic_shapes=case.dynamic)
     with pytest.raises(InputError, match=r"'pair.right' \(input 'pair_right'\) is 3"):
         program(Pair(torch.randn(2, 5, 16), torch.randn(3, 5, 16)))
+
+
+def test_no_size_is_tried_that_ends_the_process() -> None:
+    """torch's grouped attention divides by the number of heads, also of fake tensors."""
+
+    class Grouped(torch.nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return torch.ops.aten._scaled_dot_product_attention_math.default(
+                q, k, v, is_causal=True, enable_gqa=True
+            )[0]
+
+    q, k = torch.randn(2, 6, 4, 8), torch.randn(2, 2, 4, 8)
+    auto = tuple(tuple(torch.export.Dim.AUTO for _ in range(4)) for _ in range(3))
+    exported = torch.export.export(Grouped(), (q, k, k), dynamic_shapes=auto)
+    with pytest.raises(UnsupportedCase, match="attention heads that share keys"):
+        ortable.export(exported)

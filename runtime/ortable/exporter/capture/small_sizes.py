@@ -49,11 +49,14 @@ def prove_small_sizes(program: Program, request: Request, capture: Capture | Non
     if trials is None:
         return
     refused: set[Any] = set()
+    divisors = _numbers_of_heads(program)
     for size in _SMALL:
         moving = [
             symbol
             for symbol, least in _least_sizes(program, request, trials.hints).items()
-            if least <= size < trials.hints[symbol] and symbol not in refused
+            if least <= size < trials.hints[symbol]
+            and symbol not in refused
+            and not (size == 0 and symbol in divisors)
         ]
         groups = [
             group
@@ -75,6 +78,18 @@ def prove_small_sizes(program: Program, request: Request, capture: Capture | Non
                     program.smallest[str(symbol)] = SmallestSize(size + 1, f"at {size} {alone}")
                 elif _is_open(program, symbol):  # as without a proof
                     program.smallest.pop(str(symbol), None)
+
+
+def _numbers_of_heads(program: Program) -> set[Any]:
+    """The symbols by which torch's grouped attention divides: 0 would end the process."""
+    symbols: set[Any] = set()
+    for node in program.graph_module.graph.nodes:
+        for operand in node.all_input_nodes if node.kwargs.get("enable_gqa") else ():
+            value = operand.meta.get("val")
+            heads = value.shape[-3] if isinstance(value, torch.Tensor) and value.dim() > 2 else 1
+            if isinstance(heads, torch.SymInt):
+                symbols |= heads.node.expr.free_symbols
+    return symbols
 
 
 def check_example(program: Program, request: Request, capture: Capture) -> None:
