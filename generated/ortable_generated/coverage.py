@@ -580,7 +580,7 @@ COVERAGE: tuple[
     ('aten::linalg_tensorinv', 'specs/aten/linalg_solve.yaml', '', '18', 'f32 f64 c128', False, 1, 0, 3, '', '', '8/8', '4/4'),
     ('aten::linalg_tensorsolve', 'specs/aten/linalg_solve.yaml', '', '18', 'f64 c128', False, 1, 0, 3, '', '', '14/14', '5/5'),
     ('aten::linalg_vander', 'specs/aten/linalg_norm.yaml', '', '18', 'f32 i64 i8', True, 2, 0, 5, '3 2', '', '32/38', '5/5'),
-    ('aten::linalg_vector_norm', 'specs/aten/statistics.yaml', '', '18', 'f32 bf16 c64', True, 3, 0, 17, '12 1 4', '', '171/171', '41/41'),
+    ('aten::linalg_vector_norm', 'specs/aten/statistics.yaml', '', '18', 'f32 f16 bf16 c64', True, 3, 0, 18, '', '', '171/171', '41/41'),
     ('aten::linear', 'specs/aten/linalg.yaml', '', '18', 'f32 f64 f16 bf16 i64 i32 c64', True, 6, 0, 17, '7 0 3 4 1 1', '', '115/115', '20/20'),
     ('aten::linspace', 'specs/aten/ranges.yaml', '', '18', '', False, 1, 0, 5, '', '', '158/160', ''),
     ('aten::linspace.Scalar_Tensor', 'specs/aten/ranges.yaml', '', '18', 'f32', False, 1, 0, 2, '', '', '8/8', ''),

@@ -17,6 +17,7 @@ from ortable.ir import Graph
 
 from .complex_value import by_parts
 from .facts import Bool, Ints, Result, SymInts, Tensor, dim_of, is_static, shape_of
+from .promotion import opmath
 from .values import cast, const, consts, filled, permuted, reshape_to
 
 __all__ = [
@@ -75,9 +76,11 @@ def count_true(graph: Graph, marks: Result, axes: Ints, keepdim: Bool) -> Result
 
 
 def l2_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """The root of the sum of squares of floats over non-negative ``axes``."""
-    square = graph.make_node("Mul", [x, x])
-    return graph.make_node("Sqrt", [summed_over(graph, square, axes, keepdim)])
+    """The root of the sum of squares of floats over non-negative ``axes``; squares of half floats
+    may not fit into one."""
+    wide = opmath(graph, x)
+    total = summed_over(graph, graph.make_node("Mul", [wide, wide]), axes, keepdim)
+    return cast(graph, graph.make_node("Sqrt", [total]), graph.get_type(x))
 
 
 def l1_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
