@@ -342,7 +342,7 @@ COVERAGE: tuple[
     ('aten::divide.Scalar_mode', 'specs/aten/aliases.yaml', 'aten::div.Scalar_mode', '18', 'i64', False, 5, 1, 1, '', '', '', ''),
     ('aten::divide.Tensor', 'specs/aten/divide.yaml', 'aten::div.Tensor', '18', 'f32', False, 2, 0, 1, '', '', '120/120', '18/18'),
     ('aten::divide.Tensor_mode', 'specs/aten/divide.yaml', 'aten::div.Tensor_mode', '18', 'i64', False, 5, 1, 1, '', '', '', ''),
-    ('aten::dot', 'specs/aten/linalg.yaml', '', '18', 'f32 f64 i64 c64', True, 2, 0, 7, '', '', '13/13', '4/4'),
+    ('aten::dot', 'specs/aten/linalg.yaml', '', '18', 'f32 f64 i64 c64', True, 3, 0, 7, '', '', '13/13', '4/4'),
     ('aten::dropout', 'specs/aten/random.yaml', '', '18', 'f32', True, 3, 0, 4, '3 1 0', '', '33/33', '8/8'),
     ('aten::dsplit.array', 'specs/aten/views.yaml', 'aten::tensor_split.indices', '18', 'f32', False, 1, 0, 1, '', '', '12/12', '5/5'),
     ('aten::dsplit.int', 'specs/aten/views.yaml', 'aten::tensor_split.sections', '18', 'f32', False, 1, 0, 1, '', '', '12/12', '5/5'),

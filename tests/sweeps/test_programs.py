@@ -13,11 +13,6 @@ from .programs.against import check, modes
 
 PROGRAMS = every_program()
 
-# What has no form in ONNX, with the words of the refusal; inductor calls torch's kernels for these.
-REFUSED = {
-    "matrices/eigvals": "eigenvalues of a general matrix",
-}
-
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     every = metafunc.config.getoption("--every-program")
@@ -29,9 +24,4 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_program_equals_eager(name: str, mode: str, fresh_dynamo: None) -> None:
-    reason = REFUSED.get(name)
-    if reason is not None:
-        with pytest.raises(Exception, match=reason):
-            check(PROGRAMS[name], mode)
-        return
     check(PROGRAMS[name], mode)

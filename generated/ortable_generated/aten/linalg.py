@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import bfloat16, boolean, float32, int64
+from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import keep_leading, unify
 from ortable.lowerings.complex.arithmetic import c_einsum, c_matmul, c_reshaped, c_sum, c_unsqueezed, promote_complex
@@ -152,7 +152,12 @@ def aten_bmm_dtype(graph: Graph, res: ResultSpec, self: Result, mat2: Result, ou
 
 def aten_dot(graph: Graph, res: ResultSpec, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
-    graph.case = 1
+    if is_float(graph, self) and dim_of(graph, self, 0) > 16:
+        # ONNX Runtime adds up the products of a vector one by one; float64 holds those of float32
+        graph.case = 1
+        terms = graph.make_node('Mul', [cast(graph, self, float64), cast(graph, tensor, float64)])
+        return cast(graph, graph.make_node('ReduceSum', [terms, consts(graph, [0], int64)], keepdims=0), dtype_of(graph, self))
+    graph.case = 2
     return matrix_product(graph, self, tensor)
 
 
@@ -301,7 +306,7 @@ def complex_aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) 
 
 def complex_aten_dot(graph: Graph, res: ResultSpec, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
-    graph.case = 2
+    graph.case = 3
     return c_matmul(graph, self, tensor)
 
 
