@@ -125,8 +125,9 @@ def _drop_names(values: Values) -> Values:
     """Return the values with fixed sizes, but where another argument mentions one by its name."""
     if any(isinstance(value, Expression) for value in values.values()):
         return values
-    static = lambda leaf: replace(leaf, dims=tuple((size, None) for size in leaf.shape))  # noqa: E731
-    return _map_tensors(values, static)
+    return _map_tensors(
+        values, lambda leaf: replace(leaf, dims=tuple((size, None) for size in leaf.shape))
+    )
 
 
 def _map_tensors(value: Any, resize: Callable[[TensorSample], TensorSample]) -> Any:

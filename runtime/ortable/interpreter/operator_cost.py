@@ -6,7 +6,6 @@ The backend leaves costly calls to torch (`partition.placement`), reports of exp
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch.fx import Node
@@ -16,7 +15,7 @@ from ortable_generated.operator_cost import COSTS
 
 from .calls import operator_key
 
-__all__ = ["OperatorCost", "find_cost", "is_costly_somewhere", "traced_size"]
+__all__ = ["find_cost_ratio", "is_costly_somewhere", "traced_size"]
 
 # A dtype that was not measured costs what its neighbor costs: half floats run through float32.
 _NEIGHBORS = {
@@ -26,15 +25,10 @@ _NEIGHBORS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class OperatorCost:
-    """The time of an operator's ONNX nodes over that of torch's CPU kernel, at large sizes."""
+def find_cost_ratio(node: Node) -> int | None:
+    """Return the time of a call's ONNX nodes over that of torch's CPU kernel, at large sizes.
 
-    ratio: int
-
-
-def find_cost(node: Node) -> OperatorCost | None:
-    """Return the cost of a call that exceeds twice torch's at its size; None for any other call.
+    None for a call that costs at most twice what torch's does, or is too small to matter.
 
     Args:
         node: a call whose arguments carry `meta["val"]`; dynamic sizes count as they were traced.
@@ -50,7 +44,7 @@ def find_cost(node: Node) -> OperatorCost | None:
     measured = row.get(str(dtype).removeprefix("torch.")) or row.get(_NEIGHBORS.get(dtype, ""))
     if measured is None or max(map(_count_elements, tensors)) < measured[0]:
         return None
-    return OperatorCost(measured[1])
+    return measured[1]
 
 
 def is_costly_somewhere(node: Node) -> bool:

@@ -18,7 +18,7 @@ from ortable.interpreter.assertions import asserts_inside
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.diagnostics.unsupported import skeleton
-from ortable.interpreter.operator_cost import find_cost, is_costly_somewhere
+from ortable.interpreter.operator_cost import find_cost_ratio, is_costly_somewhere
 from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
 
@@ -67,8 +67,8 @@ def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
         if node.op != "call_function" or mixes_dtypes(node) or takes_patches(node):
             continue
         why = place.get(_called(node))
-        if why is None and on_cpu and (cost := find_cost(node)) is not None:
-            why = f"its nodes take {cost.ratio} times as long as torch's kernel at large sizes"
+        if why is None and on_cpu and (ratio := find_cost_ratio(node)) is not None:
+            why = f"its nodes take {ratio} times as long as torch's kernel at large sizes"
         if why is not None:
             reasons[node] = why
     return reasons

@@ -22,7 +22,7 @@ from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.record import PHASES, ExportRecord
 from ortable.interpreter.diagnostics.origin import source_line
-from ortable.interpreter.operator_cost import find_cost
+from ortable.interpreter.operator_cost import find_cost_ratio
 from ortable.ir.proto.atomic_files import write_file
 
 from .certificate import WeightReport
@@ -309,9 +309,9 @@ def slow_calls(program: Program) -> Rows:
     """List calls whose nodes take ten times as long as torch's kernel or more, with their lines."""
     rows: Rows = []
     for node in _calls(program):
-        cost = find_cost(node)
-        if cost is not None and cost.ratio >= _SLOW_RATIO:
-            rows.append((_target_name(node.target), str(cost.ratio), str(source_line(node) or "")))
+        ratio = find_cost_ratio(node)
+        if ratio is not None and ratio >= _SLOW_RATIO:
+            rows.append((_target_name(node.target), str(ratio), str(source_line(node) or "")))
     return rows
 
 
