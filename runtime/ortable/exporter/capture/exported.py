@@ -99,7 +99,7 @@ def _check_free(before: Mapping[str, tuple[int | None, ...]], rewritten: Exporte
             if free is None and fixed is not None:
                 raise ExportError(
                     f"dimension {axis} of input '{name}' is {fixed} once operators are decomposed: "
-                    "decompositions made a constant of it, as a loop over it does"
+                    "decompositions made a constant of it, as a loop over it or a check of it does"
                 ).advised(
                     "What to do: export inside of ortable.bypass_export_some_errors(), without a "
                     "decomposition table; or give the dimension the size that it has."
