@@ -242,11 +242,11 @@ def test_tensors_whose_memory_cannot_be_read(kind, said, backend):
     calls = [(Shifted(1.0), kind(plain)), (Shifted(kind(plain)), kind(plain))]
     for module, x in calls:
         torch._dynamo.reset()
-        fast = torch.compile(module, backend=backend)
+        fast = torch.compile(module, backend=backend, options={"fallback": "error"})
         with torch.no_grad(), pytest.raises(REFUSED, match=rf"Argument \d \(\w+\) {said}"):
             fast(x)
     torch._dynamo.reset()
-    fast = torch.compile(Shifted(1.0), backend=backend)
+    fast = torch.compile(Shifted(1.0), backend=backend, options={"fallback": "error"})
     with torch.no_grad():
         assert torch.equal(fast(plain), plain + 1)
         with pytest.raises(REFUSED, match=said):
@@ -262,7 +262,7 @@ def test_a_packed_tensor_is_not_returned_as_a_dense_one():
 
     said = r"has layout torch._mkldnn; .* call to_dense\(\)|aten::to_mkldnn: it has no converter"
     with pytest.raises(REFUSED, match=said):
-        torch.compile(unpacked, backend="ortable")(torch.ones(2, 3))
+        torch.compile(unpacked, backend="ortable", options={"fallback": "error"})(torch.ones(2, 3))
 
 
 def test_an_error_of_onnx_runtime_in_a_call():
