@@ -18,13 +18,13 @@ _CROSSING_MS = 0.15  # about what it costs to leave a session and to come back
 _MAX_RATIO = 2.0
 _MIN_LOSS_MS = 0.3
 _MIN_LOSS_MB = 100
-_MIN_EAGER_MS = 0.02  # below, torch returns a view, or computes a few numbers of a large tensor
+_REPORTED = 10  # times torch's; reports of exports name calls above
 _HEADER = """\
 # Operators whose nodes take more than twice the time of torch's CPU kernel in ONNX Runtime, or far
 # more memory, by the dtype of the first tensor. `from`: in torch.compile torch runs a call whose
 # largest argument has so many elements or more; a row without it says `why` ONNX Runtime runs the
 # operator all the same. `ratio`: our time over torch's at the largest size, 999 at most; reports of
-# exports name calls above 10.
+# exports name calls above 10. A row of '*' is for all operators that have none of that dtype.
 # Written by `make op-cost ARGS=--place`, which keeps rows with a `why`.
 """
 
@@ -47,7 +47,7 @@ def choose_threshold(large: Mapping[str, Any], small: Mapping[str, Any] | None) 
 
     The time that a call loses is taken as linear between the two measured sizes.
     """
-    if not is_costly(large) or large.get("ms", {}).get("eager", 0) < _MIN_EAGER_MS:
+    if not is_costly(large) or "eager" not in large.get("ms", {}):
         return None
     size, loss = large["elements"], _loss(large)
     smaller, little = 0, 0.0
@@ -74,6 +74,7 @@ def write_placement(rows: Mapping[str, Mapping[str, Any]], path: Path = TABLE) -
     """Write the table that codegen reads, with the rows of it that give a reason as they are."""
     kept = [row for row in yaml.safe_load(path.read_text()) if "why" in row]
     reasoned = {(row["op"], row["dtype"]) for row in kept}
+    general = {row["dtype"]: row["from"] for row in kept if row["op"] == "*"}
     table = [*kept]
     for name, row in rows.items():
         operator, dtype, size = name.split()
@@ -84,6 +85,8 @@ def write_placement(rows: Mapping[str, Mapping[str, Any]], path: Path = TABLE) -
         threshold = choose_threshold(row, rows.get(f"{operator} {dtype} small"))
         if threshold is not None:
             ratio = row["ms"].get("session", float("inf")) / row["ms"]["eager"]
+            if dtype in general and threshold > general[dtype] / 2 and ratio <= _REPORTED:
+                continue
             table.append(
                 {"op": operator, "dtype": dtype, "from": threshold, "ratio": round(min(ratio, 999))}
             )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from ortable.debug.harness.values import draw
@@ -73,13 +74,22 @@ def scale_sample(entry: Entry, number: int, elements: int) -> Iterator[ScaledCal
         if largest_tensor(scaled) * _SMALLEST < elements:
             continue
         generator = torch.Generator().manual_seed(0)
-        tensors = [draw(leaf, leaf.shape, generator) for leaf in tensor_samples(scaled)]
+        tensors = [
+            draw(_without_special_values(leaf), leaf.shape, generator)
+            for leaf in tensor_samples(scaled)
+        ]
         names = [name for name, value in scaled.items() for _ in tensor_samples(value)]
         tensors = [
             tensor.sort(-1).values if name in _SORTED and tensor.dim() else tensor
             for name, tensor in zip(names, tensors, strict=True)
         ]
         yield ScaledCall(entry, scaled, tensors, sample.unread)
+
+
+def _without_special_values(leaf: TensorSample) -> TensorSample:
+    """Drop given values with a NaN or an infinity: kernels stop early, or slow down, at these."""
+    finite = leaf.values is None or np.isfinite(np.asarray(leaf.values)).all()
+    return leaf if finite else replace(leaf, values=None)
 
 
 def _ways(

@@ -53,11 +53,5 @@ DECOMPOSE: tuple[str, ...] = (
     "aten::trapezoid.x",
     "aten::trapz.dx",
     "aten::trapz.x",
-    "aten::upsample_bicubic2d.vec",
-    "aten::upsample_bilinear2d.vec",
-    "aten::upsample_linear1d.vec",
-    "aten::upsample_nearest1d.vec",
-    "aten::upsample_nearest3d.vec",
-    "aten::upsample_trilinear3d.vec",
     "aten::vander",
 )

@@ -77,7 +77,7 @@ TRAITS = {
     "identity_in_eval": Trait(
         "returns its input itself unless it trains with p > 0, which its schema does not say"
     ),
-    "kept_whole": Trait("torch's decomposition of it is wrong: no table of its own takes it"),
+    "kept_whole": Trait("torch's decomposition is wrong or slow, and in no table that one can leave out"),
     "mask": Trait(
         "the dtype of the argument at this position says nothing about the result's",
         parameters={"at": Parameter(int)},

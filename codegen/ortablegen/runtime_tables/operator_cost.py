@@ -18,8 +18,9 @@ _HEADER = (
 def emit_operator_costs(path: Path, diagnostics: Diagnostics, record: Record) -> dict[str, str]:
     """Emit ``COSTS``: operator -> dtype of its first tensor -> (elements from which, ratio).
 
-    Rows are ``{op: aten::x, dtype: float32, from: 1000, ratio: 12}``. A row with ``why`` in the
-    place of ``from`` is for readers: the operator stays in ONNX Runtime.
+    Rows are ``{op: aten::x, dtype: float32, from: 1000, ratio: 12}``; ``op: "*"`` stands for every
+    operator without a row. A row with ``why`` was not measured, and one of these without ``from``
+    is for readers: the operator stays in ONNX Runtime.
     """
     costs: dict[str, dict[str, tuple[int, int]]] = {}
     seen: set[tuple[str, str]] = set()
@@ -34,9 +35,11 @@ def emit_operator_costs(path: Path, diagnostics: Diagnostics, record: Record) ->
                 diagnostics.error(key.span, f"'{key.text}' is no key of a row: {', '.join(_KEYS)}")
         texts = [node.text if isinstance(node := entry.get(key), YScalar) else "" for key in _KEYS]
         operator, dtype, start, ratio, why = texts
-        if not dtype or not ratio.isdecimal() or (start.isdecimal() == bool(why.strip())):
+        if not dtype or not ratio.isdecimal() or not (start.isdecimal() or why.strip()):
             diagnostics.error(entry.span, "a row needs 'op', 'dtype', 'ratio', and 'from' or 'why'")
-        elif all(record.text(operator, version) is None for version in record.versions):
+        elif operator != "*" and all(
+            record.text(operator, version) is None for version in record.versions
+        ):
             diagnostics.error(entry.span, f"no recorded version of torch has operator '{operator}'")
         elif (operator, dtype) in seen:
             diagnostics.error(entry.span, f"a second row for '{operator}' and {dtype}")

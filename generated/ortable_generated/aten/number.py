@@ -31,12 +31,16 @@ def aten_float_power_Tensor_Scalar(graph: Graph, res: ResultSpec, self: Result, 
         # torch takes the root, which differs from C's pow at -inf
         graph.case = 1
         return graph.make_node('Sqrt', [cast(graph, self, float64)], res.outputs)
+    if exponent == -2:
+        graph.case = 2
+        x = cast(graph, self, float64)
+        return graph.make_node('Reciprocal', [graph.make_node('Mul', [x, x])], res.outputs)
     if not is_number(exponent):
         # which of the two it is, is decided when the model runs
-        graph.case = 2
+        graph.case = 3
         x, power = (cast(graph, self, float64), const(graph, exponent, float64))
         return graph.make_node('Where', [graph.make_node('Equal', [power, const(graph, 0.5, float64)]), graph.make_node('Sqrt', [x]), graph.make_node('Pow', [x, power])], res.outputs)
-    graph.case = 3
+    graph.case = 4
     return graph.make_node('Pow', [cast(graph, self, float64), const(graph, exponent, float64)], res.outputs)
 
 

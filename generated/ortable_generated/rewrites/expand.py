@@ -4,7 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.shapes import broadcasts_to, expands_to, producer_of, replaced_inputs, same_shape, with_inputs
+from ortable.passes.rewrite.words.shapes import broadcasts_to, expands_to, known_rank, producer_of, replaced_inputs, same_shape, with_inputs
+from ortable.prelude.facts import count_of, dim_of, is_static
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -509,6 +510,39 @@ def match_expand_expand(m: Matcher, root: Node) -> Match | None:
 
 def make_expand_expand(graph: Graph, res: ResultSpec, x: Result, shape: Result) -> Any:
     return graph.make_node('Expand', [x, shape], res.outputs)
+
+
+def match_expand_last_axis(m: Matcher, root: Node) -> Match | None:
+    """out = Expand(x, shape); return out"""
+    graph = m.graph
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    x, shape = root.inputs
+    out = root.outputs[0]
+    if not known_rank(graph, x) > 0:
+        m.refuse('known_rank(x) > 0')
+        return None
+    if not dim_of(graph, x, -1) == 1:
+        m.refuse('dim_of(x, -1) == 1')
+        return None
+    count = dim_of(graph, out, -1)
+    if not is_static(count):
+        m.refuse('is_static(count)')
+        return None
+    if not 1 < count:
+        m.refuse('1 < count')
+        return None
+    if not count <= 8:
+        m.refuse('count <= 8')
+        return None
+    if not (count_of(graph, out) >= 4096 or not is_static(count_of(graph, out))):
+        m.refuse('count_of(out) >= 4096 or not is_static(count_of(out))')
+        return None
+    return Match((root,), (root.outputs[0],), (x, shape, count))
+
+
+def make_expand_last_axis(graph: Graph, res: ResultSpec, x: Result, shape: Result, count: Any) -> Any:
+    return graph.make_node('Expand', [graph.make_node('Concat', [*[x] * count], axis=-1), shape], res.outputs)
 
 
 def match_expand_same(m: Matcher, root: Node) -> Match | None:

@@ -6,11 +6,13 @@ The backend leaves costly calls to torch (`partition.placement`), reports of exp
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch.fx import Node
 
 from ortable.compat.torch import pytree
+from ortable_generated.aten import traits
 from ortable_generated.operator_cost import COSTS
 
 from .calls import operator_key
@@ -33,23 +35,32 @@ def find_cost_ratio(node: Node) -> int | None:
     Args:
         node: a call whose arguments carry `meta["val"]`; dynamic sizes count as they were traced.
     """
-    row = COSTS.get(operator_key(node))
-    if row is None:
+    tensors = _find_tensors(node)
+    cost = _find_cost(node, tensors)
+    if cost is None or max(map(_count_elements, tensors)) < cost[0]:
         return None
-    arguments = [argument.meta.get("val") for argument in node.all_input_nodes]
-    tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
-    if not tensors:
-        return None
-    dtype = tensors[0].dtype
-    measured = row.get(str(dtype).removeprefix("torch.")) or row.get(_NEIGHBORS.get(dtype, ""))
-    if measured is None or max(map(_count_elements, tensors)) < measured[0]:
-        return None
-    return measured[1]
+    return cost[1]
 
 
 def is_costly_somewhere(node: Node) -> bool:
-    """Tell whether the table has a row for the operator of a call, at whatever size."""
-    return operator_key(node) in COSTS
+    """Tell whether the table has a row for a call's operator and dtype, at whatever size."""
+    return _find_cost(node, _find_tensors(node)) is not None
+
+
+def _find_cost(node: Node, tensors: Sequence[torch.Tensor]) -> tuple[int, int] | None:
+    """Return the elements from which a call is costly, and the ratio of its times."""
+    key = operator_key(node)
+    if not tensors or key in traits.VIEW:  # a view costs nothing in torch
+        return None
+    dtype = tensors[0].dtype
+    names = str(dtype).removeprefix("torch."), _NEIGHBORS.get(dtype, "")
+    rows = COSTS.get(key, {}), COSTS.get("*", {})
+    return next((row[name] for row in rows for name in names if name in row), None)
+
+
+def _find_tensors(node: Node) -> list[torch.Tensor]:
+    arguments = [argument.meta.get("val") for argument in node.all_input_nodes]
+    return [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
 
 
 def _count_elements(tensor: torch.Tensor) -> int:

@@ -1,6 +1,9 @@
-"""Operators that AOTAutograd takes apart whatever its table of decompositions says, by a Python
-kernel of torch that computes something else: while it traces, they have the kernels of eager.
-Called by `entry`."""
+"""Operators that AOTAutograd decomposes whatever its table of decompositions says, because torch
+registers the decomposition as their kernel: while it traces, they have the kernels of eager.
+
+Such a decomposition is slower than the operator (a gather for each corner of a pixel), and some
+compute something else. Called by `entry`.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +58,10 @@ def _with_sizes(vec: Any) -> Callable[..., Any]:
 
     operator = overload_of(vec.name().removesuffix(".vec"))
 
-    def kernel(
-        input: Any, output_size: Sequence[Any] | None, scale_factors: Sequence[float] | None
-    ) -> Any:
+    def kernel(input: Any, output_size: Sequence[Any] | None, *options: Any) -> Any:
+        *flags, scale_factors = options
         sizes = upsampled_sizes(input.shape, output_size, scale_factors)
-        return operator(input, sizes, *(scale_factors or ()))
+        return operator(input, sizes, *flags, *(scale_factors or ()))
 
     return kernel
 
