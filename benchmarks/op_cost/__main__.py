@@ -22,7 +22,14 @@ from ortable_generated.aten.dispatch import CONVERTERS
 from .entries import choose_samples, read_entries
 from .measure import CANDIDATES, measure_sample
 from .placement import is_costly, write_placement
-from .report import MAX_RATIO, exceeding, markdown, shorten
+from .report import (
+    MAX_RATIO,
+    exceeding,
+    exceeding_memory,
+    markdown,
+    read_reasons,
+    shorten,
+)
 from .scaling import Entry
 
 SIZES = {"large": 1_000_000, "small": 10_000}
@@ -56,10 +63,14 @@ def main() -> int:
     publish(run, markdown(run), "benchmarks.op_cost", options.json, options.docs)
     # a bounded run shares its machine with other work
     limit = 2 * MAX_RATIO if options.bounded else MAX_RATIO
-    failures = exceeding(rows, "ortable", limit)
-    for name, ratio in failures.items():
-        print(f"{name}: {ratio:.1f} times eager's time, the limit is {limit:g}")
-    return 1 if failures else 0
+    reasons = read_reasons()
+    failed = False
+    for what, find in (("time", exceeding), ("memory", exceeding_memory)):
+        for name, ratio in find(rows, "ortable", limit).items():
+            why = reasons.get(name.rpartition(" ")[0])
+            failed |= why is None
+            print(f"{name}: {ratio:.1f} times eager's {what}, the limit is {limit:g}. {why or ''}")
+    return 1 if failed else 0
 
 
 def _parse_arguments() -> argparse.Namespace:

@@ -10,7 +10,7 @@ import yaml
 
 from ortable_generated.aten.traits import HEAVY, VIEW
 
-__all__ = ["choose_threshold", "is_costly", "write_placement"]
+__all__ = ["TABLE", "choose_threshold", "is_costly", "write_placement"]
 
 TABLE = Path(__file__).parents[2] / "specs" / "runtime" / "operator_cost.yaml"
 

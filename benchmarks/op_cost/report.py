@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
+
 from benchmarks.report import made_of, number, table
 
-__all__ = ["MAX_RATIO", "exceeding", "markdown", "shorten"]
+from .placement import TABLE
 
-MAX_RATIO = 3.0  # of compiled calls
-_SLOW, _MIN_LOSS_MS = 2.0, 0.3
+__all__ = ["MAX_RATIO", "exceeding", "exceeding_memory", "markdown", "read_reasons", "shorten"]
+
+MAX_RATIO = 3.0  # of compiled calls, in time and in memory
+_SLOW, _MIN_LOSS_MS, _MIN_LOSS_MB = 2.0, 0.3, 100
 _SHOWN = 10.0  # of exported calls, on the page; the record has all
 Rows = Mapping[str, Mapping[str, Any]]
 
@@ -30,6 +34,23 @@ def exceeding(rows: Rows, candidate: str, ratio: float = _SLOW) -> dict[str, flo
         if candidate in ms and base in ms and ms[candidate] - ms[base] > _MIN_LOSS_MS:
             calls[name] = ms[candidate] / ms[base]
     return {name: value for name, value in calls.items() if value > ratio}
+
+
+def exceeding_memory(rows: Rows, candidate: str, ratio: float = MAX_RATIO) -> dict[str, float]:
+    """Return the calls whose first call takes more than `ratio` times eager's memory, and 100 MB
+    more: about what a session itself, and its compilation, take."""
+    calls = {}
+    for name, row in rows.items():
+        mb = row.get("mb", {})
+        if candidate in mb and mb[candidate] - mb["eager"] > _MIN_LOSS_MB:
+            calls[name] = mb[candidate] / max(mb["eager"], 1)
+    return {name: value for name, value in calls.items() if value > ratio}
+
+
+def read_reasons() -> dict[str, str]:
+    """Read why calls cost more than twice eager's time, by `aten::operator dtype`."""
+    rows = yaml.safe_load(TABLE.read_text())
+    return {f"{row['op']} {row['dtype']}": row["why"] for row in rows if "from" not in row}
 
 
 def shorten(rows: Rows) -> Rows:
@@ -59,6 +80,7 @@ def markdown(run: Mapping[str, Any]) -> str:
     ]
     slow = exceeding(rows, "session", _SHOWN) | exceeding(rows, "ortable")
     slow = {name: ratio for name, ratio in slow.items() if name.endswith(" large")}
+    reasons = read_reasons()
     shown = [
         [
             f"`{name.split()[0]}`",
@@ -68,11 +90,12 @@ def markdown(run: Mapping[str, Any]) -> str:
                 for c in ("eager", "session", "ortable", "inductor")
             ),
             *(number(rows[name]["mb"].get(c), 0) for c in ("eager", "session", "ortable")),
+            reasons.get(name.rpartition(" ")[0], ""),
         ]
         for name in sorted(slow, key=lambda name: -slow[name])
     ]
     head = [
         "operator", "arguments", "eager, ms", "exported, ms", "compiled, ms", "inductor, ms",
-        "eager, MB", "exported, MB", "compiled, MB",
+        "eager, MB", "exported, MB", "compiled, MB", "why it is so",
     ]  # fmt: skip
     return "\n\n".join([*parts, table(head, shown)])

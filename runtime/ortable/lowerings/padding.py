@@ -18,8 +18,8 @@ from ortable.prelude.facts import (
     rank_of,
     static,
 )
-from ortable.prelude.shapes import iota
-from ortable.prelude.values import as_scalar, as_vec, const, consts
+from ortable.prelude.shapes import iota, sliced
+from ortable.prelude.values import as_scalar, as_vec, const
 
 __all__ = [
     "edge_pad",
@@ -32,23 +32,25 @@ __all__ = [
 
 def wrapped_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
     """``x`` padded with what comes from its other end (torch's circular mode), last axis first in
-    ``pads``. Negative pads crop first; the others repeat what is left."""
+    ``pads``. Negative pads crop first; torch refuses the others above what is left."""
     for place in range(len(pads) // 2):
         before, after = pads[2 * place], pads[2 * place + 1]
         axis = rank_of(graph, x) - 1 - place
-        if is_static([before, after]) and before == 0 and after == 0:
+        size = dim_of(graph, x, axis)
+        if is_static([before, after]):
+            low, high = static([before, after])
+            x = sliced(graph, x, axis, max(-low, 0), size + min(high, 0))
+            left = size + min(low, 0) + min(high, 0)
+            ends = [sliced(graph, x, axis, left - low, left)] if low > 0 else []
+            ends += [x] + ([sliced(graph, x, axis, 0, high)] if high > 0 else [])
+            x = graph.make_node("Concat", ends, axis=axis) if len(ends) > 1 else x
             continue
         cut = -dims.minimum(before, 0)
-        size = dim_of(graph, x, axis) - cut + dims.minimum(after, 0)
+        size = size - cut + dims.minimum(after, 0)
         before, after = dims.maximum(before, 0), dims.maximum(after, 0)
-        if is_static([before, after, cut, size]):
-            low, have, high, less = static([before, size, after, cut])
-            span = [each % have + less for each in range(-low, have + high)]
-            index = consts(graph, span, dtypes.int64)
-        else:
-            ramp = iota(graph, -before, size + before + after, 1)
-            index = graph.make_node("Mod", [ramp, as_vec(graph, size)])
-            index = graph.make_node("Add", [index, as_vec(graph, cut)])
+        ramp = iota(graph, -before, size + before + after, 1)
+        index = graph.make_node("Mod", [ramp, as_vec(graph, size)])
+        index = graph.make_node("Add", [index, as_vec(graph, cut)])
         x = graph.make_node("Gather", [x, index], axis=axis)
     return x
 
