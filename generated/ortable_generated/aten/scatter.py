@@ -222,12 +222,19 @@ def aten_slice_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result,
     if step == 1 and first == 0 and (last == size):
         graph.case = 1
         return cast(graph, src, dtype_of(graph, self))
-    if step == 1:
+    if step == 1 and first == 0:
         graph.case = 2
+        after = sliced(graph, self, axis, last, 9223372036854775807)
+        return graph.make_node('Concat', [cast(graph, src, dtype_of(graph, self)), after], res.outputs, axis=axis)
+    if step == 1 and last == size:
+        graph.case = 3
+        return graph.make_node('Concat', [sliced(graph, self, axis, 0, first), cast(graph, src, dtype_of(graph, self))], res.outputs, axis=axis)
+    if step == 1:
+        graph.case = 4
         before = sliced(graph, self, axis, 0, first)
         after = sliced(graph, self, axis, last, 9223372036854775807)
         return graph.make_node('Concat', [before, cast(graph, src, dtype_of(graph, self)), after], res.outputs, axis=axis)
-    graph.case = 3
+    graph.case = 5
     indices = iota(graph, first, dim_of(graph, src, axis), step)
     return scatter_slices(graph, self, axis, indices, cast(graph, src, dtype_of(graph, self)), 'none')
 

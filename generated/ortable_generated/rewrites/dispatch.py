@@ -1763,7 +1763,7 @@ RULES: tuple[Rule, ...] = (
         stage='simplify',
         home="ortable_generated.rewrites.slice",
         maker='make_slice_of_concat',
-        why='a piece of what was joined is cut from the part that holds it',
+        why='a piece of what was joined is cut from the part that holds it, or joined from the parts that it takes whole',
     ),
     *rows_of(
         ('Slice', ((0, 'Slice'),), 2, 'match_slice_slice', ()),

@@ -535,14 +535,16 @@ def match_expand_last_axis(m: Matcher, root: Node) -> Match | None:
     if not count <= 8:
         m.refuse('count <= 8')
         return None
-    if not (count_of(graph, out) >= 4096 or not is_static(count_of(graph, out))):
-        m.refuse('count_of(out) >= 4096 or not is_static(count_of(out))')
+    if not (count_of(graph, x) >= 1024 or not is_static(count_of(graph, x))):
+        m.refuse('count_of(x) >= 1024 or not is_static(count_of(x))')
         return None
-    return Match((root,), (root.outputs[0],), (x, shape, count))
+    whole = known_rank(graph, x) == known_rank(graph, out) and count_of(graph, out) == count_of(graph, x) * count
+    return Match((root,), (root.outputs[0],), (x, shape, count, whole))
 
 
-def make_expand_last_axis(graph: Graph, res: ResultSpec, x: Result, shape: Result, count: Any) -> Any:
-    return graph.make_node('Expand', [graph.make_node('Concat', [*[x] * count], axis=-1), shape], res.outputs)
+def make_expand_last_axis(graph: Graph, res: ResultSpec, x: Result, shape: Result, count: Any, whole: Any) -> Any:
+    rows = graph.make_node('Concat', [*[x] * count], axis=-1)
+    return rows if whole else graph.make_node('Expand', [rows, shape], res.outputs)
 
 
 def match_expand_same(m: Matcher, root: Node) -> Match | None:

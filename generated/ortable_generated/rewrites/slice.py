@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.numbers import ints_of
 from ortable.passes.rewrite.words.shapes import is_known, known_rank, same_shape
-from ortable.passes.rewrite.words.slices import composed_slice, has_unit_steps, is_single_index, slice_axis, slice_node, slice_of, slice_of_concat, slice_start, split_sizes
+from ortable.passes.rewrite.words.slices import composed_slice, concatenated, has_unit_steps, is_single_index, slice_axis, slice_node, slice_of, slice_of_concat, slice_start, split_sizes
 from ortable.prelude.values import as_vec
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ def match_slice_of_concat(m: Matcher, root: Node) -> Match | None:
         return None
     axis = n1.attrs.get('axis')
     xs = n1.inputs[0:]
-    part = slice_of_concat(graph, xs, axis, slice_of(graph, whole, starts, ends, axes, steps))
-    if not is_known(part):
-        m.refuse('is_known(part)')
+    parts = slice_of_concat(graph, xs, axis, slice_of(graph, whole, starts, ends, axes, steps))
+    if not is_known(parts):
+        m.refuse('is_known(parts)')
         return None
-    return Match((root, n1), (root.outputs[0],), (part,))
+    return Match((root, n1), (root.outputs[0],), (axis, parts))
 
 
-def make_slice_of_concat(graph: Graph, res: ResultSpec, part: Any) -> Any:
-    return slice_node(graph, part)
+def make_slice_of_concat(graph: Graph, res: ResultSpec, axis: Any, parts: Any) -> Any:
+    return concatenated(graph, parts, axis)
 
 
 def match_slice_slice(m: Matcher, root: Node) -> Match | None:

@@ -283,8 +283,8 @@ def flattened_concat(graph: Graph, xs: Results, axis: Int) -> Results:
 
 
 def slice_of_concat(graph: Graph, xs: Results, axis: Int, taken: Opaque) -> Opaque:
-    """A slice of what a Concat joins as a slice of the one result that holds it; None when there
-    is none, or when it is not known which."""
+    """A slice of what a Concat joins as the results that it takes whole, or as a slice of the one
+    result that holds it; None where it is neither, or not known."""
     if taken is None or len(taken.spans) != 1 or not all(map(graph.has_shape, xs)):
         return None
     index = normalize_axis(axis, len(graph.get_shape(xs[0])))
@@ -294,13 +294,15 @@ def slice_of_concat(graph: Graph, xs: Results, axis: Int, taken: Opaque) -> Opaq
     bounds = _bounds(taken.spans[index], sum(sizes[1:], start=sizes[0]))
     if bounds is None:
         return None
+    first: int | None = None
     before: Dim = 0
-    for x, size in zip(xs, sizes, strict=True):
+    for place, (x, size) in enumerate(zip(xs, sizes, strict=True)):
         start, end = bounds[0] - before, bounds[1] - before
-        if dims.same(start, 0) and dims.same(end, size):
-            return Slice(x, {})
+        first = place if first is None and dims.same(start, 0) else first
+        if first is not None and dims.same(end, size):
+            return [Slice(each, {}) for each in xs[first : place + 1]]
         if isinstance(start, int) and isinstance(end, int) and start >= 0 and end <= size:
-            return Slice(x, {index: Span(start, end)})
+            return [Slice(x, {index: Span(start, end)})]
         before = before + size
     return None
 
