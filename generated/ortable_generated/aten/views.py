@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, int64
 from ortable.inference import accumulate, permute
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.shapes import broadcast_axes, summed_dtype
+from ortable.lowerings.shapes import broadcast_axes, diagonal_length, summed_dtype
 from ortable.lowerings.sorting import is_among
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
 from ortable.prelude.complex_arithmetic import c_conj, c_permuted, c_truth
@@ -15,9 +15,9 @@ from ortable.prelude.indexing import nonzero_rows
 from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none, swap
 from ortable.prelude.promotion import promote_values
 from ortable.prelude.reductions import any_true
-from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, flat_sizes, iota, moved_axes, sliced
+from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, flat_sizes, moved_axes, sliced
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import as_vec, at_least_1d, cast, const, filled, permuted, reshape_to
+from ortable.prelude.values import as_vec, at_least_1d, cast, filled, permuted, reshape_to
 from ortable_generated.aten.cast import aten_fill_Scalar, complex_aten_fill_Scalar, rule_aten_fill_Scalar
 from ortable_generated.aten.shape import aten_transpose_int, complex_aten_transpose_int, rule_aten_transpose_int
 from ortable_generated.aten.shape_join import aten_tensor_split_indices, aten_tensor_split_sections, aten_vstack, complex_aten_tensor_split_indices, complex_aten_tensor_split_sections, complex_aten_vstack, rule_aten_tensor_split_indices, rule_aten_tensor_split_sections, rule_aten_vstack
@@ -215,10 +215,11 @@ def aten_sum_to_size(graph: Graph, res: ResultSpec, self: Result, size: SymInts)
 
 def aten_trace(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::trace(Tensor self) -> Tensor"""
-    rows = graph.make_node('Unsqueeze', [iota(graph, 0, dim_of(graph, self, 0), 1), as_vec(graph, 1)])
-    here = graph.make_node('Equal', [rows, iota(graph, 0, dim_of(graph, self, 1), 1)])
-    values = graph.make_node('Where', [here, cast(graph, self, dtype_of(graph, res)), const(graph, 0, dtype_of(graph, res))])
-    return summed_over(graph, values, [0, 1], False)
+    width = dim_of(graph, self, 1)
+    row_major = reshape_to(graph, self, [dim_of(graph, self, 0) * width])
+    end = as_vec(graph, diagonal_length(graph, self, 0, 1, 0) * (width + 1))
+    values = graph.make_node('Slice', [row_major, as_vec(graph, 0), end, as_vec(graph, 0), as_vec(graph, width + 1)])
+    return summed_over(graph, cast(graph, values, dtype_of(graph, res)), [0], False)
 
 
 def aten_vsplit_array(graph: Graph, res: ResultSpec, self: Result, indices: Ints) -> Any:
