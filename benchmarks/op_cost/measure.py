@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+import ortable
 from ortable.compat.onnxruntime import bound_session
 from ortable.debug.harness import entries as harness
 from ortablegen.schemas.onnx import CEILING
@@ -102,14 +103,14 @@ def _measure_candidate(name: str, call: ScaledCall) -> tuple[float, float]:
 
 
 def _session_call(call: ScaledCall) -> Call:
-    """Make a session of the converted call, and a call of it on bound inputs."""
-    module, node = _graph_of(call)
-    converted = harness.convert_graph(module, node, call.tensors, CEILING, "onnxruntime")
-    session = harness.session_of(converted.model.SerializeToString())
+    """Make a session of the exported call, and a call of it on bound inputs."""
+    module, _ = _graph_of(call)
+    model = ortable.to_onnx(module, tuple(call.tensors), target_opset=CEILING, target="onnxruntime")
+    session = harness.session_of(model.SerializeToString())
+    names = [node.name for node in module.graph.find_nodes(op="placeholder")]
+    values = dict(zip(names, call.tensors, strict=True))
     feeds = {
-        record.name: harness.session_value(tensor)
-        for record, tensor in zip(converted.interpreter.inputs, call.tensors, strict=True)
-        if record.name is not None
+        value.name: harness.session_value(values[value.name]) for value in session.get_inputs()
     }
     outputs = [output.name for output in session.get_outputs()]
     bound = bound_session(session)
