@@ -57,6 +57,16 @@ def test_cheap_neighbors_join_the_call_in_torch(costs):
     assert any("worth a session" in why for why in reasons)
 
 
+def test_operators_without_a_row_take_the_general_one_of_their_dtype(costs, monkeypatch):
+    monkeypatch.setitem(operator_cost.COSTS, "*", {"complex64": (100, 4)})
+    x = torch.randn(10, 20, dtype=torch.complex64)
+    where, reasons = placements(x, lambda x: x.t() * 2)
+    assert where["aten::mul.Tensor"] == "torch"
+    assert "its nodes take 4 times as long as torch's kernel at large sizes" in reasons
+    where, _ = placements(x[:4], lambda x: x.t() * 2)
+    assert set(where.values()) == {"onnx"}
+
+
 def test_dynamic_sizes_count_as_they_were_traced(costs):
     where, _ = placements(torch.randn(10, 4), dynamic=True)
     assert where["aten::hardsigmoid"] == "torch"
