@@ -92,14 +92,26 @@ def test_eager_results_are_torchs_own_while_the_patch_is_in_place() -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
-def test_sizes_of_0_are_refused_by_name(kind) -> None:
-    """ONNX Runtime's kernels end the process where there is no batch, or no step."""
-    module = kind(4, 3, batch_first=True).eval()
+def test_an_empty_batch_is_taken_and_an_empty_sequence_refused(kind) -> None:
+    """Both end the process in ONNX Runtime's kernels; eager takes the first."""
+    module = kind(4, 3, batch_first=True, bidirectional=True, num_layers=2).eval()
     with ortable.bypass_export_some_errors():
         program = ortable.export(
             module, (torch.rand(2, 5, 4),), dynamic_shapes=({0: "batch", 1: "time"},)
         )
-    for shape, axis in (((0, 5, 4), 0), ((2, 0, 4), 1)):
-        with pytest.raises(InputError, match=f"dimension {axis} of 'input' is 0; .* 1 or more"):
-            program(torch.rand(shape))
-    torch.testing.assert_close(program(torch.ones(1, 1, 4))[0], module(torch.ones(1, 1, 4))[0])
+    for x in (torch.rand(0, 5, 4), torch.ones(1, 1, 4)):
+        torch.testing.assert_close(program(x), module(x))
+    with pytest.raises(InputError, match="dimension 1 of 'input' is 0; .* 1 or more"):
+        program(torch.rand(2, 0, 4))
+
+
+def test_a_projected_lstm_takes_an_empty_batch() -> None:
+    module = torch.nn.LSTM(4, 3, proj_size=2, bidirectional=True).eval()
+    program = ortable.export(module, (torch.rand(5, 2, 4),), dynamic_shapes=({1: "batch"},))
+    for x in (torch.rand(5, 0, 4), torch.ones(5, 3, 4)):
+        torch.testing.assert_close(program(x), module(x))
+
+
+def test_a_batch_of_a_known_size_is_not_padded() -> None:
+    model = ortable.to_onnx(torch.nn.LSTM(4, 3).eval(), (torch.rand(5, 2, 4),))
+    assert "Pad" not in {node.op_type for node in model.graph.node}

@@ -25,8 +25,10 @@ from ortable.exporter.capture.exported import example_call
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.signature import pytrees
 from ortable.interpreter import results
+from ortable.interpreter.calls import operator_key
 from ortable.interpreter.outputs import flatten_output
 from ortable.ir.initializers import is_fake
+from ortable_generated.aten import traits
 from ortable_generated.onnx.traits import ENDS_ON_EMPTY
 
 from .sizes import Sizes
@@ -210,6 +212,22 @@ def _ends_on_empty(model: ModelProto) -> bool:
     return False
 
 
+def _lengths(program: Program) -> set[str] | None:
+    """The dimensions that are numbers of steps of recurrent layers, whose lowering takes an empty
+    batch but no empty sequence; None, which is all, where a converter of somebody made a kernel."""
+    names: set[str] = set()
+    found = False
+    for node in program.graph_module.graph.nodes:
+        if operator_key(node) in traits.RECURRENT:
+            found = True
+            shape = node.args[0].meta["val"].shape
+            steps = shape[1 if node.args[-1] else 0]
+            if isinstance(steps, torch.SymInt):
+                free = map(str, steps.node.expr.free_symbols)
+                names |= {program.symbol_names.get(symbol, symbol) for symbol in free}
+    return names if found else None
+
+
 def convention_of(model: Any, request: Request, program: Program) -> Convention:
     """The calling convention of ``model``, a ModelProto or LargeModel made of ``program``."""
     parameters = _forward_parameters(request.model)
@@ -234,7 +252,7 @@ def convention_of(model: Any, request: Request, program: Program) -> Convention:
         structure = _users_results(program)
     sizes = Sizes.of(program, request.options.guards != "ignore")
     if _ends_on_empty(proto_of(model)):
-        sizes = sizes.without_empty()
+        sizes = sizes.without_empty(_lengths(program))
     return Convention(
         pytree.tree_structure((tuple(args), dict(kwargs))),
         slots,

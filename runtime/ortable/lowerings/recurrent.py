@@ -10,11 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ortable import dtypes
+from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, ResultSpec
-from ortable.prelude.facts import Int, Result, Results, dim_of, rank_of, shape_of, static
+from ortable.prelude.facts import (
+    Int,
+    Result,
+    Results,
+    SymInt,
+    dim_of,
+    rank_of,
+    shape_of,
+    static,
+)
 from ortable.prelude.pointwise import const_like
+from ortable.prelude.shapes import sliced
 from ortable.prelude.values import as_vec, consts, reshape_to, squeezed, unsqueezed
 
 from .recurrent_nan import Layer, with_nan
@@ -188,6 +198,8 @@ def _run(
     directions = network.directions
     hidden = static(dim_of(graph, params[1], 1))
     x = graph.make_node("Transpose", [input], perm=[1, 0, 2]) if network.batch_first else input
+    batch = dim_of(graph, x, 1)
+    x, *states = _padded_to_a_row(graph, batch, [x, *states])
     starts = [_split_states(graph, state, network.num_layers, directions) for state in states]
     last: list[list[str]] = [[] for _ in states]
     for layer in range(network.num_layers):
@@ -209,12 +221,21 @@ def _run(
         x = _join_directions(graph, result[0], directions, hidden)
         for kept, state in zip(last, result[1:], strict=True):
             kept.append(state)
+    ends = [each[0] if len(each) == 1 else graph.make_node("Concat", each, axis=0) for each in last]
+    x, *ends = (sliced(graph, each, 1, 0, batch) for each in (x, *ends))
     if network.batch_first:
         x = graph.make_node("Transpose", [x], perm=[1, 0, 2])
-    return [
-        x,
-        *(each[0] if len(each) == 1 else graph.make_node("Concat", each, axis=0) for each in last),
-    ]
+    return [x, *ends]
+
+
+def _padded_to_a_row(graph: Graph, batch: SymInt, tensors: Sequence[str]) -> list[str]:
+    """Tensors with the batch as their second of three axes, with a row of zeros if it may be empty:
+    ONNX Runtime's GRU and LSTM end the process on a batch of 0."""
+    missing = dims.maximum(1 - batch, 0)
+    if isinstance(missing, int) and missing == 0:
+        return list(tensors)
+    pads = as_vec(graph, [0, 0, 0, 0, missing, 0])
+    return [graph.make_node("Pad", [each, pads]) for each in tensors]
 
 
 def _projected(
@@ -229,6 +250,8 @@ def _projected(
     per_direction = 5 if network.has_biases else 3
     directions = network.directions
     x = graph.make_node("Transpose", [input], perm=[1, 0, 2]) if network.batch_first else input
+    batch = dim_of(graph, x, 1)
+    x, *hx = _padded_to_a_row(graph, batch, [x, *hx])
     starts = [_split_states(graph, state, network.num_layers * directions, 1) for state in hx]
     last: list[list[str]] = [[], []]
     for layer in range(network.num_layers):
@@ -242,11 +265,10 @@ def _projected(
             for kept, state in zip(last, states, strict=True):
                 kept.append(state)
         x = outputs[0] if directions == 1 else graph.make_node("Concat", outputs, axis=2)
+    ends = [each[0] if len(each) == 1 else graph.make_node("Concat", each, axis=0) for each in last]
+    x, h_n, c_n = (sliced(graph, each, 1, 0, batch) for each in (x, *ends))
     if network.batch_first:
         x = graph.make_node("Transpose", [x], perm=[1, 0, 2])
-    h_n, c_n = (
-        each[0] if len(each) == 1 else graph.make_node("Concat", each, axis=0) for each in last
-    )
     return x, h_n, c_n
 
 
