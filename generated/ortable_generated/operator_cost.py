@@ -167,6 +167,7 @@ COSTS: dict[str, dict[str, tuple[int, int]]] = {
     "aten::median.dim": {"float32": (10000, 6), "int64": (5000, 4)},
     "aten::min": {"int64": (450000, 3)},
     "aten::minimum": {"int64": (81000, 9)},
+    "aten::mm": {"int64": (9400, 7)},
     "aten::mode": {"bool": (6000, 4), "float32": (8100, 5), "int64": (4400, 4)},
     "aten::mvlgamma": {"float32": (1500, 14), "int64": (600, 48)},
     "aten::nan_to_num": {"complex64": (30000, 21), "float32": (78000, 20)},
