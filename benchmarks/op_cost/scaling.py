@@ -75,7 +75,7 @@ def scale_sample(entry: Entry, number: int, elements: int) -> Iterator[ScaledCal
             continue
         generator = torch.Generator().manual_seed(0)
         tensors = [
-            draw(_without_special_values(leaf), leaf.shape, generator)
+            draw(_drop_special_values(leaf), leaf.shape, generator)
             for leaf in tensor_samples(scaled)
         ]
         names = [name for name, value in scaled.items() for _ in tensor_samples(value)]
@@ -86,7 +86,7 @@ def scale_sample(entry: Entry, number: int, elements: int) -> Iterator[ScaledCal
         yield ScaledCall(entry, scaled, tensors, sample.unread)
 
 
-def _without_special_values(leaf: TensorSample) -> TensorSample:
+def _drop_special_values(leaf: TensorSample) -> TensorSample:
     """Drop given values with a NaN or an infinity: kernels stop early, or slow down, at these."""
     finite = leaf.values is None or np.isfinite(np.asarray(leaf.values)).all()
     return leaf if finite else replace(leaf, values=None)

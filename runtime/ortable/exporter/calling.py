@@ -212,9 +212,9 @@ def _ends_on_empty(model: ModelProto) -> bool:
     return False
 
 
-def _lengths(program: Program) -> set[str] | None:
-    """The dimensions that are numbers of steps of recurrent layers, whose lowering takes an empty
-    batch but no empty sequence; None, which is all, where a converter of somebody made a kernel."""
+def _name_steps(program: Program) -> set[str] | None:
+    """Name the dimensions over which recurrent layers run: their lowering takes an empty batch, but
+    no empty sequence. None, for all dimensions, where the converter of a user made the kernel."""
     names: set[str] = set()
     found = False
     for node in program.graph_module.graph.nodes:
@@ -252,7 +252,7 @@ def convention_of(model: Any, request: Request, program: Program) -> Convention:
         structure = _users_results(program)
     sizes = Sizes.of(program, request.options.guards != "ignore")
     if _ends_on_empty(proto_of(model)):
-        sizes = sizes.without_empty(_lengths(program))
+        sizes = sizes.without_empty(_name_steps(program))
     return Convention(
         pytree.tree_structure((tuple(args), dict(kwargs))),
         slots,

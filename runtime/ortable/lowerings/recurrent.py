@@ -199,7 +199,7 @@ def _run(
     hidden = static(dim_of(graph, params[1], 1))
     x = graph.make_node("Transpose", [input], perm=[1, 0, 2]) if network.batch_first else input
     batch = dim_of(graph, x, 1)
-    x, *states = _padded_to_a_row(graph, batch, [x, *states])
+    x, *states = _pad_empty_batch(graph, batch, [x, *states])
     starts = [_split_states(graph, state, network.num_layers, directions) for state in states]
     last: list[list[str]] = [[] for _ in states]
     for layer in range(network.num_layers):
@@ -228,9 +228,9 @@ def _run(
     return [x, *ends]
 
 
-def _padded_to_a_row(graph: Graph, batch: SymInt, tensors: Sequence[str]) -> list[str]:
-    """Tensors with the batch as their second of three axes, with a row of zeros if it may be empty:
-    ONNX Runtime's GRU and LSTM end the process on a batch of 0."""
+def _pad_empty_batch(graph: Graph, batch: SymInt, tensors: Sequence[str]) -> list[str]:
+    """Pad the batch, which is the second of three axes, to a row where it may be empty: ONNX
+    Runtime's GRU and LSTM end the process there."""
     missing = dims.maximum(1 - batch, 0)
     if isinstance(missing, int) and missing == 0:
         return list(tensors)
@@ -251,7 +251,7 @@ def _projected(
     directions = network.directions
     x = graph.make_node("Transpose", [input], perm=[1, 0, 2]) if network.batch_first else input
     batch = dim_of(graph, x, 1)
-    x, *hx = _padded_to_a_row(graph, batch, [x, *hx])
+    x, *hx = _pad_empty_batch(graph, batch, [x, *hx])
     starts = [_split_states(graph, state, network.num_layers * directions, 1) for state in hx]
     last: list[list[str]] = [[], []]
     for layer in range(network.num_layers):
