@@ -101,7 +101,7 @@ def test_an_empty_batch_is_taken_and_an_empty_sequence_refused(kind) -> None:
         )
     for x in (torch.rand(0, 5, 4), torch.ones(1, 1, 4)):
         torch.testing.assert_close(program(x), module(x))
-    with pytest.raises(InputError, match="dimension 1 of 'input' is 0; .* 1 or more"):
+    with pytest.raises(InputError, match=r"dimension 1 of 'input' is 0; .* 1 or more"):
         program(torch.rand(2, 0, 4))
 
 
