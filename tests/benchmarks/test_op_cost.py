@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import yaml
 
 from benchmarks.op_cost.entries import choose_samples, read_entries
 from benchmarks.op_cost.measure import measure_sample
 from benchmarks.op_cost.placement import choose_threshold, is_costly, write_placement
-from benchmarks.op_cost.report import exceeding
+from benchmarks.op_cost.report import MAX_RATIO, exceeding, exceeding_memory, read_reasons
 from benchmarks.op_cost.scaling import scale_sample
 
+ROOT = Path(__file__).parents[2]
 ENTRIES = {entry.key: entry for entry in read_entries()}
 
 
@@ -40,8 +44,8 @@ def test_a_measured_call_has_times_and_memory_of_both_sides():
 @pytest.mark.parametrize(
     ("measured", "costly"),
     [
-        (row(1.0, 1.9), False),
-        (row(1.0, 2.2), True),
+        (row(1.0, 1.7), False),
+        (row(1.0, 1.9), True),
         (row(0.1, 0.3), False),  # a loss that a user cannot feel
         (row(1.0, 1.0, megabytes=(4, 200)), True),
         (row(1.0, 1.0, megabytes=(80, 200)), False),
@@ -78,3 +82,20 @@ def test_a_row_with_a_reason_stays_as_it_is(tmp_path):
 def test_gradients_are_compared_with_those_of_eager():
     rows = {"a": {"ms": {"eager": 1.0, "training eager": 4.0, "training ortable": 9.0}}}
     assert exceeding(rows, "training ortable") == {"a": 2.25}
+
+
+def test_memory_that_a_session_takes_anyway_does_not_count():
+    rows = {
+        "a": {"mb": {"eager": 0.0, "ortable": 60.0}},
+        "b": {"mb": {"eager": 30.0, "ortable": 150.0}},
+        "c": {"mb": {"eager": 90.0, "ortable": 250.0}},
+    }
+    assert exceeding_memory(rows, "ortable") == {"b": 5.0}
+
+
+def test_the_record_holds_the_limits():
+    rows = json.loads((ROOT / "benchmarks" / "results" / "op_cost.json").read_text())["rows"]
+    large = {name: row for name, row in rows.items() if name.endswith(" large")}
+    slow = {name.rpartition(" ")[0] for name in exceeding(large, "ortable")}
+    assert slow <= set(read_reasons()) and len(slow) <= 15
+    assert not exceeding_memory(large, "ortable", MAX_RATIO)
