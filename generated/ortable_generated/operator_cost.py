@@ -41,6 +41,7 @@ COSTS: dict[str, dict[str, tuple[int, int]]] = {
     "aten::argwhere": {"float32": (12000, 6)},
     "aten::atan2": {"float32": (24000, 6), "int64": (26000, 4)},
     "aten::atanh": {"bool": (30000, 4), "float32": (27000, 5)},
+    "aten::avg_pool2d": {"int64": (71000, 2)},
     "aten::avg_pool3d": {"float32": (37000, 3)},
     "aten::baddbmm": {"int64": (20000, 2)},
     "aten::binary_cross_entropy_with_logits": {"float32": (55000, 2)},
